@@ -1,4 +1,4 @@
-"""A hub on this machine that serves tiny random models under the names of a study's, each with a fault where asked."""
+"""A hub on this machine that serves models from folders, each with a fault where asked, and a study's models, tiny."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 import transformers
-from test_hub import Hub
 from tiny import from_config
 
 from thermostats.tables import store
@@ -24,9 +23,16 @@ HEAD = 4
 """Width of a head: blocks and heads are as many as the study's models have, all else is tiny."""
 TOKENIZER = transformers.PreTrainedTokenizerFast.from_pretrained(shipped("data") / "nursery" / "models" / "r03-1")
 GATED, MISSING, RENAMED, PICKLES, SHARDED = "gated", "missing", "renamed", "pickles", "sharded"
-HANGS, HALFWAY, BUSY, BROKEN, GONE = "hangs", "halfway", "429", "500", "gone"
-FAULTS = (GATED, MISSING, RENAMED, PICKLES, SHARDED, HANGS, HALFWAY, BUSY, BROKEN, GONE)
-REFUSALS = {MISSING: (401, "RepoNotFound"), BUSY: (429, ""), BROKEN: (500, "")}
+HANGS, DROPS, HALFWAY, BUSY, BROKEN, GONE = "hangs", "drops", "halfway", "429", "500", "gone"
+FORBIDDEN, EXPIRED = "forbidden", "expired"
+REFUSALS = {
+    MISSING: (401, "RepoNotFound"),
+    BUSY: (429, ""),
+    BROKEN: (500, ""),
+    FORBIDDEN: (403, ""),
+    EXPIRED: (401, ""),
+}
+"""What the hub answers to everything about a model: status and X-Error-Code."""
 
 
 def config_of(row: Mapping[str, Any]) -> Any:
@@ -70,14 +76,23 @@ def save(folder: Path, row: Mapping[str, Any], fault: str = "") -> None:
     TOKENIZER.save_pretrained(folder)
 
 
-class StudyHub(Hub):
-    """The study's models."""
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as downloading a model asks for."""
 
-    root: ClassVar[Path]
-    rows: ClassVar[dict[str, dict[str, Any]]]
-    faults: ClassVar[dict[str, str]] = {}
-    commits: ClassVar[dict[str, str]] = {}
-    asked: ClassVar[list[str]] = []
+    folders: ClassVar[Mapping[str, Path]]
+    faults: ClassVar[Mapping[str, str]]
+    commits: ClassVar[Mapping[str, str]]
+    asked: ClassVar[list[str]]
+    commit = ""
+
+    def do_HEAD(self) -> None:
+        self.answer(body=False)
+
+    def do_GET(self) -> None:
+        self.answer(body=True)
+
+    def log_message(self, *_: object) -> None:
+        pass
 
     def answer(self, *, body: bool) -> None:
         parts = self.path.split("?")[0].strip("/").split("/")
@@ -85,10 +100,9 @@ class StudyHub(Hub):
         model = "/".join(parts[2:4] if api else parts[:2])
         self.asked.append(self.path)
         fault = self.faults.get(model, "")
-        if fault == HANGS:
-            time.sleep(3)
-            return
-        if fault in REFUSALS or model.removesuffix("-new") not in self.rows:
+        if fault in (HANGS, DROPS):
+            time.sleep(3 if fault == HANGS else 0)
+        elif fault in REFUSALS or model.removesuffix("-new") not in self.folders:
             self.send(*REFUSALS.get(fault, REFUSALS[MISSING]))
         elif fault == RENAMED:
             self.send_response(307)
@@ -99,7 +113,7 @@ class StudyHub(Hub):
             self.serve(model.removesuffix("-new"), parts[4:] if api else parts[2:], api=api, body=body)
 
     def serve(self, model: str, rest: list[str], *, api: bool, body: bool) -> None:
-        fault, folder = self.faults.get(model, ""), self.root / model
+        fault, folder = self.faults.get(model, ""), self.folders[model]
         self.commit = self.commits.get(model) or hashlib.sha1(model.encode()).hexdigest()  # noqa: S324 - a name
         names = sorted(path.name for path in folder.iterdir())
         revision = rest[1] if len(rest) > 1 else "main"
@@ -121,20 +135,27 @@ class StudyHub(Hub):
             short = len(content) // 2 if fault == HALFWAY and rest[-1].endswith(".safetensors") else None
             self.send(200, content=content, body=body, short=short)
 
+    def send(
+        self, status: int, code: str = "", content: bytes = b"{}", *, body: bool = True, short: int | None = None
+    ) -> None:
+        self.send_response(status)
+        digest = hashlib.sha256(content).hexdigest()
+        headers = {"ETag": f'"{digest}"', "Content-Length": str(len(content))}
+        headers |= {"X-Repo-Commit": self.commit} if status == 200 else {}
+        for name, value in (headers | ({"X-Error-Code": code} if code else {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if body:
+            self.wfile.write(content[:short])
+
 
 @contextmanager
 def serving(
-    root: Path, names: Sequence[str], faults: Mapping[str, str], commits: Mapping[str, str]
-) -> Iterator[tuple[str, type[StudyHub]]]:
-    """The address of a hub with models of these names; faults and commits: by model."""
-    rows = store.load("models")
-    rows = rows[(rows["revision"] == "main") & rows["model_id"].isin(names)]
-    known = {str(row["model_id"]): row for row in rows.to_dict("records")}
-    for name, row in known.items():
-        if not (root / name).is_dir():
-            save(root / name, row, faults.get(name, ""))
-    own: dict[str, Any] = {"root": root, "rows": known, "asked": []}
-    hub = type("Served", (StudyHub,), {**own, "faults": dict(faults), "commits": dict(commits)})
+    folders: Mapping[str, Path], faults: Mapping[str, str], commits: Mapping[str, str]
+) -> Iterator[tuple[str, type[Hub]]]:
+    """The address of a hub with the models of these folders; faults and commits: by model."""
+    own: dict[str, Any] = {"folders": folders, "faults": faults, "commits": commits, "asked": []}
+    hub = type("Served", (Hub,), own)
     server = ThreadingHTTPServer(("127.0.0.1", 0), hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -142,3 +163,14 @@ def serving(
     finally:
         server.shutdown()
         server.server_close()
+
+
+def study_folders(root: Path, names: Sequence[str], faults: Mapping[str, str]) -> dict[str, Path]:
+    """Folders of tiny models of the study's names, stored as their fault has it."""
+    rows = store.load("models")
+    rows = rows[(rows["revision"] == "main") & rows["model_id"].isin(names)]
+    for row in rows.to_dict("records"):
+        name = str(row["model_id"])
+        if not (root / name).is_dir():
+            save(root / name, row, faults.get(name, ""))
+    return {str(name): root / str(name) for name in rows["model_id"]}

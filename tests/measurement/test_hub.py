@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import study_hub
 import tiny
 
 TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
 COMMIT = "0" * 40
-REFUSALS = {
-    "none/model": (401, "RepoNotFound"),
-    "gated/model": (403, "GatedRepo"),
-    "forbidden/model": (403, ""),
-    "expired/model": (401, ""),
-    "broken/model": (500, ""),
+FAULTS = {
+    "none/model": study_hub.MISSING,
+    "gated/model": study_hub.GATED,
+    "forbidden/model": study_hub.FORBIDDEN,
+    "expired/model": study_hub.EXPIRED,
+    "broken/model": study_hub.BROKEN,
+    "hangs/model": study_hub.HANGS,
+    "drops/model": study_hub.DROPS,
+    "halfway/model": study_hub.HALFWAY,
 }
-"""Model → what the hub answers to everything about it: status and X-Error-Code."""
 EXPECTED = {
     "none/model": "the hub has no such model, or it is private",
     "gated/model": "the model is gated.*accept the conditions on https://huggingface.co/gated/model.*hf auth login",
@@ -58,70 +57,15 @@ print(json.dumps(answers))
 """
 
 
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as downloading a model asks for."""
-
-    folder: Path
-    files: tuple[str, ...] = ("config.json", "model.safetensors", "README.md")
-    commit = COMMIT
-
-    def do_HEAD(self) -> None:
-        self.answer(body=False)
-
-    def do_GET(self) -> None:
-        self.answer(body=True)
-
-    def answer(self, *, body: bool) -> None:
-        parts = self.path.split("?")[0].strip("/").split("/")
-        api = parts[:2] == ["api", "models"]
-        model = "/".join(parts[2:4] if api else parts[:2])
-        if model == "hangs/model":
-            time.sleep(3)
-        if model in ("drops/model", "hangs/model"):
-            return
-        if model in REFUSALS:
-            self.send(*REFUSALS[model])
-        elif api and "nowhere" in parts:
-            self.send(404, "RevisionNotFound")
-        elif api and "tree" in parts:
-            sizes = {name: (self.folder / name).stat().st_size for name in self.files}
-            tree = [{"type": "file", "path": name, "size": size, "oid": name} for name, size in sizes.items()]
-            self.send(200, content=json.dumps(tree).encode(), body=body)
-        elif api:
-            about = {"id": model, "sha": COMMIT, "siblings": [{"rfilename": name} for name in self.files]}
-            self.send(200, content=json.dumps(about).encode(), body=body)
-        else:
-            content = (self.folder / parts[-1]).read_bytes()
-            short = len(content) // 2 if model == "halfway/model" and parts[-1] == "model.safetensors" else None
-            self.send(200, content=content, body=body, short=short)
-
-    def send(
-        self, status: int, code: str = "", content: bytes = b"{}", *, body: bool = True, short: int | None = None
-    ) -> None:
-        self.send_response(status)
-        digest = hashlib.sha256(content).hexdigest()
-        headers = {"X-Repo-Commit": self.commit, "ETag": f'"{digest}"', "Content-Length": str(len(content))}
-        for name, value in (headers | ({"X-Error-Code": code} if code else {})).items():
-            self.send_header(name, value)
-        self.end_headers()
-        if body:
-            self.wfile.write(content[:short])
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("hub")
     tiny.build("llama").save_pretrained(folder)
+    (folder / "generation_config.json").unlink()
     (folder / "README.md").write_text("not needed")
-    Hub.folder = folder
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    folders = dict.fromkeys([*FAULTS, "good/model"], folder)
+    with study_hub.serving(folders, FAULTS, {"good/model": COMMIT}) as (url, _):
+        yield url
 
 
 def run(

@@ -20,7 +20,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement import architectures, loading
+from thermostats.measurement import loading
 from thermostats.measurement.batching import TokenisedPrompt, tokenise
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
@@ -139,16 +139,6 @@ def test_folders_without_tokenizer(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="no usable tokenizer"):
             opened(place)
     assert opened(folder, tokenizer=False).tokenizer is None
-
-
-def test_class_without_an_entry_is_loaded_where_the_oracle_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tiny.from_config(transformers.ArceeConfig(**tiny.LLAMA)).save_pretrained(tmp_path)
-    others = tuple(entry for entry in architectures.ARCHITECTURES if entry.model_type != "arcee")
-    monkeypatch.setattr(architectures, "ARCHITECTURES", others)
-    entry = opened(tmp_path, tokenizer=False).decoder.entry
-    assert (entry.value, entry.packs) == ("self_attn.v_proj", False)
 
 
 def test_eager_attention_is_refused_where_it_is_wrong(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_from_the_hub_to_the_page_and_the_bundle(root: Path, texts: Path, tmp_path: Path) -> None:
     shutil.copytree(texts, tmp_path / "mine")
-    with study_hub.serving(root, [SMALL, LOCKED], {LOCKED: study_hub.GATED}, {}) as (url, _):
+    folders = study_hub.study_folders(root, [SMALL, LOCKED], {})
+    with study_hub.serving(folders, {LOCKED: study_hub.GATED}, {}) as (url, _):
         asked = ("--models", f"{SMALL},{LOCKED}", "--claims", "C01", "--source", "one-lab", "--json")
         ran = replicate(url, tmp_path, *asked)
         assert ran.returncode == 1, ran.stderr
@@ -202,7 +203,7 @@ UNSEEN = (None, study_hub.RENAMED, study_hub.SHARDED, study_hub.HALFWAY)
 def test_the_whole_plan_whatever_the_hub_does(root: Path, texts: Path, tmp_path: Path) -> None:
     moved = {**PINNED, next(iter(PINNED)): "f" * 40}
     shutil.copytree(texts, tmp_path / "mine")
-    with study_hub.serving(root / "all", MODELS, PLAGUED, moved) as (url, hub):
+    with study_hub.serving(study_hub.study_folders(root / "all", MODELS, PLAGUED), PLAGUED, moved) as (url, hub):
         rows = {row["model"]: row for row in json.loads(replicate(url, tmp_path, "--dry-run", "--json").stdout)}
         assert rows.keys() == set(MODELS) and rows[RENAMED]["commit_now"]
         said = {model: (rows[model]["gated"], rows[model]["only_pickles"]) for model in PLAGUED}
@@ -231,7 +232,7 @@ def test_a_full_disk_is_said_and_with_room_the_same_command_goes_on(
     root: Path, small_disk: Path, tmp_path: Path
 ) -> None:
     asked = ("--models", SMALL, "--claims", "C01", "--prompts", "core", "--retries", 0)
-    with study_hub.serving(root, [SMALL], {}, {}) as (url, _):
+    with study_hub.serving(study_hub.study_folders(root, [SMALL], {}), {}, {}) as (url, _):
         ran = replicate(url, small_disk, *asked)
         assert ran.returncode in (1, 2) and "disk" in ran.stderr and "Traceback" not in ran.stderr
         remount(small_disk, "size=64m")
@@ -267,7 +268,7 @@ def test_on_a_cluster_something_is_killed_and_all_is_measured(
 ) -> None:
     """A node of Ray; a process of submitit's local executor."""
     pytest.importorskip(library)
-    with study_hub.serving(root, [SMALL, RENAMED], {}, {}) as (url, _):
+    with study_hub.serving(study_hub.study_folders(root, [SMALL, RENAMED], {}), {}, {}) as (url, _):
         asked = ["replicate", NAME, "--models", f"{SMALL},{RENAMED}", "--claims", "C01", "--prompts", "core", "--json"]
         place = ["--data", str(tmp_path / "mine"), "--out", str(tmp_path / "out")]
         code = ["-c", KILLED, str(Path(__file__).parent), name, str(tmp_path / "mine")]

@@ -58,8 +58,8 @@ def test_every_definition_of_a_known_curve():
         laplacian_min=[0.1, 0.4, 0.2, 0.3],
         graph_lambda2=[1, 2, 3, 0],
         contraction_ratio=[4, 3, 2, 9],
-    ).assign(run_id="r")
-    found = by_definition(validate(t.transitions(rows), "transitions"))
+    )
+    found = by_definition(validate(t.transitions(rows).assign(run_id="r"), "transitions"))
     assert found == {
         ("p", "max_abs_gradient", "exact"): (1, 0.25, ""),
         ("p", "first_sign_change", "exact"): (2, 0.5, ""),
@@ -97,5 +97,4 @@ def test_what_cannot_be_found_is_missing_with_its_reason(rows, definition, reaso
 
 
 def test_no_rows_give_an_empty_table():
-    empty = t.transitions(attention_rows([]).assign(run_id=[]))
-    assert validate(empty, "transitions").empty
+    assert validate(t.transitions(attention_rows([])).assign(run_id=[]), "transitions").empty

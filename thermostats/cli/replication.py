@@ -21,7 +21,7 @@ from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import Study
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.estimate import fits, memory, seconds
-from thermostats.measurement.execute import open_engine, place_of
+from thermostats.measurement.execute import place_of
 from thermostats.measurement.hub import OnHub, all_on_hub
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import quiet
@@ -170,7 +170,7 @@ def measured(
     specs = [spec for part, of in zip(asked.parts, levels, strict=True) for spec in plans.specs(part, of, **given)]
     _describe_pinned(asked.parts, folder)
     quiet()
-    return run_specs(specs, folder, lambda shown: open_engine(settings, folder, shown), retries=retries, budget=budget)
+    return run_specs(specs, folder, settings, retries=retries, budget=budget)
 
 
 def _describe_pinned(parts: Sequence[plans.Part], folder: Path) -> None:

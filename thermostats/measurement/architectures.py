@@ -22,18 +22,6 @@ class UnknownArchitectureError(UsageError):
     """No entry describes this model class."""
 
 
-class RemoteCodeError(UsageError):
-    """The model class is the model's own code, which nobody allowed to run."""
-
-    def __init__(self, model_id: str) -> None:
-        """Name the model."""
-        super().__init__(
-            "the model comes with its own code, which would have to be run",
-            where=model_id,
-            next_step="read that code, then add --trust-remote-code if you want to run it",
-        )
-
-
 class UnsupportedArchitectureError(UsageError):
     """The model class is known, and known not to be what the estimands describe."""
 
@@ -500,8 +488,10 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         mlp_out="",
         norm_after=(),
     ),
-    _of(LLAMA, "ultrabert", loader="AutoModel", causal=False, packs=False, outside=HEADS),
-    _of(LLAMA, "eurobert", loader="AutoModel", causal=False, packs=False, outside=HEADS),
+    *(
+        _of(LLAMA, name, loader="AutoModel", causal=False, packs=False, outside=HEADS)
+        for name in ("ultrabert", "eurobert")
+    ),
     CLIP_TEXT,
     _of(CLIP_TEXT, "metaclip_2_text_model", loader="MetaClip2TextModel"),
     _of(CLIP_TEXT, "siglip_text_model", loader="SiglipTextModel", causal=False),
@@ -619,10 +609,8 @@ def eager_is_wrong(entry: Architecture, config: Config) -> bool:
 def _depths(config: Config, key: str) -> tuple[int, ...]:
     found = config.get(key)
     if not isinstance(found, list | tuple) or not found or not all(type(n) is int and 0 < n < 1000 for n in found):
-        allowed = "how many blocks each stage has"
-        raise DataError(
-            f"the configuration's {key} are none", where="config.json", got=repr(found)[:60], allowed=allowed
-        )
+        what, allowed = f"the configuration's {key} are none", "how many blocks each stage has"
+        raise DataError(what, where="config.json", got=repr(found)[:60], allowed=allowed)
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Queue
 from time import sleep
@@ -38,10 +39,11 @@ class Downloads:
         self.freed = threading.Condition()
         self.ready: Queue[Ready] = Queue()
         self.stopped = False
-        self.lock = filelock.FileLock(cache / ".lock") if cache is not None else None
-        if cache is not None and self.lock is not None:
+        self.lock: filelock.FileLock | None = None
+        if cache is not None:
+            cache.mkdir(parents=True, exist_ok=True)
+            self.lock = filelock.FileLock(cache / ".lock")
             try:
-                cache.mkdir(parents=True, exist_ok=True)
                 self.lock.acquire(timeout=0)
             except filelock.Timeout as error:
                 what = "another command is downloading to this cache within a budget"
@@ -52,12 +54,11 @@ class Downloads:
     def take(self, seconds: float) -> list[Ready]:
         """Jobs that have become ready, waiting so long for the first."""
         found: list[Ready] = []
-        try:
+        with suppress(Empty):
             found.append(self.ready.get(timeout=seconds) if seconds else self.ready.get_nowait())
             while True:
                 found.append(self.ready.get_nowait())
-        except Empty:
-            return found
+        return found
 
     def done(self, job: Job) -> None:
         """A job needs its model no longer."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import NewGELUActivation
 
-from thermostats.errors import ThermostatsError, TransientError, UsageError
+from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
 from thermostats.measurement.layouts import config_value, geometry
@@ -62,16 +62,17 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
 
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
     """The places of `entry` in a model with or without its head. Raises ThermostatsError where they are not there."""
+    config = configuration(model) if config is None else config
     base = getattr(model, "base_model", model) if entry.has_head else model
     places = [entry.blocks.format(stage=stage) for stage in range(len(entry.depths) or 1)]
     blocks = tuple(block for place in places for block in submodule(base, place, entry).children())
     if entry.shared:
-        blocks *= geometry(entry, configuration(model) if config is None else config).n_layers
+        blocks *= geometry(entry, config).n_layers
     final_norm = submodule(base, entry.final_norm, entry) if entry.final_norm else None
     submodule(base, entry.embedding, entry)
     for path in {entry.attention, entry.value, entry.output, entry.mlp}:
         submodule(blocks[0], path, entry)
-    return Decoder(model, entry, configuration(model) if config is None else config, base, blocks, final_norm)
+    return Decoder(model, entry, config, base, blocks, final_norm)
 
 
 @contextmanager
@@ -331,26 +332,21 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
         more["position_ids"] = batch.positions
     elif min(batch.lengths) < batch.mask.shape[1] and "attention_mask" in accepted:
         more["attention_mask"] = batch.mask
+    name = "pixel_values" if batch.input_ids.is_floating_point() else "input_ids"
     try:
-        name = "pixel_values" if batch.input_ids.is_floating_point() else "input_ids"
         return module(**{name: batch.input_ids}, **more)
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise out_of_memory(error, batch) from error
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error) or "not enough memory" in str(error):
-            raise out_of_memory(error, batch) from error
-        raise
-
-
-def out_of_memory(error: BaseException, batch: Batch) -> ThermostatsError:
-    """The error to show for a batch that did not fit."""
-    rows, columns = batch.mask.shape
-    return TransientError(
-        "out of memory during the forward pass",
-        where=str(batch.input_ids.device),
-        got=f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens ({str(error).splitlines()[0][:120]})",
-        next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto",
-    )
+    except (MemoryError, RuntimeError) as error:
+        said = any(words in str(error) for words in ("can't allocate memory", "not enough memory"))
+        if not said and not isinstance(error, MemoryError | torch.OutOfMemoryError):
+            raise
+        rows, columns = batch.mask.shape
+        tokens = f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens"
+        raise TransientError(
+            "out of memory during the forward pass",
+            where=str(batch.input_ids.device),
+            got=f"{tokens} ({first_line(error, 120)})",
+            next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto",
+        ) from error
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def measure_gains(
             prompts_in = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
             for k, (prompt_id, row, start, n) in enumerate(prompts_in):
                 norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
-                at = places_of(decoder.entry, batch.own[k], n)
+                at = places_of(decoder.entry, batch.own[k])
                 for part, m, places in stages_of(decoder.entry, at, n):
                     of_stage = {name: x[part, :m] for name, x in norms.items()}
                     rows.append(layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0))
@@ -111,11 +111,12 @@ def measure_gains(
                     ratio = final[row, start + token] / norms["norm_in"][-1, token]
                     summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
             if logits is not None and decode is not None:
-                outputs += output_rows(ids, logits, decode, dtype)
+                outputs.append(output_rows(ids, logits, decode, dtype))
             done += len(ids)
             if progress is not None:
                 progress(done, len(prompts))
-    return Measured(layers_frame(rows), _summaries(summaries), outputs_frame(outputs) if decode is not None else None)
+    table = pd.concat(outputs).sort_values("prompt_id", ignore_index=True) if outputs else None
+    return Measured(layers_frame(rows), _summaries(summaries), table)
 
 
 def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
@@ -152,8 +153,8 @@ def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
     return table.sort_values(["prompt_id", "estimand"], ignore_index=True)
 
 
-def places_of(entry: Architecture, own: slice, n: int) -> Places:
-    """Positions of one prompt of n tokens: see the table `layers`."""
+def places_of(entry: Architecture, own: slice) -> Places:
+    """Positions of one prompt, whose means are over its own tokens: see the table `layers`."""
     if entry.reads == "image":
         return {**({"cls": 0} if entry.leading or entry.registers else {}), "patches": own}
     return {"first" if entry.causal else "cls": 0, "last": own.stop - 1, "mean": own}
@@ -186,16 +187,8 @@ def layer_rows(
     with np.errstate(all="ignore"):
         per_token = {"norm_in": norms["norm_in"]}
         per_token |= {column: norms[above] / norms[below] for column, (above, below) in ratios.items()}
-        values = {
-            name: np.stack(
-                [np.exp(_mean(np.log(x[:, at]))) if isinstance(at, slice) else x[:, at] for at in places.values()],
-                axis=1,
-            )
-            for name, x in per_token.items()
-        }
-        cosine = norms["product"] / (norms["norm_in"] * norms["norm_out"])
-        at_places = [_mean(cosine[:, at]) if isinstance(at, slice) else cosine[:, at] for at in places.values()]
-        values["cosine"] = np.stack(at_places, axis=1)
+        values = {name: _at(places, x, lambda own: np.exp(_mean(np.log(own)))) for name, x in per_token.items()}
+        values["cosine"] = _at(places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _mean)
     values["anisotropy"] = np.repeat(spread[:, None], len(places), axis=1)
     reasons: dict[tuple[int, int], dict[str, list[str]]] = {}
     for column, value in values.items():
@@ -229,6 +222,11 @@ def layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
     return frame.sort_values(["layer", "prompt_id", "position"], ignore_index=True)
 
 
+def _at(places: Places, x: Array, mean: Callable[[Array], Array]) -> Array:
+    """Numbers of tokens (L × n) at each position, or their mean over its tokens (L × positions)."""
+    return np.stack([mean(x[:, at]) if isinstance(at, slice) else x[:, at] for at in places.values()], axis=1)
+
+
 def _mean(values: Array) -> Array:
     """Mean over tokens; NaN where there is none."""
     return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)
@@ -257,10 +255,11 @@ def escape(token: str) -> str:
     return json.dumps(token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
 
 
-def output_rows(
-    prompt_ids: Sequence[str], logits: Tensor, decode: Callable[[int], str], dtype: str
-) -> list[dict[str, Any]]:
-    """A row per prompt from its last token's logits (batch × vocabulary); values are missing where they overflowed."""
+def output_rows(prompt_ids: Sequence[str], logits: Tensor, decode: Callable[[int], str], dtype: str) -> pd.DataFrame:
+    """Table `outputs`, without run_id, from each prompt's last token's logits (batch × vocabulary).
+
+    Values are missing where logits overflowed.
+    """
     wide = logits if logits.dtype == torch.float64 else logits.float()
     log_p = wide.log_softmax(-1)
     p = log_p.exp()
@@ -273,15 +272,15 @@ def output_rows(
         "logit_range": wide.amax(-1) - wide.amin(-1),
     }
     finite = torch.isfinite(wide).all(-1)
-    table = {name: torch.where(finite, x.double(), torch.nan).cpu().numpy() for name, x in columns.items()}
-    rows: list[dict[str, Any]] = []
-    for i, (prompt_id, token, known) in enumerate(zip(prompt_ids, top.tolist(), finite.tolist(), strict=True)):
-        row = {"prompt_id": prompt_id, "top_token": escape(decode(token)) if known else ""}
-        numbers = {name: float(values[i]) for name, values in table.items()}
-        rows.append({**row, **numbers, "missing": "" if known else f"logits not finite in {dtype}"})
-    return rows
-
-
-def outputs_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """The rows as a frame with the columns of the table `outputs`, without run_id, in order of its key."""
-    return pd.DataFrame(rows, columns=OUTPUTS).sort_values("prompt_id", ignore_index=True)
+    known = finite.tolist()
+    return pd.DataFrame(
+        {
+            "prompt_id": prompt_ids,
+            "top_token": [
+                escape(decode(t)) if is_known else "" for t, is_known in zip(top.tolist(), known, strict=True)
+            ],
+            **{name: torch.where(finite, x.double(), torch.nan).cpu().numpy() for name, x in columns.items()},
+            "missing": ["" if is_known else f"logits not finite in {dtype}" for is_known in known],
+        },
+        columns=OUTPUTS,
+    )

@@ -133,14 +133,6 @@ def stored_rows(entry: Architecture, config: Config) -> int:
     return (g.n_heads + 2 * g.n_kv_heads) * g.d_head
 
 
-def _checked(matrix: NDArray[Any], shape: tuple[int, int], module: str, entry: Architecture) -> NDArray[Any]:
-    oriented = matrix.T if entry.transposed else matrix
-    if oriented.shape != shape:
-        what = "weights and configuration disagree on a matrix's shape (outputs × inputs)"
-        raise DataError(what, where=f"{module}, architecture {entry.name}", got=oriented.shape, allowed=str(shape))
-    return oriented
-
-
 def oriented(
     entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -149,8 +141,13 @@ def oriented(
     Raises DataError where a shape is not what the configuration implies.
     """
     g = geometry(entry, config)
-    fused = _checked(value, (stored_rows(entry, config), g.d_value_in), entry.value, entry)
-    return fused, _checked(output, (g.d_model, g.n_heads * g.d_head), entry.output, entry)
+    shapes = {entry.value: (stored_rows(entry, config), g.d_value_in), entry.output: (g.d_model, g.n_heads * g.d_head)}
+    fused, w_o = (matrix.T if entry.transposed else matrix for matrix in (value, output))
+    for matrix, (module, shape) in zip((fused, w_o), shapes.items(), strict=True):
+        if matrix.shape != shape:
+            what = "weights and configuration disagree on a matrix's shape (outputs × inputs)"
+            raise DataError(what, where=f"{module}, architecture {entry.name}", got=matrix.shape, allowed=str(shape))
+    return fused, w_o
 
 
 def value_runs(entry: Architecture, config: Config) -> list[slice]:

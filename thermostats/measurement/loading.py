@@ -11,20 +11,11 @@ import transformers
 from torch import nn
 
 from thermostats.errors import DataError, TransientError, UsageError, first_line
-from thermostats.measurement.architectures import (
-    ARCHITECTURES,
-    Architecture,
-    Config,
-    RemoteCodeError,
-    UnknownArchitectureError,
-    eager_is_wrong,
-    lookup,
-)
+from thermostats.measurement.architectures import Architecture, eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import BUFFERS, open_checkpoint
 from thermostats.measurement.estimate import UNLOADABLE, check_memory
 from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.oracle import fallback
 from thermostats.measurement.spectra import read_config
 
 
@@ -52,29 +43,23 @@ def load(
 
     `device_map` spreads a model over several devices (``auto``) and overrides `device`.
 
-    Raises UsageError for a device that is not there, eager attention that is wrong for the model, an architecture that
-    is unknown or not measured and for remote code without `trust_remote_code`; DataError where files are missing,
-    damaged, or weights and configuration disagree; ThermostatsError where memory does not suffice or transformers
-    cannot load the model.
+    Raises UsageError for a device that is not there, eager attention that is wrong for the model and an architecture
+    that is unknown or not measured; DataError where files are missing, damaged, or weights and configuration disagree;
+    ThermostatsError where memory does not suffice or transformers cannot load the model.
     """
     config = read_config(folder.path, folder.reads)
-    if config.get("auto_map") and not _in_transformers(config) and not trust_remote_code:
-        raise RemoteCodeError(folder.model_id)
-    entry = _entry(config)
-    if entry is not None and attention == "eager" and eager_is_wrong(entry, config):
+    entry = lookup(config)
+    if attention == "eager" and eager_is_wrong(entry, config):
         step = "leave out what needs attention weights"
         what = "eager attention is wrong for this model: it applies the position bias twice"
         raise UsageError(what, where=folder.model_id, allowed="sdpa", next_step=step)
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
-    reads = "text" if entry is None else entry.reads
-    words = _reader(folder, reads, trust_remote_code) if tokenizer else None
+    words = _reader(folder, entry.reads, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
     options = {"dtype": getattr(torch, dtype), "device_map": spread, "trust_remote_code": trust_remote_code}
     model = _model(folder, entry, attention, **options)
-    if entry is None:
-        entry = fallback(model, ARCHITECTURES)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
     places = ", ".join(sorted({str(place) for place in used.values()})) if used else str(target)
     return Loaded(decoder(model, entry), words, places)
@@ -93,20 +78,6 @@ def pick_device(device: str) -> torch.device:
     return wanted
 
 
-def _in_transformers(config: Config) -> bool:
-    return str(config.get("model_type", "")) in transformers.CONFIG_MAPPING
-
-
-def _entry(config: Config) -> Architecture | None:
-    """The entry for a configuration; None where the class is unknown here but may be one that transformers knows."""
-    try:
-        return lookup(config)
-    except UnknownArchitectureError:
-        if _in_transformers(config) or config.get("auto_map"):
-            return None
-        raise
-
-
 def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
     """The tokenizer of a model that reads ``text``, the image processor of one that reads ``image``."""
     name, file = ("tokenizer", "tokenizer.json") if reads == "text" else ("image processor", "preprocessor_config.json")
@@ -122,13 +93,13 @@ def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
     return found
 
 
-def _model(folder: ModelFolder, entry: Architecture | None, attention: str, **options: Any) -> nn.Module:
+def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: Any) -> nn.Module:
     open_checkpoint(folder.path)  # says precisely what is missing or damaged
     if attention != "default":
         options["attn_implementation"] = attention
     options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True}
     try:
-        auto: Any = getattr(transformers, "AutoModelForCausalLM" if entry is None else entry.loader)
+        auto: Any = getattr(transformers, entry.loader)
         model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
         step = "try --dtype bfloat16 or --device-map auto"
@@ -139,7 +110,7 @@ def _model(folder: ModelFolder, entry: Architecture | None, attention: str, **op
         what = "transformers cannot load the model"
         allowed = "weights that its configuration describes"
         raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
-    _check_complete(folder, info, () if entry is None or entry.has_head else entry.outside)
+    _check_complete(folder, info, () if entry.has_head else entry.outside)
     found: nn.Module = model.eval()
     return found
 

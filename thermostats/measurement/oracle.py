@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -28,11 +28,10 @@ import torch
 from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.architectures import Architecture, UnknownArchitectureError, of_layer
+from thermostats.measurement.architectures import of_layer
 from thermostats.measurement.forward import (
     Decoder,
     as_measured,
-    decoder,
     example,
     in_turn,
     input_of,
@@ -124,7 +123,7 @@ def check_proof(found: Decoder) -> str:
 
     Raises ThermostatsError by the name of what does not hold.
     """
-    proof = conformance(found, layers=_some(found))
+    proof = conformance(found, layers={0, len(found.blocks) // 2, len(found.blocks) - 1})
     for name, what in PROOF.items():
         if not getattr(proof, name) <= proof.tolerance:
             got, allowed = f"{name} is off by {getattr(proof, name):.2g}", f"at most {proof.tolerance:g}"
@@ -133,34 +132,6 @@ def check_proof(found: Decoder) -> str:
                 f"the measurement failed its own check: {what}", got=got, allowed=allowed, next_step=step
             )
     return " ".join(f"{name}={getattr(proof, name):.1e}" for name in PROOF)
-
-
-def fallback(model: nn.Module, entries: tuple[Architecture, ...]) -> Architecture:
-    """The first entry made for another class that fits this model, by the oracle on its first, middle and last block.
-
-    Raises UnknownArchitectureError where none does.
-    """
-    tried = []
-    for entry in entries:
-        try:
-            found = decoder(model, entry)
-            if conformance(found, layers=_some(found)).passed:
-                return replace(entry, packs=False)
-            tried.append(entry.name)
-        except (ThermostatsError, RuntimeError, LookupError, TypeError):
-            continue  # another class's names or shapes: not this entry
-    names = f"the names fit, but the arithmetic does not: {', '.join(tried)}"
-    raise UnknownArchitectureError(
-        "no entry fits this model",
-        where=type(model).__name__,
-        got=names if tried else "no entry whose modules are there",
-        next_step="add an entry to thermostats/measurement/architectures.py",
-    )
-
-
-def _some(found: Decoder) -> set[int]:
-    """The first, the middle and the last block."""
-    return {0, len(found.blocks) // 2, len(found.blocks) - 1}
 
 
 def _difference(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:

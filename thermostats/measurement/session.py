@@ -22,13 +22,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import (
-    STACKS,
-    Architecture,
-    RemoteCodeError,
-    UnknownArchitectureError,
-    lookup,
-)
+from thermostats.measurement.architectures import STACKS, Architecture, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.images import processed
@@ -118,16 +112,19 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     """
     prompts = load_prompts(spec.prompts, data)
     folder = _stack(folder_of(spec), str(prompts["modality"].iloc[0]))
+    entry = _entry(spec, folder)
     known = _known(folder.model_id, folder.revision, data)
-    row = known.iloc[0].to_dict() if len(known) else _described(spec, folder, store.load("models", data))
+    if len(known):
+        row = known.iloc[0].to_dict()
+    else:
+        named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
+        row = model_row(folder.path, known=store.load("models", data), reads=folder.reads, **named)
     if spec.heritage and row["heritage"] not in ("", spec.heritage):
         step = (
             f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         )
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=row["heritage"], next_step=step)
-    kinds = _kinds(spec)
-    with suppress(UnknownArchitectureError):  # one whose entry is found once it is loaded
-        kinds = _fitting(kinds, lookup(spectra.read_config(folder.path, folder.reads)), prompts)
+    kinds = _fitting(_kinds(spec), entry, prompts)
     planned = []
     for kind, tables in kinds.items():
         dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
@@ -264,14 +261,17 @@ def lost(spec: RunSpec, reason: str) -> Outcome:
     return Outcome(spec.model, "failed", spec.revision, reason=reason, again=True)
 
 
-def _described(spec: RunSpec, folder: ModelFolder, models: pd.DataFrame) -> dict[str, Any]:
-    named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
+def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
+    """The entry of a model's class; raises UsageError for the model's own code, where nobody allowed it to run."""
+    config = spectra.read_config(folder.path, folder.reads)
     try:
-        return model_row(folder.path, known=models, reads=folder.reads, **named)
+        return lookup(config)
     except UnknownArchitectureError:
-        if spectra.read_config(folder.path).get("auto_map") and not spec.trust_remote_code:
-            raise RemoteCodeError(folder.model_id) from None
-        raise
+        if not config.get("auto_map") or spec.trust_remote_code:
+            raise
+        what = "the model comes with its own code, which would have to be run"
+        step = "read that code, then add --trust-remote-code if you want to run it"
+        raise UsageError(what, where=folder.model_id, next_step=step) from None
 
 
 def _known(model: str, revision: str, data: Path) -> pd.DataFrame:
@@ -336,12 +336,10 @@ def _table(name: str, row: dict[str, Any]) -> pd.DataFrame:
     return store.validate(pd.DataFrame([row]), name)
 
 
-def _weights(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
-    del run
+def _weights(planned: Plan, _run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     if progress is not None:
         progress("weights", 0, 1)
-    folder = planned.folder.path
-    reads = planned.folder.reads
+    folder, reads = planned.folder.path, planned.folder.reads
     config = spectra.read_config(folder, reads)
     values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(folder))
     rows = [{"prompt_id": "", "estimand": name, "value": value, "missing": ""} for name, value in values.items()]
@@ -364,10 +362,9 @@ def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dic
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
-def _attention(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
+def _attention(planned: Plan, _run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415 - as above
 
-    del run
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
     measured = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
     rows = measured(tokens, **options)

@@ -43,6 +43,11 @@ class Settings:
     slurm: tuple[str, ...] = ()
     """Options of sbatch, as name=value."""
 
+    @property
+    def on_gpus(self) -> bool:
+        """Models run on GPUs of a cluster."""
+        return self.gpu_memory is not None and self.device != "cpu"
+
     def __post_init__(self) -> None:
         """Raise UsageError for an engine that does not exist, or an option of sbatch without a value."""
         if self.name not in ENGINES:

@@ -55,43 +55,39 @@ def measure_models(
         for prompts in {spec.prompts for spec in asked}:
             load_prompts(prompts, tables)
         _check_places([spec.model for spec in asked])
-        from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.execute import open_engine  # noqa: PLC0415 - as above
+        import thermostats.measurement.execute  # noqa: F401, PLC0415 - needs the extra
         from thermostats.measurement.session import quiet  # noqa: PLC0415 - as above
 
         quiet()
     except ImportError as error:
         raise not_installed(error) from error
     folder = tables if dry_run else folders.writable_folder(data)
-    alone = len(asked) == 1 and settings.name == "local"
-
-    def engine(progress: Any) -> Any:
-        return Inline(settings, folder, progress) if alone else open_engine(settings, folder, progress)
-
-    return run_specs(asked, folder, engine, dry_run=dry_run, retries=retries, budget=budget)
+    return run_specs(asked, folder, settings, dry_run=dry_run, retries=retries, budget=budget)
 
 
 def run_specs(
     asked: Sequence[RunSpec],
     folder: Path,
-    engine: Callable[[Any], Any],
+    settings: Settings,
     *,
     dry_run: bool = False,
     retries: int = RETRIES,
     budget: int | None = None,
 ) -> list[Any]:
-    """Outcomes of specs, with progress on standard error; engine: makes one from what reports its progress.
+    """Outcomes of specs, with progress on standard error; a single one on this machine needs no process of its own.
 
     budget: bytes that downloaded models may take.
     """
-    from thermostats.measurement.execute import execute  # noqa: PLC0415 - needs the extra
+    from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - needs the extra
+    from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
 
+    alone = len(asked) == 1 and settings.name == "local"
     print(f"data folder: {folder}", file=sys.stderr)
     outcomes = []
     shown = Bars() if sys.stderr.isatty() else Lines()
     with shown.bars:
-        run = execute(asked, folder, dry_run=dry_run, engine=engine(shown.report), retries=retries, budget=budget)
-        for outcome in run:
+        engine = (Inline if alone else open_engine)(settings, folder, shown.report)
+        for outcome in execute(asked, folder, dry_run=dry_run, engine=engine, retries=retries, budget=budget):
             outcomes.append(outcome)
             shown.done(len(outcomes), len(asked), outcome)
     if len(outcomes) > 1:

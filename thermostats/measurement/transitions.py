@@ -50,16 +50,12 @@ INCOMPLETE = "a layer of the curve is missing"
 
 
 def transitions(attention: pd.DataFrame) -> pd.DataFrame:
-    """L* of every run and prompt under every definition, from the rows of the table `attention` over all heads.
+    """L* of every prompt under every definition, from a run's rows of the table `attention` over all heads.
 
-    One row per prompt and definition, as the table `transitions`; run_id is carried along where it is there.
+    One row per prompt and definition, as the table `transitions`.
     """
-    whole = attention[attention["head"] == ""]
-    runs = [label for label in ("run_id",) if label in whole]
     rows = []
-    for keys, group in whole.groupby([*runs, "prompt_id", "variant"], sort=True):
-        named = dict(zip([*runs, "prompt_id", "variant"], keys, strict=True))
-        variant = str(named.pop("variant"))
+    for (prompt_id, variant), group in attention[attention["head"] == ""].groupby(["prompt_id", "variant"], sort=True):
         ordered = group.sort_values("layer")
         for curve_name, (column, definitions) in CURVES.items():
             if curve_name and variant != "exact":
@@ -71,6 +67,6 @@ def transitions(attention: pd.DataFrame) -> pd.DataFrame:
                 none = INCOMPLETE if not complete else UNTURNED if definition == "first_sign_change" else SHORT
                 found = {"definition": definition, "trace_variant": curve_name or variant}
                 place = {"layer": float(layer), "relative_depth": layer / len(values)}
-                rows.append({**named, **found, **place, "missing": none if np.isnan(layer) else ""})
-    columns = [*runs, "prompt_id", "definition", "trace_variant", "layer", "relative_depth", "missing"]
+                rows.append({"prompt_id": prompt_id, **found, **place, "missing": none if np.isnan(layer) else ""})
+    columns = ["prompt_id", "definition", "trace_variant", "layer", "relative_depth", "missing"]
     return pd.DataFrame(rows, columns=columns)

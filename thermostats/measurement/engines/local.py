@@ -58,19 +58,13 @@ class Worker:
         self.job: Job | None = None
 
 
-class Local:
-    """A pool of processes: one for each GPU, or one for each `cpus` cores."""
+class Local(Inline):
+    """The same in a pool of processes: one for each GPU, or one for each `cpus` cores; jobs wait for a free one."""
 
     def __init__(self, settings: Settings, data: Path, progress: Progress | None = None) -> None:
-        self.place = local_place(settings)
-        self.data, self.progress = data, progress
+        super().__init__(settings, data, progress)
         self.environments = _environments(settings, self.place)
-        self.jobs: list[Job] = []
         self.workers: list[Worker] = []
-
-    def submit(self, job: Job) -> None:
-        """Take a job; it begins when a process and memory are free."""
-        self.jobs.append(job)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Jobs that are through; progress is passed on meanwhile."""

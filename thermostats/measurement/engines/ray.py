@@ -48,7 +48,7 @@ class Ray:
     def place(self) -> Place:
         """The largest room that a node has now for one model."""
         nodes = [node["Resources"] for node in self.nodes() if node["Alive"]]
-        if self.settings.gpu_memory is not None and self.settings.device != "cpu":
+        if self.settings.on_gpus:
             most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
             return Place("accelerator", self.settings.gpu_memory, min(most, self.settings.gpus))
         return Place("cpu", max((int(node.get("memory", 0)) for node in nodes if node.get("CPU")), default=0))

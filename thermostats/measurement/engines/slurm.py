@@ -40,8 +40,8 @@ class Slurm:
         self.executor = submitit.AutoExecutor(folder=self.data / FOLDER / "slurm")
         cores = max(1, (os.cpu_count() or 1) // (settings.cpus or CPUS))
         self.limit = ARRAY if self.executor.cluster == "slurm" else cores  # submitit starts all its processes at once
-        gpu = settings.gpu_memory is not None and settings.device != "cpu"
-        self.place = Place("accelerator", settings.gpu_memory, settings.gpus) if gpu else Place("cpu", None)
+        on_gpus = Place("accelerator", settings.gpu_memory, settings.gpus)
+        self.place = on_gpus if settings.on_gpus else Place("cpu", None)
         self.waiting: list[Job] = []
         self.running: dict[Any, Job] = {}
         self._set(1, 1)  # an option that sbatch does not have is named before anything waits
@@ -55,7 +55,8 @@ class Slurm:
         self._queue()
         until = monotonic() + seconds
         while self.running:
-            found = [(self.running.pop(handle), _heard(handle, job)) for handle, job in self._done()]
+            through = [handle for handle in self.running if handle.done()]
+            found = [(job := self.running.pop(handle), _heard(handle, job)) for handle in through]
             if found or monotonic() >= until:
                 return found
             sleep(0.1)
@@ -66,9 +67,6 @@ class Slurm:
         for handle in self.running:
             handle.cancel()
         self.running = {}
-
-    def _done(self) -> list[tuple[Any, Job]]:
-        return [(handle, job) for handle, job in self.running.items() if handle.done()]
 
     def _queue(self) -> None:
         sizes: dict[tuple[int, int], list[Job]] = {}
@@ -83,7 +81,6 @@ class Slurm:
             self.running |= dict(zip(handles, jobs, strict=True))
 
     def _set(self, memory: int, devices: int) -> None:
-        on_gpu = self.place.kind != "cpu"
         try:
             given = {f"slurm_{name}": value for name, value in (each.split("=", 1) for each in self.settings.slurm)}
             self.executor.update_parameters(
@@ -91,7 +88,7 @@ class Slurm:
                 mem_gb=memory,
                 cpus_per_task=self.settings.cpus or CPUS,
                 tasks_per_node=1,
-                gpus_per_node=devices if on_gpu else 0,
+                gpus_per_node=devices if self.settings.on_gpus else 0,
                 timeout_min=MINUTES,
                 slurm_array_parallelism=PARALLEL,
                 **given,
