@@ -164,8 +164,8 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
 def test_special_tokens_in_front_stay_and_those_behind_go(folder: Path) -> None:
     write_tokenizer(folder, "<s> $A </s>")
     words = opened(folder).tokenizer
-    found = tokenise(words, [("a", "the cat sat"), ("b", "the </s> cat")])
-    assert [prompt.token_ids for prompt in found.prompts] == [(1, 3, 4, 5), (1, 3, 2, 4)]
-    assert found.special_before == "<s>"
+    prompts, before = tokenise(words, [("a", "the cat sat"), ("b", "the </s> cat")])
+    assert [prompt.token_ids for prompt in prompts] == [(1, 3, 4, 5), (1, 3, 2, 4)]
+    assert before == "<s>"
     with pytest.raises(UsageError, match="the prompt is empty"):
         tokenise(words, [("a", "")])

@@ -106,18 +106,14 @@ def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     return [[i] for i in order]
 
 
-@dataclass(frozen=True)
-class Tokenised:
-    """Prompts as tokens, and the special tokens put in front of each, as text."""
-
-    prompts: tuple[TokenisedPrompt, ...]
-    special_before: str
-
-
-def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], *, causal: bool = True) -> Tokenised:
-    """Tokenise pairs of prompt_id and text. Raises UsageError where a text gives no tokens of its own.
+def tokenise(
+    tokenizer: Any, texts: Iterable[tuple[str, str]], *, causal: bool = True
+) -> tuple[list[TokenisedPrompt], str]:
+    """Pairs of prompt_id and text as tokens, and the special tokens put in front of each, as text.
 
     What an encoder's tokenizer puts behind stays, as each of its tokens reads it, but is no token of the prompt.
+
+    Raises UsageError where a text gives no tokens of its own.
     """
     prompts, before = [], set()
     for prompt_id, text in texts:
@@ -130,7 +126,6 @@ def tokenise(tokenizer: Any, texts: Iterable[tuple[str, str]], *, causal: bool =
         kept = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
         behind = 0 if causal else len(ids) - len(kept)
-        prompts.append(
-            TokenisedPrompt(prompt_id, tuple(ids if behind else kept), 1 if causal else max(start, 1), behind)
-        )
-    return Tokenised(tuple(prompts), " | ".join(sorted(before)))
+        first = 1 if causal else max(start, 1)
+        prompts.append(TokenisedPrompt(prompt_id, tuple(ids if behind else kept), first, behind))
+    return prompts, " | ".join(sorted(before))

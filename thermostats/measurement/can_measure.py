@@ -69,10 +69,9 @@ def _of_stack(folder: Path, reads: str, asked: RunSpec) -> list[dict[str, Any]]:
             need = _need(folder, spec, place.kind)
             refused = refusal(spec, need, place)
             why = "" if refused is None else str(refused)
-        seconds = None if need is None else 2 * need.n_params * TOKENS / RATE[place.kind]
         gigabytes = None if need is None else float(f"{need.total / 1e9:.3g}")
-        about = None if seconds is None else float(f"{seconds:.2g}")
-        rows.append({"what": name, "measured": not why, "gigabytes": gigabytes, "seconds": about, "why": why})
+        seconds = None if need is None else float(f"{2 * need.n_params * TOKENS / RATE[place.kind]:.2g}")
+        rows.append({"what": name, "measured": not why, "gigabytes": gigabytes, "seconds": seconds, "why": why})
     return rows
 
 

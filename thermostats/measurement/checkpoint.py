@@ -23,6 +23,8 @@ from thermostats.tables.limits import INDEX as INDEX_BYTES
 from thermostats.tables.limits import read_bytes
 
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+PRECISION = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""Name in safetensors' header → type in numpy, name in torch and in the tables."""
 BUFFERS = (
     ".attn.bias",
     ".attn.masked_bias",
@@ -138,10 +140,10 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
         raise DataError(
             "PyTorch pickle holds something other than named tensors", where=path, got=type(loaded).__name__
         )
-    names = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+    names = {f"torch.{precision}": name for name, precision in PRECISION.items()}
     tensors = {}
     for name, value in loaded.items():
-        dtype = names.get(value.dtype, str(value.dtype))
+        dtype = names.get(str(value.dtype), str(value.dtype))
         tensors[str(name)] = StoredTensor(str(name), path, dtype, tuple(value.shape), partial(_torch_words, value))
     return tensors
 

@@ -16,6 +16,7 @@ import pandas as pd
 from thermostats.errors import ThermostatsError, UsageError, first_line, listed, not_installed
 from thermostats.measurement.settings import check_device, check_here
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
+from thermostats.tables import store
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
 from thermostats.terminal import looked_at
 
@@ -95,7 +96,6 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         from thermostats.measurement.terminal import Bars, Lines  # noqa: PLC0415 - as above
     except ImportError as error:
         raise not_installed(error) from error
-    from thermostats.tables import store  # noqa: PLC0415 - pandas
 
     plans = [session.plan(spec, tables) for spec in specs]
     for planned in plans:

@@ -41,12 +41,12 @@ class Norms:
         return (self.frobenius / self.spectral) ** 2 if self.spectral > 0 else float("nan")
 
 
-def norms(stored: Matrix, *, tolerance: float = TOLERANCE, seed: int = 0) -> Norms:
+def norms(stored: Matrix, *, seed: int = 0) -> Norms:
     """σ_max(W) and ‖W‖_F of a matrix (m × n), as stored (bfloat16 as 16-bit words), in row blocks.
 
     Block Lanczos on WᵀW, the right half of Golub–Kahan bidiagonalisation, with full reorthogonalisation; one pass over
     the rows gives both products. A Ritz value θ = σ² only bounds λ_max from below; it is accepted when the residual
-    r = ‖WᵀW v − θ v‖, recomputed from the weights in float64, makes min(r, 2 r²/gap) / (2θ) ≤ `tolerance`. A residual
+    r = ‖WᵀW v − θ v‖, recomputed from the weights in float64, makes min(r, 2 r²/gap) / (2θ) ≤ `TOLERANCE`. A residual
     cannot tell σ_max from σ_2 where the start has next to nothing of the first singular vector, and a single vector
     does not see that two values lie close together: both happened in trials (an error of 2%), with a random start of
     four vectors neither did: all four have to have next to nothing of it at once. Products and basis are in the
@@ -62,7 +62,7 @@ def norms(stored: Matrix, *, tolerance: float = TOLERANCE, seed: int = 0) -> Nor
         return Norms(float("nan"), float("nan"))
     if frobenius == 0:
         return Norms(0.0, 0.0)
-    found = _block_lanczos(matrix, tolerance, seed) if min(matrix.shape) > SMALL else None
+    found = _block_lanczos(matrix, seed) if min(matrix.shape) > SMALL else None
     if found is None:
         return Norms(_dense(matrix), frobenius)
     return Norms(found[0], frobenius, found[1])
@@ -116,15 +116,15 @@ def _frobenius(matrix: Matrix) -> float:
     return float(np.sqrt(total))
 
 
-def _block_lanczos(matrix: Matrix, tolerance: float, seed: int) -> tuple[float, int] | None:
-    """σ_max and the steps taken; None where `tolerance` is not reached."""
+def _block_lanczos(matrix: Matrix, seed: int) -> tuple[float, int] | None:
+    """σ_max and the steps taken; None where `TOLERANCE` is not reached."""
     n = matrix.shape[1]
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
     steps = min(MAX_STEPS, min(matrix.shape) // WIDTH)
     basis: Matrix = np.empty(((steps + 1) * WIDTH, n), dtype)
     basis[:WIDTH] = _start(n, seed)
     T: Matrix = np.empty(((steps + 1) * WIDTH, (steps + 1) * WIDTH))
-    inner, check, before = tolerance, 2, (1, 1.0)
+    inner, check, before = TOLERANCE, 2, (1, 1.0)
     for k in range(1, steps + 1):
         end = k * WIDTH
         last, known = slice(end - WIDTH, end), basis[:end]
@@ -143,7 +143,7 @@ def _block_lanczos(matrix: Matrix, tolerance: float, seed: int) -> tuple[float, 
             bound = _bound(theta, float(np.linalg.norm(vector[-WIDTH:] @ L)), gap)
             if bound <= inner or k == steps:
                 sigma, error = _verified(matrix, vector.astype(dtype) @ known, gap)
-                if error <= tolerance:
+                if error <= TOLERANCE:
                     return sigma, k
                 inner /= 4
             check, before = _next_check(k, bound, before, inner), (k, bound)

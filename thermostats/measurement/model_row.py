@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, config_of, lookup
-from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, open_checkpoint
+from thermostats.measurement.checkpoint import BUFFERS, PRECISION, StoredTensor, open_checkpoint
 from thermostats.measurement.layouts import geometry, stated_count
 from thermostats.measurement.spectra import Tensors, find, read_config, unembedding
 from thermostats.tables.parameters import COUNTED
@@ -81,13 +81,11 @@ def model_row(
 
 def stored_dtype(tensors: Tensors) -> str:
     """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they differ."""
-    names = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
     matrices = (x for name, x in tensors.items() if len(x.shape) == 2 and not name.endswith(BUFFERS))
-    found = {names.get(tensor.dtype, tensor.dtype) for tensor in matrices}
-    if unknown := found - set(names.values()):
-        raise DataError(
-            "the checkpoint is quantised", got=", ".join(sorted(unknown)), allowed=", ".join(names.values())
-        )
+    found = {PRECISION.get(tensor.dtype, tensor.dtype) for tensor in matrices}
+    if unknown := found - set(PRECISION.values()):
+        got, allowed = ", ".join(sorted(unknown)), ", ".join(PRECISION.values())
+        raise DataError("the checkpoint is quantised", got=got, allowed=allowed)
     return found.pop() if len(found) == 1 else "mixed"
 
 

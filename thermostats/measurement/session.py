@@ -36,8 +36,6 @@ from thermostats.tables.model_facts import set_facts
 from thermostats.tables.runs import prompt_sha, run_id
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
-COMMIT = "commit"
-"""What `versions` of a run calls the commit that its revision stood for on the hub."""
 MEASURE_VERSION = "1"
 """Changes when the same model and prompts would give other numbers."""
 STORED = (*PRECISIONS, "float64", "mixed")
@@ -101,8 +99,8 @@ class Plan:
         """The outcome of a spec that was planned, and measured where there are rows."""
         todo = tuple(run.run["run_id"] for run in self.runs if run.tables)
         finished = tuple(run.run["run_id"] for run in self.runs if not run.tables)
-        outcome = Outcome(self.folder.model_id, status, self.folder.revision, todo, finished, rows, seconds=seconds)
-        return replace(outcome, n_params=int(self.model["n_params"]))
+        folder, n_params = self.folder, int(self.model["n_params"])
+        return Outcome(folder.model_id, status, folder.revision, todo, finished, rows, n_params, seconds=seconds)
 
 
 def plan(spec: RunSpec, data: Path) -> Plan:
@@ -213,7 +211,7 @@ def measure_plan(planned: Plan, data: Path, progress: Progress | None = None) ->
     rows: dict[str, int] = {}
     spec = planned.spec
     label = spec.model if spec.revision == "main" else f"{spec.model}@{spec.revision}"
-    commit = [f"{COMMIT}={planned.folder.commit}"] * bool(planned.folder.commit)
+    commit = [f"commit={planned.folder.commit}"] * bool(planned.folder.commit)
     for run in planned.runs:
         if not run.tables:
             continue
@@ -401,8 +399,8 @@ def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | N
         images = processed(loaded.tokenizer, planned.prompts.itertuples(), own)
         return loaded, images, passes, provenance
     texts = planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
-    found = tokenise(loaded.tokenizer, texts, causal=loaded.decoder.entry.causal)
-    return loaded, found.prompts, passes, {**provenance, "special_tokens": found.special_before}
+    prompts, before = tokenise(loaded.tokenizer, texts, causal=loaded.decoder.entry.causal)
+    return loaded, prompts, passes, {**provenance, "special_tokens": before}
 
 
 def spec_id(spec: RunSpec) -> str:

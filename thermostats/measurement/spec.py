@@ -85,8 +85,7 @@ def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
 ALLOWED = {"tuple[str, ...]": "names", "int | None": "a whole number", "bool": "True or False"}
 """Types of the fields that are not text, and what is said of them."""
 TYPES = {each.name: str(each.type) for each in fields(RunSpec)}
-TEXT = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name")
-FIELDS = (*TEXT, "what", "token_budget")
+FIELDS = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name", "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
 RANGE = re.compile(r"(?P<stem>.*?)(?P<first>\d+)\.\.(?P<same>.*?)(?P<last>\d+):(?P<by>\d+)")
 """A range of revisions, `step1000..step5000:1000`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
@@ -128,14 +128,14 @@ def own_cache() -> Path:
 class Lines:
     """Progress as lines: one where a part of a model begins, then one at most every so many seconds."""
 
-    def __init__(self, every: float = 30.0, clock: Callable[[], float] = perf_counter) -> None:
-        self.every, self.clock = every, clock
+    def __init__(self, every: float = 30.0) -> None:
+        self.every = every
         self.parts: dict[tuple[str, str], tuple[float, float]] = {}
         self.bars: AbstractContextManager[Any] = nullcontext()
 
     def report(self, model: str, what: str, done: int, total: int) -> None:
         """Prompts done of one part of one model."""
-        now = self.clock()
+        now = perf_counter()
         began, shown = self.parts.get((model, what), (now, None))
         if shown is None:
             self.show(f"{model}: {what}")
