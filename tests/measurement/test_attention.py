@@ -83,9 +83,8 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
         for layer in range(len(found.blocks)):
             A, _, _ = seen_by(found, prompt, layer)
             values = attention.layer_values(found, layer)
-            rows += sheaf.layer_rows(
-                A, values.exact, layer=layer + 1, prompt_id=prompt.prompt_id, published=values.published
-            )
+            key = {"layer": layer + 1, "prompt_id": prompt.prompt_id}
+            rows += sheaf.layer_rows(A, values.exact, values.published, **key)
     norms = [attention.layer_values(found, layer).spectral_norm for layer in range(len(found.blocks))]
     rows += [sheaf.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
     plain = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")

@@ -50,7 +50,8 @@ def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink, causa
 def test_heads_are_blocks_of_one_operator():
     rng = np.random.default_rng(0)
     A, W = softmax_attention(rng, 3, 4), rng.standard_normal((3, 2, 4))
-    rows = rows_by_head(sheaf.layer_rows(A, sheaf.value_spectra(W), layer=1, prompt_id="a"))
+    spectra = sheaf.value_spectra(W)
+    rows = rows_by_head(sheaf.layer_rows(A, spectra, spectra, layer=1, prompt_id="a"))
     total = sheaf.dense_operator(A, W)
     eigenvalues = np.linalg.eigvalsh(total)
     assert rows[""]["trace"] == pytest.approx(np.trace(total), rel=1e-10)
@@ -129,9 +130,7 @@ def test_published_variants_by_name():
     A, W = softmax_attention(rng, 2, 5), rng.standard_normal((2, 3, 4))
     spectra, other = sheaf.value_spectra(W), sheaf.value_spectra(2 * W)
     rows = {
-        r["variant"]: r["trace"]
-        for r in sheaf.layer_rows(A, spectra, layer=1, prompt_id="a", published=other)
-        if r["head"] == ""
+        r["variant"]: r["trace"] for r in sheaf.layer_rows(A, spectra, other, layer=1, prompt_id="a") if r["head"] == ""
     }
     frobenius = np.linalg.norm(W, axis=(1, 2)) ** 2
     assert rows["multi_head"] == pytest.approx(4 * rows["exact"], rel=1e-12)
@@ -145,9 +144,9 @@ def test_published_variants_by_name():
 def test_rows_are_a_table():
     rng = np.random.default_rng(5)
     spectra = sheaf.value_spectra(rng.standard_normal((2, 3, 4)))
-    rows = sheaf.layer_rows(softmax_attention(rng, 2, 4), spectra, layer=3, prompt_id="a", published=spectra)
-    rows += sheaf.layer_rows(np.ones((2, 1, 1)), spectra, layer=3, prompt_id="one token")
-    rows += sheaf.layer_rows(np.full((2, 3, 3), np.nan), spectra, layer=3, prompt_id="overflow")
+    rows = sheaf.layer_rows(softmax_attention(rng, 2, 4), spectra, spectra, layer=3, prompt_id="a")
+    rows += sheaf.layer_rows(np.ones((2, 1, 1)), spectra, spectra, layer=3, prompt_id="one token")
+    rows += sheaf.layer_rows(np.full((2, 3, 3), np.nan), spectra, spectra, layer=3, prompt_id="overflow")
     rows.append(sheaf.proxy_row(3, 2.0))
     table = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert list(table.columns) == list(TABLES["attention"].columns)

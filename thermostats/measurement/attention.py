@@ -62,10 +62,10 @@ def measure_attention(
 
             def reduce(layer: int, weights: Tensor, batch: Any = batch) -> None:
                 kept = weights.detach().float().cpu().numpy()
-                exact, published = values[layer].exact, values[layer].published
+                spectra = values[layer].exact, values[layer].published
                 for row, (i, n) in enumerate(zip(batch.indices, batch.lengths, strict=True)):
-                    key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id, "published": published}
-                    rows.extend(layer_rows(kept[row, :, :n, :n], exact, **key))
+                    key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id}
+                    rows.extend(layer_rows(kept[row, :, :n, :n], *spectra, **key))
 
             with collecting(decoder, reduce), first_blocks(decoder, depth):
                 call(decoder.base, batch)

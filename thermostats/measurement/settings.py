@@ -14,12 +14,6 @@ ENGINES = ("local", "ray", "slurm")
 MADE = "images"
 """Prompt set of images that code makes (`images.py`)."""
 
-
-def is_images(prompts: str) -> bool:
-    """Whether a prompt set is of images: the one that code makes, or a folder."""
-    return prompts == MADE or Path(prompts).is_dir()
-
-
 RETRIES = 2
 """How often what fails by no fault of its own is tried again."""
 

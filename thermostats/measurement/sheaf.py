@@ -96,14 +96,13 @@ def graph_laplacian(attention: Floats) -> Floats:
 
 
 def layer_rows(
-    attention: NDArray[Any], spectra: ValueSpectra, *, layer: int, prompt_id: str, published: ValueSpectra | None = None
+    attention: NDArray[Any], spectra: ValueSpectra, published: ValueSpectra, *, layer: int, prompt_id: str
 ) -> list[Row]:
     """Rows of the table `attention`, without run_id, of one layer and prompt: per head, all heads, published variants.
 
     All heads together (head empty): the total operator is block-diagonal, one copy of the stalk per head, so traces
     add and the extreme eigenvalues are the extremes over heads; every other measure is the mean over heads.
-    `published` are the spectra of W_V as the study cut it, for the variants `first_head` and `multi_head`; they are
-    left out without it.
+    `published` are the spectra of W_V as the study cut it, for the variants `first_head` and `multi_head`.
     """
     A = np.asarray(attention, np.float64)
     row = partial(_row, layer, prompt_id)
@@ -114,9 +113,11 @@ def layer_rows(
     missing = ONE_TOKEN if A.shape[1] == 1 else ""
     rows = [row(str(h + 1), "exact", {name: float(measured[name][h]) for name in MEASURES}, missing) for h in heads]
     rows.append(row("", "exact", _all_heads(measured), missing))
-    traces = {"printed_factor": printed_factor_trace(A, spectra)}
-    if published is not None:
-        traces |= {"first_head": first_head_trace(A, published), "multi_head": multi_head_trace(A, published)}
+    traces = {
+        "printed_factor": printed_factor_trace(A, spectra),
+        "first_head": first_head_trace(A, published),
+        "multi_head": multi_head_trace(A, published),
+    }
     return rows + [row("", name, {"trace": value}, "") for name, value in traces.items()]
 
 
