@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import model, run
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.feature_columns import TRANSITION, feature_columns
 from thermostats.tables.features import combine, features
+from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.schemas import FLAG
 from thermostats.tables.vocabulary import GAINS
 
@@ -126,8 +129,6 @@ def test_gains_at_another_token_have_its_name_and_no_summaries(data: Path, rows:
     assert pooled.loc["measured", "penultimate_gain"] == 100.0 and pooled.loc["measured", "n_prompts"] == 1
     assert pooled.loc["averaged", "normed_gain":"normed_gain_sd"].isna().all()
     assert pooled.loc["measured", "wv_norm"] == rows.loc["measured", "wv_norm"]
-    again = features(data).set_index("run_id")  # what is kept of one position is not taken for another
-    pd.testing.assert_frame_equal(again, rows)
     with pytest.raises(UsageError, match="no such token position"):
         features(data, position="lats")
 
@@ -241,3 +242,29 @@ def test_every_column_is_described_in_its_order_with_its_type() -> None:
             kind = str(table[each.column].dtype)
             assert kind == each.type or (each.type == FLAG and kind == "bool"), each
         assert each.meaning and "{" not in each.meaning
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e6, 1e6)), max_size=40))
+def test_groups_are_summed_as_if_they_were_alone(rows: list[tuple[int, float]]) -> None:
+    number = np.array([group for group, _ in rows], dtype=np.int64)
+    values = np.array([value for _, value in rows], dtype=np.float64)
+    groups = Groups.of(number)
+    assert groups.numbers.tolist() == sorted(set(number.tolist()))
+    for at, group in enumerate(groups.numbers):
+        own = values[number == group]
+        alone = Groups.of(np.zeros(len(own), dtype=np.int64))
+        for found, by_itself, expected in (
+            (groups.sum(values), alone.sum(own), own.sum()),
+            (groups.mean(values), alone.mean(own), own.mean()),
+            (groups.max(values), alone.max(own), own.max()),
+            (groups.std(values), alone.std(own), np.std(own, ddof=1) if len(own) > 1 else np.nan),
+        ):
+            assert found[at : at + 1].tobytes() == by_itself.tobytes()
+            assert found[at] == pytest.approx(expected, rel=1e-9, abs=1e-6, nan_ok=True)
+
+
+def test_texts_are_numbered_in_their_order() -> None:
+    rows = pd.DataFrame({"a": ["y", "x", "y", "x"], "b": ["1", "2", "1", "1"]})
+    number, texts = numbered(rows, ["a", "b"])
+    assert number.tolist() == [2, 1, 2, 0]
+    assert texts.to_dict("list") == {"a": ["x", "x", "y"], "b": ["1", "2", "1"]}

@@ -28,18 +28,12 @@ if TYPE_CHECKING:
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 
 
-def read(path: Path, name: str, runs: Collection[str] | None = None, without: Collection[str] = ()) -> pa.Table:
-    """Rows of table `name` in an archive, not yet validated.
-
-    With `runs` only rows of these runs, and none of the runs `without`.
+def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table:
+    """Rows of table `name` in an archive, with `runs` only those of these runs, not yet validated.
 
     Raises DataError where the file cannot be read or its columns are not as declared.
     """
-    declared = schema(name)
-    of_runs = "run_id" in declared.names
     try:
-        if of_runs and without and runs_in(path) <= frozenset(without):
-            return declared.empty_table()
         file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
         check_cells(file.metadata.num_rows * file.metadata.num_columns)
         found = file.read()
@@ -49,10 +43,8 @@ def read(path: Path, name: str, runs: Collection[str] | None = None, without: Co
     if not found.schema.equals(declared):
         got, allowed = (", ".join(f"{each.name} {each.type}" for each in of) for of in (found.schema, declared))
         raise DataError(f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed)
-    if of_runs and runs is not None:
+    if runs is not None and "run_id" in declared.names:
         found = found.filter(pc.is_in(found["run_id"], pa.array(list(runs), pa.string())))
-    if of_runs and without:
-        found = found.filter(pc.invert(pc.is_in(found["run_id"], pa.array(list(without), pa.string()))))
     return with_added(found, name)
 
 

@@ -46,7 +46,7 @@ def load(
     check_table(name)
     known = None if runs is None and not without else store.load("runs", data)
     kept, dropped = (None if ids is None else _run_ids(ids, known) for ids in (runs, without))
-    frame = store.load(name, data, private=private, runs=kept, without=dropped or ())
+    frame = store.load(name, data, private=private, runs=kept)
     if "run_id" not in frame and (models or kept is not None or dropped) and name != "models":
         raise UsageError(
             "rows of this table belong to no run or model", got=name, next_step="leave out models and runs"

@@ -31,15 +31,10 @@ LINE_END = "\x1e\r\n"
 
 
 def load(
-    name: str,
-    data: str | Path | None = None,
-    *,
-    private: bool = True,
-    runs: Collection[str] | None = None,
-    without: Collection[str] = (),
+    name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
 ) -> pd.DataFrame:
     """Whole table `name` as `rows.load` reads it; raises as it does."""
-    return to_frame(rows.load(name, data, private=private, runs=runs, without=without))
+    return to_frame(rows.load(name, data, private=private, runs=runs))
 
 
 def read(path: Path, name: str) -> pd.DataFrame:
