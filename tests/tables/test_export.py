@@ -6,6 +6,7 @@ import json
 import shutil
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -119,21 +120,17 @@ def test_parquet_lies_in_folders_by_model(small_store: Path, tmp_path: Path) -> 
         ({"format": "parket"}, "did you mean parquet"),
         ({"partition": "model_id"}, "only Parquet"),
         ({"partition": "modelid", "format": "parquet"}, "did you mean model_id"),
+        ({"out": "data"}, "not empty"),
     ],
 )
 def test_a_wrong_export_writes_nothing(
-    small_store: Path, tmp_path: Path, arguments: dict[str, str], words: str
+    small_store: Path, tmp_path: Path, arguments: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
     with pytest.raises(UsageError, match=words):
-        export(tmp_path / "out", data=small_store, **arguments)  # type: ignore[arg-type]
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_export_overwrites_nothing(small_store: Path) -> None:
-    before = snapshot(small_store)
-    with pytest.raises(UsageError, match="not empty"):
-        export(small_store, data=small_store)
-    assert snapshot(small_store) == before
+        export(**{"out": "out", "data": small_store, **arguments})
+    assert snapshot(tmp_path) == before
 
 
 def test_private_texts_are_not_exported(small_store: Path, tmp_path: Path) -> None:

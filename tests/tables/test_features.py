@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.feature_columns import TRANSITION, feature_columns
-from thermostats.tables.features import combine, features
+from thermostats.tables.feature_columns import FEATURES, TRANSITION
+from thermostats.tables.features import features
 from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.schemas import FLAG
 from thermostats.tables.vocabulary import GAINS
@@ -184,32 +184,14 @@ def test_an_empty_store_gives_no_rows_and_the_same_columns(tmp_path: Path, rows:
     assert set(rows.columns) - set(empty.columns) == {label for label in rows.columns if label.startswith("L_star_")}
 
 
-def test_a_run_of_an_unknown_model_is_refused(tmp_path: Path) -> None:
+def test_rows_of_an_unknown_model_or_run_are_refused(tmp_path: Path) -> None:
     store.save(table("runs", {"run_id": "measured"}), "runs", tmp_path / "runs.csv")
     with pytest.raises(DataError, match="lab/small"):
         features(tmp_path)
-
-
-def test_layers_of_an_unknown_run_are_refused() -> None:
-    nothing = {name: table(name) for name in ("summaries", "transitions", "weights")}
-    layers = table("layers", *gains("nowhere", "p1", {1: 2.0}))
+    store.save(table("models", {}), "models", tmp_path / "models.csv")
+    store.save(table("layers", *gains("nowhere", "p1", {1: 2.0})), "layers", tmp_path / "layers.csv")
     with pytest.raises(DataError, match="nowhere"):
-        combine(runs=table("runs"), models=table("models"), layers=layers, **nothing)
-
-
-def test_many_layers_do_not_change_the_values() -> None:
-    rng = np.random.default_rng(1)
-    prompts, depth = 200, 4
-    values = np.exp(rng.normal(size=(prompts, depth)))
-    rows = [row for p in range(prompts) for row in gains("measured", f"p{p}", dict(enumerate(values[p], start=1)))]
-    nothing = {name: table(name) for name in ("summaries", "transitions", "weights")}
-    row = combine(
-        runs=table("runs", {"run_id": "measured"}), models=table("models", {}), layers=table("layers", *rows), **nothing
-    ).iloc[0]
-    assert row["last_gain"] == pytest.approx(values[:, 3].mean())
-    assert row["geometric_gain"] == pytest.approx(np.mean([np.prod(v[1:]) ** (1 / 3) for v in values]))
-    assert row["max_gain_geometric"] == pytest.approx(np.prod([max(v[1:]) ** (1 / prompts) for v in values]))
-    assert row["total_amplification_from_input_sd"] == pytest.approx(np.std([np.prod(v) for v in values], ddof=1))
+        features(tmp_path)
 
 
 @pytest.mark.skipif(not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables")
@@ -229,19 +211,14 @@ def test_published_means_come_back(source: str, model_id: str, gain: str, mean: 
 
 
 def test_every_column_is_described_in_its_order_with_its_type() -> None:
-    table = features()
-    stated = list(feature_columns())
-    found = [name for name in table if not name.startswith("L_star_")]
-    assert [each.column for each in stated if not each.column.startswith(TRANSITION)] == found
-    place = [each.column for each in stated].index(TRANSITION)
-    assert stated[place + 1].column == f"{TRANSITION}_sd"
-    assert stated[place - 1].column == found[found.index("wv_norm") - 1]
-    assert list(table)[list(table).index("wv_norm") - 1].startswith("L_star_")
-    for each in stated:
-        if each.column in found:
-            kind = str(table[each.column].dtype)
-            assert kind == each.type or (each.type == FLAG and kind == "bool"), each
-        assert each.meaning and "{" not in each.meaning
+    table, stars = features(), (TRANSITION, f"{TRANSITION}_sd")
+    stated = [stars[0] if label.startswith("L_star_") else label for label in table]
+    assert list(dict.fromkeys(stated)) == [label for label in FEATURES if label != stars[1]]
+    for label, column in FEATURES.items():
+        assert column.description and "{" not in column.description
+        if label not in stars:
+            kind = str(table[label].dtype)
+            assert kind == column.dtype or (column.dtype == FLAG and kind == "bool"), label
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e6, 1e6)), max_size=40))

@@ -73,15 +73,15 @@ def test_cells_are_counted_before_they_are_unpacked(
         incoming.read(tmp_path / name)
 
 
-@pytest.mark.parametrize(("size", "fits"), [(0, True), (9, True), (10, True), (11, False), (500, False)])
-def test_a_file_of_just_the_limit_is_read(size: int, fits: bool, tmp_path: Path) -> None:
+def test_a_file_of_just_the_limit_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    path.write_bytes(b"x" * size)
-    if fits:
+    for size in (0, 9, 10):
+        path.write_bytes(b"x" * size)
         assert limits.read_bytes(path, 10) == b"x" * size
-        return
-    with pytest.raises(DataError, match=f"{size} bytes.*at most 10 bytes"):
-        limits.read_bytes(path, 10)
+    for size in (11, 500):
+        path.write_bytes(b"x" * size)
+        with pytest.raises(DataError, match=f"{size} bytes.*at most 10 bytes"):
+            limits.read_bytes(path, 10)
 
 
 def test_a_file_that_does_not_tell_its_size_is_read_whole() -> None:
