@@ -129,23 +129,6 @@ def test_rows_of_the_same_run_twice_in_two_files_are_refused(data: Path) -> None
     refused(lambda: store.check(data), "twice")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (",missing\n", "\n"),
-        ("gain_block", "gain"),
-        ("run_id,layer", "layer,run_id"),
-        (",1,a,", ",0,a,"),
-        (",last,", ",final,"),
-    ],
-    ids=["no such column yet", "another name", "another order", "layers from 0", "another position"],
-)
-def test_tables_of_an_older_form_are_refused_by_name(data: Path, old: str, new: str) -> None:
-    path = store.files("layers", data)[0]
-    path.write_text(path.read_text().replace(old, new, 1))
-    assert "allowed" in refused(lambda: store.check(data), "layer")
-
-
 def test_a_changed_schema_has_another_number() -> None:
     """Names, order, types and keys of all columns; who changes one raises `SCHEMA` and puts the new hash here.
 
