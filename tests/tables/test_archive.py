@@ -16,7 +16,7 @@ from conftest import layer, model, run, snapshot, table
 
 import thermostats
 from thermostats.errors import DataError
-from thermostats.tables import archive, store
+from thermostats.tables import store
 from thermostats.tables.features import features
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES, absent, key
@@ -141,5 +141,5 @@ def test_values_that_are_hard_to_keep_come_back(tmp_path: Path) -> None:
     models = table("models", model(), {**model("lab/é"), "year": None, "tied_embeddings": False})
     gains = table("layers", *(layer(run(), at, value) for at, value in enumerate((0.1 + 0.2, 5e-324, 1e308), 1)))
     for name, frame in (("prompts", rows), ("models", models), ("layers", gains)):
-        archive.write(frame, name, tmp_path / f"{name}.parquet")
+        runpy.run_path(str(PACK))["write"](frame, name, tmp_path / f"{name}.parquet")
         pd.testing.assert_frame_equal(store.read(tmp_path / f"{name}.parquet", name), frame, check_exact=True)

@@ -9,7 +9,6 @@ import io
 from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from thermostats.errors import DataError
-from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import ARCHIVE
 from thermostats.tables.limits import TABLE, check_cells, read_bytes
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, key, written
-
-if TYPE_CHECKING:
-    import pandas as pd
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes
 
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 
@@ -46,23 +41,6 @@ def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table
     if runs is not None and "run_id" in declared.names:
         found = found.filter(pc.is_in(found["run_id"], pa.array(list(runs), pa.string())))
     return with_added(found, name)
-
-
-def write(frame: pd.DataFrame, name: str, path: Path) -> None:
-    """Write rows of table `name`, validated and sorted, as an archive, whole or not at all."""
-    ordered = frame.sort_values(key(name), ignore_index=True)
-    table = pa.Table.from_pandas(ordered, as_found(name, written(frame, name)), preserve_index=False)
-    numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
-    content = io.BytesIO()
-    pq.write_table(
-        table.replace_schema_metadata(),
-        content,
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=[label for label in table.column_names if label not in numbers],
-        use_byte_stream_split=numbers,
-    )
-    write_atomically(path, content.getvalue())
 
 
 def is_archive(path: Path) -> bool:
