@@ -16,6 +16,7 @@ from thermostats.errors import UsageError
 from thermostats.tables import store
 from thermostats.tables.describe import CROISSANT, DATAPACKAGE, describe
 from thermostats.tables.export import export
+from thermostats.tables.folders import own_files
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES, absent, key
 
@@ -36,7 +37,7 @@ def test_the_data_package_is_valid(where: str, tmp_path: Path) -> None:
         export(folder := tmp_path / "out")
     done = frictionless.validate(str(folder / DATAPACKAGE))
     assert done.flatten(["message"]) == []
-    formats = {(name, path.suffix, release(path)) for name in TABLES for path in store.files(name, SHIPPED)}
+    formats = {(name, path.suffix, release(path)) for name in TABLES for path in own_files(name, SHIPPED)}
     assert done.stats["tasks"] == len(formats if where == "shipped" else {name for name, *_ in formats})
 
 
@@ -63,7 +64,7 @@ def test_the_croissant_file_names_every_file_and_column(small_store: Path) -> No
             name = resource.partition("-")[0]
             told = [field["name"] for field in record_set["field"]]
             whole, ending = (name, f"{name}-archive"), ".csv" if resource == name else ".parquet"
-            own = [path for path in store.files(name, folder) if path.suffix == ending]
+            own = [path for path in own_files(name, folder) if path.suffix == ending]
             paths = [p for p in own if (not release(p) if resource in whole else resource == name + release(p))]
             read = pd.read_csv if ending == ".csv" else pd.read_parquet
             held = {label for path in paths for label in read(path).columns}
@@ -73,7 +74,7 @@ def test_the_croissant_file_names_every_file_and_column(small_store: Path) -> No
             files = [path.relative_to(folder).as_posix() for path in paths]
             assert all(any(fnmatch(file, pattern) for pattern in named[source]) for file in files)
         named = {each["name"].partition("-")[0] for each in content["recordSet"]}
-        assert named == {name for name in TABLES if store.files(name, folder)}
+        assert named == {name for name in TABLES if own_files(name, folder)}
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from conftest import limited_memory
 from thermostats.errors import DataError
 from thermostats.tables import incoming, limits, store
 from thermostats.tables.features import features
+from thermostats.tables.folders import own_files
 from thermostats.tables.join import join
 
 
@@ -34,7 +35,7 @@ def sparse(path: Path, size: int) -> Path:
 
 @pytest.mark.parametrize("name", ["layers", "prompts"])
 def test_a_table_of_four_gigabytes_is_refused_unread(name: str, small_store: Path, two_gigabytes: None) -> None:
-    path = store.files(name, small_store)[0]
+    path = own_files(name, small_store)[0]
     sparse(path, 4 * 1024**3)
     for read in (lambda: store.load(name, small_store), lambda: store.check(small_store)):
         with pytest.raises(DataError, match="larger than files of its kind") as caught:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError
 from thermostats.tables import store
+from thermostats.tables.folders import own_files
 from thermostats.tables.schemas import TABLES
 
 SHIPPED = store.shipped("data")
@@ -27,7 +28,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_saving_what_was_loaded_gives_the_same_bytes(name: str) -> None:
-    for path in store.files(name, SHIPPED):
+    for path in own_files(name, SHIPPED):
         assert path.suffix == ".parquet" or store.to_csv(store.read(path, name), name) == path.read_bytes(), path
 
 
@@ -72,7 +73,7 @@ def test_text_survives_the_file_exactly(token: str, tmp_path_factory: pytest.Tem
 def test_damage_is_named_with_its_place(
     small_store: Path, table_name: str, old: str, new: str, words: list[str]
 ) -> None:
-    path = store.files(table_name, small_store)[0]
+    path = own_files(table_name, small_store)[0]
     edit(path, old, new)
     with pytest.raises(DataError) as caught:
         store.check(small_store)
@@ -92,7 +93,7 @@ def test_damage_is_named_with_its_place(
 def test_columns_that_are_lacking_unknown_or_elsewhere_are_named(
     old: str, new: str, said: str, small_store: Path
 ) -> None:
-    path = store.files("layers", small_store)[0]
+    path = own_files("layers", small_store)[0]
     edit(path, old, new)
     with pytest.raises(DataError, match="columns of table layers are not as declared") as caught:
         store.read(path, "layers")
@@ -219,7 +220,7 @@ def many(tmp_path: Path) -> Path:
 
 def test_rows_of_many_files_are_those_of_each(many: Path) -> None:
     assert sorted(store.load("prompts", many)["text"]) == sorted(TEXTS)
-    alone = pd.concat([store.read(path, "layers") for path in store.files("layers", many)])
+    alone = pd.concat([store.read(path, "layers") for path in own_files("layers", many)])
     layers = store.load("layers", many)
     pd.testing.assert_frame_equal(layers, store.validate(alone, "layers"), check_exact=True)
     assert (len(layers), layers["gain_block"].isna().sum()) == (4 * len(TEXTS), len(TEXTS))
@@ -228,7 +229,7 @@ def test_rows_of_many_files_are_those_of_each(many: Path) -> None:
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_file_among_others_is_named(how: str, many: Path) -> None:
     damage, said = DAMAGE[how]
-    path = store.files("layers", many)[3]
+    path = own_files("layers", many)[3]
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DataError, match=said) as found:
         store.load("layers", many)

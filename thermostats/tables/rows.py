@@ -36,12 +36,6 @@ SMALL = 2**20
 """Bytes of a file from which on it is parsed by itself."""
 
 
-def files(name: str, data: str | Path | None = None) -> list[Path]:
-    """Files that make up a table, in the order they are read; those beneath a user's store first."""
-    check_table(name)
-    return [path for layer in layers(data_folder(data)) for path in own_files(name, layer)]
-
-
 def load(
     name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
 ) -> pa.Table:
@@ -53,10 +47,11 @@ def load(
 
     Raises DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
-    paths, folder = files(name, data), data_folder(data)
+    check_table(name)
+    folder = data_folder(data)
+    files = [own_files(name, layer) for layer in layers(folder)]
     found: pa.Table | None = None
-    for layer in layers(folder):
-        own = own_files(name, layer)
+    for own in files:
         archives = [archive.read(path, name, runs) for path in own if is_archive(path)]
         others = [path for path in own if not is_archive(path) and _may_hold(path, runs)]
         for rows in (archives, _read_csvs(others, name)):
@@ -64,6 +59,7 @@ def load(
                 found = _over(pa.concat_tables(rows), found, name)
     if found is None:
         return pa.Table.from_batches([], archive.schema(name))  # `empty_table` loads pandas
+    paths = [path for own in files for path in own]
     found = held(found, name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(found, folder) if name == "prompts" and private else found
 

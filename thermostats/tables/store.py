@@ -18,7 +18,6 @@ from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC04
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
 from thermostats.tables.parameters import check_models
-from thermostats.tables.rows import files as files  # noqa: PLC0414 (said here too)
 from thermostats.tables.rows import has_run as has_run  # noqa: PLC0414 (said here too)
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references, written
