@@ -182,12 +182,8 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
 
 @pytest.mark.usefixtures("longest_cell")
 def test_a_cell_longer_than_the_reader_of_lines_takes_is_damage_too(small_store: Path) -> None:
-    path = small_store / "models.csv"
-    head, first, *_ = path.read_text(encoding="utf-8").splitlines()
-    cells = first.split(",")
-    cells[head.split(",").index("n_layers")] = "many"
-    cells[0] = "a" * 150_000
-    path.write_text("\n".join([head, ",".join(cells), ""]), encoding="utf-8")
+    edit(small_store / "models.csv", ",True,", ",yes,")
+    edit(small_store / "models.csv", "lab/small", "a" * 150_000)
     with pytest.raises(DataError, match="table models is damaged"):
         store.load("models", small_store)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -48,15 +48,9 @@ def is_archive(path: Path) -> bool:
     return path.suffix == ARCHIVE
 
 
+@cache
 def runs_in(path: Path) -> frozenset[str]:
-    """Runs that an archive holds rows of."""
-    stat = path.stat()
-    return _runs_in(path, stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache(maxsize=256)
-def _runs_in(path: Path, changed: int, size: int) -> frozenset[str]:
-    del changed, size  # an archive that is another is read again
+    """Runs that an archive holds rows of; an archive is never changed."""
     return frozenset(pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist())
 
 
