@@ -29,7 +29,7 @@ from thermostats.tables.runs import run_id
 
 SHA = "0" * 64
 LAYERS, TEMPLATES, NAME = 32, 16, "RUN_ID_OF_16_HEX"
-STEPS = ("load layers", "features", "check", "join one run", "features again")
+STEPS = ("load layers", "features", "check", "join one run")
 STUDIES = {"target": [(2000, 25)], "growth": [(100, 5), (1000, 5), (10_000, 5)]}
 SECONDS, GIGABYTES = 20.0, 3.0
 
@@ -141,8 +141,7 @@ def step(name: str, folder: Path) -> int:
     """One step; rows that it came to."""
     if name == "load layers":
         return len(store.load("layers", folder))
-    if name.startswith("features"):
-        os.environ["THERMOSTATS_CACHE"] = str(folder / "cache")
+    if name == "features":
         return len(features.features(folder))
     if name == "check":
         return sum(store.check(folder).values())
@@ -203,10 +202,9 @@ def write(rows: list[dict[str, Any]]) -> None:
 
 HEADING = f"""\
 Simulated runs of {LAYERS} layers, each its own files. `load layers` reads and validates the table layers, `features`
-loads and validates every table that it needs and makes one row a model, with nothing kept before; `join one run` joins
-a run more into the folder, the making of its rows included; `features again` makes that run's features and takes those
-of the others, whose files it finds unchanged, from the cache. Each step is a fresh process: its seconds include imports
-where they are late, its gigabytes are the highest resident memory of the process.
+loads and validates every table that it needs and makes one row a model; `join one run` joins a run more into the
+folder, the making of its rows included. Each step is a fresh process: its seconds include imports where they are late,
+its gigabytes are the highest resident memory of the process.
 Made by `python benchmarks/scale.py target DIR` and `growth DIR`."""
 
 

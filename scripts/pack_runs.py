@@ -8,14 +8,36 @@ come to are the same before and after.
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from thermostats.tables import archive, store
+from thermostats.tables import store
+from thermostats.tables.archive import as_found
+from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import ARCHIVE, ARCHIVES
-from thermostats.tables.schemas import TABLES
+from thermostats.tables.schemas import FLOAT, TABLES, dtypes, key, written
+
+
+def write(frame: pd.DataFrame, name: str, path: Path) -> None:
+    """Write rows of table `name`, validated, as an archive, whole or not at all."""
+    ordered = frame.sort_values(key(name), ignore_index=True)
+    table = pa.Table.from_pandas(ordered, as_found(name, written(frame, name)), preserve_index=False)
+    numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
+    content = io.BytesIO()
+    pq.write_table(
+        table.replace_schema_metadata(),
+        content,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=[label for label in table.column_names if label not in numbers],
+        use_byte_stream_split=numbers,
+    )
+    write_atomically(path, content.getvalue())
 
 
 def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict[str, int]:
@@ -36,7 +58,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
     if there := [str(path) for path in places.values() if path.exists()]:
         sys.exit(f"{', '.join(there)}: there already; archives are only added to, name a --release")
     for name, (_, rows) in held.items():
-        archive.write(rows, name, places[name])
+        write(rows, name, places[name])
         pd.testing.assert_frame_equal(store.validate(store.read(places[name], name), name), rows, check_exact=True)
     for paths, _ in held.values():
         for path in paths:

@@ -116,21 +116,10 @@ def _with_an_own_model(folder: Path) -> Path:
     """A store with one model of one's own, of a lab of its own, that has three layers."""
     measured = run(model_id="own/model", source="own hooks", prompt_set="", prompt_sha="")
     writable_folder(folder)
-    for name, frame in (
-        ("models", table("models", model("own/model", heritage="Own lab", n_layers=3))),
-        ("runs", table("runs", measured)),
-        ("layers", table("layers", *(layer(measured, number, 1.1, prompt_id="") for number in (1, 2, 3)))),
-    ):
-        join(frame, table=name, data=folder)
+    models = table("models", model("own/model", heritage="Own lab", n_layers=3))
+    layers = table("layers", *(layer(measured, number, 1.1, prompt_id="") for number in (1, 2, 3)))
+    join([models, table("runs", measured), layers], data=folder)
     return folder
-
-
-def quick(path: Path) -> Path:
-    """The analysis of heritage in closed form: seconds rather than minutes."""
-    text = path.read_text()
-    assert text.count('METHOD = "auto"') == 1
-    path.write_text(text.replace('METHOD = "auto"', 'METHOD = "closed form"'))
-    return path
 
 
 @pytest.mark.slow
@@ -139,7 +128,10 @@ def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
 ) -> None:
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     own = _with_own_prompts(tmp_path / "own")
-    path = quick(new_heritage(folder=tmp_path / "mine"))
+    path = new_heritage(folder=tmp_path / "mine")
+    text = path.read_text()
+    assert text.count('METHOD = "auto"') == 1
+    path.write_text(text.replace('METHOD = "auto"', 'METHOD = "closed form"'))  # seconds rather than minutes
     assert path.name == "u01_heritage_with_my_models.py"
     result = report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", processes=1)
     assert result.ok, result
@@ -178,23 +170,14 @@ def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: 
 
 def _with_own_prompts(folder: Path) -> Path:
     """A store with two models of a lab of their own and one of no lab, on two prompts; one does not say it is base."""
-    join(
-        pd.DataFrame({"prompt_set": "own", "prompt_id": ["a", "b"], "text": ["Hello", "Bye"]}),
-        table="prompts",
-        data=folder,
-    )
+    prompts = pd.DataFrame({"prompt_set": "own", "prompt_id": ["a", "b"], "text": ["Hello", "Bye"]})
+    join(prompts, table="prompts", data=folder)
     models = [model("own/one", "Own lab", 3), {**model("own/two", "Own lab", 4), "variant": ""}, model("own/three", "")]
     join(table("models", *models), table="models", data=folder)
+    whole = {"source": "own hooks", "prompt_set": "own", "position": "last"}
     rows = [
-        {
-            "model_id": row["model_id"],
-            "source": "own hooks",
-            "prompt_set": "own",
-            "prompt_id": prompt,
-            "layer": number,
-            "position": "last",
-            "gain_block": 1 + 0.1 * number + 0.02 * (prompt == "a"),
-        }
+        {**whole, "model_id": row["model_id"], "prompt_id": prompt, "layer": number}
+        | {"gain_block": 1 + 0.1 * number + 0.02 * (prompt == "a")}
         for row in models
         for number in range(1, row["n_layers"] + 1)
         for prompt in "ab"
@@ -211,8 +194,6 @@ def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "u01_one.py").unlink()
     with pytest.raises(UsageError, match="analysis of that name"):
         new_claim("one", tmp_path)
-    with pytest.raises(UsageError, match="no letters"):
-        new_claim("!?", tmp_path)
     for number in range(3, 100):
         (tmp_path / f"u{number:02d}_more.py").touch()
     with pytest.raises(UsageError, match="no id is free"):
@@ -242,11 +223,10 @@ def test_letters_of_a_name_lose_their_accents_and_no_letter_is_lost(
         new_claim(name, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["глубина", "深さ", "\u0308", "–"])
-def test_a_name_without_latin_letters_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="no letters") as caught:
-        new_claim(name, tmp_path)
-    assert caught.value.allowed == "words in Latin letters, such as depth-helps"
+def test_a_name_without_latin_letters_is_refused(tmp_path: Path) -> None:
+    for name in ("!?", "глубина", "深さ", "\u0308", "–"):
+        with pytest.raises(UsageError, match=r"no letters.*words in Latin letters, such as depth-helps"):
+            new_claim(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from thermostats.claims.finding import Finding
@@ -63,20 +66,6 @@ def test_an_estimate_has_the_digits_that_its_interval_supports(numbers: tuple[fl
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.05, "0.05"), (-0.3, "−0.3"), (1 - 0.95, "0.05"), (1000.0, "1,000"), (-0.07039, "−0.0704")]
-)
-def test_what_somebody_chose_has_no_digits_that_nobody_chose(value: float, text: str) -> None:
-    assert declared(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals"), [(-0.81, 2), (62696.0, 0), (0.0001, 4), (80.0, 0), (0.9445249826020732, 6)]
-)
-def test_digits_as_printed(value: float, decimals: int) -> None:
-    assert printed_decimals(value) == decimals
-
-
-@pytest.mark.parametrize(
     ("name", "published", "reproduced", "expected"),
     [
         ("r", -0.81, -0.8134, True),
@@ -126,24 +115,33 @@ def test_markdown_shows_text_as_it_is(text: str, escaped: str) -> None:
     assert markdown(text) == escaped
 
 
-def test_first_sentences() -> None:
-    assert first_sentences("Pythia 1.4B has G = 0.9. The limit. The rest.") == "Pythia 1.4B has G = 0.9. The limit."
-    assert first_sentences("Meta vs. Google, i.e. BERT. More.", 1) == "Meta vs. Google, i.e. BERT."
-    assert first_sentences("No stop") == "No stop"
-
-
-def test_p_values() -> None:
-    assert relation(0.0141) == "= 0.014" and relation(2e-9) == "< 0.0001"
-    assert relation(1.0) == "= 1" and relation(0.9996) == "> 0.99"
-
-
-def test_sides_of_p_values_are_said() -> None:
-    two, one = (Finding("C01", "e", "inconclusive", "p.", probability=0.03, probability_kind=kind) for kind in KINDS)
-    assert (probability_text(two), probability_text(one)) == ("p = 0.030", "one-sided p = 0.030")
-
-
 def test_whole_numbers_have_no_decimals() -> None:
     assert [figure(value, 5) for value in (31.0, 8192.0, -3.0, 0.5, None)] == ["31", "8,192", "−3", "0.50000", ""]
     assert comparison({"n": 100.0}, {"n": 100.0})[0].reproduced == "100"
     near_one = comparison({"p": 1 - 8e-11}, {"p": 1 - 8e-11})[0]
     assert near_one.published == near_one.reproduced == "1 − 8.0 × 10⁻¹¹"
+
+
+@pytest.mark.parametrize(
+    ("function", "cases"),
+    [
+        (relation, {0.0141: "= 0.014", 2e-9: "< 0.0001", 1.0: "= 1", 0.9996: "> 0.99"}),
+        (printed_decimals, {-0.81: 2, 62696.0: 0, 0.0001: 4, 80.0: 0, 0.9445249826020732: 6}),
+        (declared, {0.05: "0.05", -0.3: "−0.3", 1 - 0.95: "0.05", 1000.0: "1,000", -0.07039: "−0.0704"}),
+        (
+            first_sentences,
+            {
+                "Pythia 1.4B has G = 0.9. The limit. The rest.": "Pythia 1.4B has G = 0.9. The limit.",
+                "Meta vs. Google, i.e. BERT. More. Rest.": "Meta vs. Google, i.e. BERT. More.",
+                "No stop": "No stop",
+            },
+        ),
+    ],
+)
+def test_numbers_and_sentences_as_they_are_shown(function: Callable[[Any], Any], cases: dict[Any, Any]) -> None:
+    assert {given: function(given) for given in cases} == cases
+
+
+def test_sides_of_p_values_are_said() -> None:
+    two, one = (Finding("C01", "e", "inconclusive", "p.", probability=0.03, probability_kind=kind) for kind in KINDS)
+    assert (probability_text(two), probability_text(one)) == ("p = 0.030", "one-sided p = 0.030")

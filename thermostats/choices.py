@@ -20,8 +20,8 @@ class Options:
     """Choices of this session, each an attribute: `thermostats.options.level = 0.9`.
 
     level: probability of the intervals in summaries of fits made from then on, between 0 and 1; a report keeps to its
-    own. cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws and features that
-    are kept, `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process.
+    own. cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws that are kept,
+    `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process.
 
     Raises UsageError for other names and values.
     """

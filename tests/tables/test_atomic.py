@@ -8,7 +8,7 @@ from pathlib import Path
 
 import filelock
 import pytest
-from conftest import model, run, snapshot, table
+from conftest import model, snapshot, table
 
 from thermostats.errors import DataError
 from thermostats.tables import atomic
@@ -17,12 +17,15 @@ from thermostats.tables.join import join
 
 def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_version_uses(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "er"
-    with atomic.only_writer(folder):
-        assert folder.is_dir()
+    with pytest.raises(ZeroDivisionError), atomic.only_writer(folder):
         with pytest.raises(filelock.Timeout):
             filelock.FileLock(folder / ".lock", timeout=0).acquire()
+        raise ZeroDivisionError  # after a fault too the lock is free
     with filelock.FileLock(folder / ".lock", timeout=0):
         pass
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(DataError, match=f"cannot lock the folder.*{os.strerror(errno.ENOTDIR)}"):
+        atomic.only_writer(tmp_path / "file" / "x").__enter__()
 
 
 def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: Path) -> None:
@@ -35,13 +38,6 @@ def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: P
             staging.mkdir()
             (staging / "models.csv.def").write_bytes(b"what could not be removed")
         assert not staging.exists()
-
-
-def test_the_lock_is_free_after_a_fault_and_what_was_staged_is_left_to_the_next(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), atomic.only_writer(tmp_path):
-        raise ZeroDivisionError
-    with filelock.FileLock(tmp_path / ".lock", timeout=0):
-        pass
 
 
 def test_a_lock_that_a_vanished_drive_does_not_take_back_is_no_fault(
@@ -67,23 +63,6 @@ def test_files_are_staged_in_the_folder_and_none_stays(tmp_path: Path, monkeypat
     assert len(seen) == 1 and seen[0].startswith(".staging/models.csv.")
     assert [path.name for path in tmp_path.iterdir()] == ["models.csv"]
     assert (tmp_path / "models.csv").read_bytes() == b"rows"
-
-
-@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace", "pathlib.Path.chmod"])
-def test_a_fault_is_told_in_words_and_leaves_nothing(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "a")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(call, full)
-        with pytest.raises(DataError) as caught:
-            atomic.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "b": b"new"})
-    assert (caught.value.got, Path(caught.value.where).name) == ("No space left on device", "a")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"old"}
 
 
 def test_a_staging_folder_that_another_writer_removes_is_made_again(
@@ -112,33 +91,10 @@ def test_a_place_outside_is_refused_and_says_where_it_leads(place: str, tmp_path
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "linked").symlink_to(tmp_path)
-    with pytest.raises(DataError, match="outside its folder") as caught:
+    with pytest.raises(DataError, match=r"outside its folder.*symbolic link") as caught:
         atomic.write_all(folder, {folder / "first": b"", folder / place: b""})
     assert caught.value.got == str(tmp_path.resolve())
     assert not list(tmp_path.glob("*a")) and not (folder / "first").exists()
-
-
-def test_a_folder_that_cannot_be_made_is_not_written_to(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with (
-        pytest.raises(DataError, match="cannot lock the folder") as caught,
-        atomic.only_writer(tmp_path / "file" / "x"),
-    ):
-        raise AssertionError
-    assert caught.value.got == os.strerror(errno.ENOTDIR)
-
-
-def test_nothing_is_written_outside_the_folder(small_store: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    measured = run(source="elsewhere")
-    (small_store / "measured" / "weights").symlink_to(outside)
-    row = {"run_id": measured["run_id"], "layer": 1, "matrix": "W_V", "missing": "not measured"}
-    before = snapshot(small_store)
-    with pytest.raises(DataError, match=r"outside its folder.*symbolic link"):
-        join([table("runs", measured), table("weights", row)], data=small_store)
-    assert snapshot(small_store) == before
-    assert list(outside.iterdir()) == []
 
 
 def test_a_linked_file_is_replaced_not_followed(small_store: Path, tmp_path: Path) -> None:

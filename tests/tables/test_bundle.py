@@ -44,11 +44,6 @@ def test_the_same_rows_give_the_same_bytes_and_name(small_store: Path, made: Pat
     assert set(manifest["files"]) == {"models.csv", "prompts.csv", "runs.csv", "layers.csv", "page/index.html"}
 
 
-def test_without_runs_there_is_no_bundle(small_store: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no measured rows"):
-        bundle.write(tmp_path / "none.zip", small_store, set(), {}, source="x")
-
-
 def rewritten(path: Path, change: Callable[[dict[str, bytes]], None]) -> None:
     with zipfile.ZipFile(path) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
@@ -78,12 +73,14 @@ def test_a_bundle_that_is_none_is_refused_and_nothing_is_begun(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_file_that_is_no_zip_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_zip_and_no_runs_are_refused(small_store: Path, tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_text("none")
     with pytest.raises(DataError, match="damaged"):
         join(tmp_path / "text.zip", data=tmp_path / "new")
     with pytest.raises(UsageError, match="no such file"):
         join(tmp_path / "nowhere.zip", data=tmp_path / "new")
+    with pytest.raises(UsageError, match="no measured rows"):
+        bundle.write(tmp_path / "none.zip", small_store, set(), {}, source="x")
 
 
 def test_a_text_that_is_there_already_is_no_other_value_than_its_hash(small_store: Path, tmp_path: Path) -> None:

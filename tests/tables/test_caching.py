@@ -9,42 +9,27 @@ import pytest
 
 from thermostats.tables.caching import cache_folder
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user without any of the variables."""
-    for name in ("THERMOSTATS_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    return tmp_path
-
-
-@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
-def test_the_variable_comes_first(platform: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
-    for other in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.setenv(other, str(home / "other"))
-    monkeypatch.setenv("THERMOSTATS_CACHE", str(home / "mine"))
-    assert cache_folder() == home / "mine"
-    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
-    assert cache_folder() is None
+PLATFORMS = ("linux", "darwin", "win32")
 
 
 @pytest.mark.parametrize(
-    ("platform", "variable", "standard"),
+    ("platform", "variables", "place"),
     [
-        ("linux", "XDG_CACHE_HOME", ".cache/thermostats"),
-        ("win32", "LOCALAPPDATA", ".cache/thermostats"),
-        ("darwin", None, "Library/Caches/thermostats"),
+        ("linux", {}, ".cache/thermostats"),
+        ("linux", {"THERMOSTATS_CACHE": ""}, ".cache/thermostats"),
+        ("linux", {"XDG_CACHE_HOME": "xdg", "LOCALAPPDATA": "local"}, "xdg/thermostats"),
+        ("win32", {}, ".cache/thermostats"),
+        ("win32", {"XDG_CACHE_HOME": "xdg", "LOCALAPPDATA": "local"}, "local/thermostats"),
+        ("darwin", {"XDG_CACHE_HOME": "xdg", "LOCALAPPDATA": "local"}, "Library/Caches/thermostats"),
+        *((platform, {"THERMOSTATS_CACHE": "mine", "XDG_CACHE_HOME": "xdg"}, "mine") for platform in PLATFORMS),
+        *((platform, {"THERMOSTATS_CACHE": "off", "XDG_CACHE_HOME": "xdg"}, None) for platform in PLATFORMS),
     ],
 )
-def test_each_platform_has_its_place(
-    platform: str, variable: str | None, standard: str, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_variable_comes_first_then_the_place_of_the_platform(
+    platform: str, variables: dict[str, str], place: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    assert cache_folder() == home / standard
-    monkeypatch.setenv("THERMOSTATS_CACHE", "")
-    assert cache_folder() == home / standard
-    for other in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.setenv(other, str(home / other))
-    assert cache_folder() == (home / standard if variable is None else home / variable / "thermostats")
+    monkeypatch.setattr(Path, "home", Path)
+    for name in ("THERMOSTATS_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, variables.get(name, ""))
+    assert cache_folder() == (None if place is None else Path(place))

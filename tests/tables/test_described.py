@@ -12,24 +12,10 @@ import pyarrow as pa
 import pytest
 
 import thermostats
-from thermostats.errors import DataError
 from thermostats.tables import archive, store
 from thermostats.tables.arrow_check import faults
-from thermostats.tables.describe import croissant, datapackage, describe, descriptions
-from thermostats.tables.schemas import (
-    ABOVE,
-    FLAG,
-    FLOAT,
-    INTEGER,
-    TABLES,
-    TEXT,
-    Column,
-    column,
-    gain,
-    key,
-    references,
-    table,
-)
+from thermostats.tables.describe import CROISSANT, DATAPACKAGE, describe, descriptions, for_tools
+from thermostats.tables.schemas import ABOVE, FLAG, FLOAT, INTEGER, TABLES, TEXT, Column, column, gain
 
 SHIPPED = store.shipped("data")
 
@@ -68,80 +54,38 @@ def test_as_a_program_it_describes_the_folder_that_is_named_and_says_what_it_wro
         assert capsys.readouterr().out == ""
 
 
-def accepts(declared: Column, *values: object) -> list[bool]:
-    """Which values a column declared so takes, each alone."""
-    kind = archive.ARROW[declared.dtype]
-    return [not list(faults(pa.chunked_array([pa.array([value], kind)]), declared)) for value in values]
-
-
-def test_bounds_are_what_they_say() -> None:
-    assert accepts(column(FLOAT, "x", lower=1.0, upper=2.0), 0.99, 1.0, 2.0, 2.01) == [False, True, True, False]
-    assert accepts(column(FLOAT, "x", above=0.0), 0.0, 1e-300) == [False, True]
-    assert accepts(column(INTEGER, "x", lower=0), -1, 0) == [False, True]
-    assert accepts(column(TEXT, "x", allowed=["a", ""]), "a", "", "b") == [True, True, False]
-    assert accepts(gain("x"), 0.0, 0.5, None) == [False, True, True]
-
-
-def test_a_value_may_be_missing_only_where_it_is_said() -> None:
-    assert accepts(column(INTEGER, "x"), 1, None) == [True, False]
-    assert accepts(column(FLAG, "x"), True, None) == [True, False]
-    assert accepts(column(FLAG, "x", nullable=True), True, None) == [True, True]
-
-
-def test_what_a_check_says() -> None:
-    checks = column(FLOAT, "x", allowed=["a", "b"], lower=0.5, above=0.25, upper=1e6).checks
-    assert [check.error for check in checks] == ["one of 'a', 'b'", "at least 0.5", "above 0.25", "at most 1e+06"]
-
-
-def test_a_table_has_its_columns_in_their_order_and_no_key_twice() -> None:
-    schema = table("t", "a table", ["a"], {"a": column(TEXT, "a"), "b": column(TEXT, "b")}, a="runs")
-    assert (schema.name, schema.description, [*schema.columns]) == ("t", "a table", ["a", "b"])
-    assert (schema.key, schema.references) == (("a",), {"a": "runs"})
-    assert [column.name for column in schema.columns.values()] == ["a", "b"]
-    rows = store.load("sources")
-    assert [*store.validate(rows[rows.columns[::-1]], "sources")] == [*TABLES["sources"].columns]
-    for bad in (rows.assign(c="more"), rows.drop(columns="bytes"), rows.assign(file="x")):
-        with pytest.raises(DataError):
-            store.validate(bad, "sources")
-
-
-def test_keys_and_references() -> None:
-    assert key("layers") == ["run_id", "layer", "prompt_id", "position"]
-    assert (references("runs"), references("models")) == ({"model_id": "models"}, {})
-    ours = {name for name in TABLES if "run_id" in TABLES[name].columns and name != "runs"}
-    assert {name for name in TABLES if references(name) == {"run_id": "runs"}} == ours
-    assert all(TABLES[name].name == name for name in TABLES)
-
-
-def test_texts_that_are_free_are_those_of_prompts_and_tokens() -> None:
-    free = {(name, label) for name in TABLES for label, each in TABLES[name].columns.items() if each.free}
-    assert free == {("prompts", "text"), ("outputs", "top_token")}
+@pytest.mark.parametrize(
+    ("declared", "taken", "refused"),
+    [
+        (column(FLOAT, "x", lower=1.0, upper=2.0), [1.0, 2.0], [0.99, 2.01, None]),
+        (column(INTEGER, "x", lower=0), [0], [-1, None]),
+        (column(TEXT, "x", allowed=["a", ""]), ["a", ""], ["b"]),
+        (column(FLAG, "x"), [True], [None]),
+        (column(FLAG, "x", nullable=True), [True, None], []),
+        (gain("x"), [1e-300, None], [0.0]),
+    ],
+)
+def test_bounds_are_what_they_say(declared: Column, taken: list[object], refused: list[object]) -> None:
+    for value in (*taken, *refused):
+        alone = pa.chunked_array([pa.array([value], archive.ARROW[declared.dtype])])
+        assert bool(list(faults(alone, declared))) == (value not in taken), value
 
 
 def test_gains_and_norms_are_above_zero_and_nothing_else_is_bounded_so() -> None:
     """A bound that is left out itself is in no description: the standard has none."""
-    bounded = {
-        f"{name}.{label}": str(check.error)
-        for name in TABLES
-        for label, each in TABLES[name].columns.items()
-        for check in each.checks
-        if check.kind == ABOVE
-    }
-    names = ("norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp")
-    names += ("gain_sum_attention", "gain_sum_mlp")
-    assert bounded == {f"layers.{name}": "above 0" for name in names}
+    columns = ((f"{name}.{label}", each) for name in TABLES for label, each in TABLES[name].columns.items())
+    bounded = {name: check.error for name, each in columns for check in each.checks if check.kind == ABOVE}
+    gains = ("gain_block", "gain_attention", "gain_mlp", "gain_sum_attention", "gain_sum_mlp")
+    assert bounded == {f"layers.{name}": "above 0" for name in ("norm_in", *gains, "write_attention", "write_mlp")}
 
 
-def test_a_data_package_of_a_part_refers_to_nothing_outside_it() -> None:
-    told = {
-        each["name"]: each
-        for each in datapackage({"layers": ["a.csv", "b.csv"], "runs": [], "models": []})["resources"]
-    }
-    assert list(told) == ["layers"]
-    assert told["layers"]["path"] == ["a.csv", "b.csv"]
-    assert told["layers"]["schema"]["foreignKeys"][0]["reference"] == {"resource": "runs", "fields": ["run_id"]}
-    (alone,) = datapackage({"layers": ["a.csv"]})["resources"]
-    assert "foreignKeys" not in alone["schema"]
+def test_a_data_package_of_a_part_refers_to_nothing_outside_it(tmp_path: Path) -> None:
+    for files, keys in (({"layers": ["a.csv"], "runs": ["r.csv"]}, ["runs"]), ({"layers": ["a.csv", "b.csv"]}, [])):
+        for path in (path for paths in files.values() for path in paths):
+            (tmp_path / path).write_bytes(b"")
+        told = json.loads(for_tools(tmp_path, files)[DATAPACKAGE])["resources"][0]
+        assert (told["name"], told["path"]) == ("layers", files["layers"] if len(files["layers"]) > 1 else "a.csv")
+        assert [each["reference"]["resource"] for each in told["schema"].get("foreignKeys", [])] == keys
 
 
 def test_a_croissant_file_has_a_set_of_files_where_a_table_has_several(tmp_path: Path) -> None:
@@ -149,7 +93,8 @@ def test_a_croissant_file_has_a_set_of_files_where_a_table_has_several(tmp_path:
     many = ["measured/layers.parquet", "layers.csv", "measured/layers/1.csv", "measured/layers/2.csv"]
     (tmp_path / "measured").mkdir()
     (tmp_path / many[0]).write_bytes(b"abc")
-    told = croissant(tmp_path, {"models": ["models.csv"], "layers": many, "runs": []})
+    files = {"models": ["models.csv"], "layers": many, "runs": []}
+    told = json.loads(for_tools(tmp_path, files)[CROISSANT])
     assert told["version"] == thermostats.__version__
     one, several, archive = told["distribution"]
     assert one["sha256"] == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import model, run
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.feature_columns import TRANSITION, feature_columns
-from thermostats.tables.features import combine, features
+from thermostats.tables.feature_columns import FEATURES, TRANSITION
+from thermostats.tables.features import features
+from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.schemas import FLAG
 from thermostats.tables.vocabulary import GAINS
 
@@ -126,8 +129,6 @@ def test_gains_at_another_token_have_its_name_and_no_summaries(data: Path, rows:
     assert pooled.loc["measured", "penultimate_gain"] == 100.0 and pooled.loc["measured", "n_prompts"] == 1
     assert pooled.loc["averaged", "normed_gain":"normed_gain_sd"].isna().all()
     assert pooled.loc["measured", "wv_norm"] == rows.loc["measured", "wv_norm"]
-    again = features(data).set_index("run_id")  # what is kept of one position is not taken for another
-    pd.testing.assert_frame_equal(again, rows)
     with pytest.raises(UsageError, match="no such token position"):
         features(data, position="lats")
 
@@ -183,32 +184,14 @@ def test_an_empty_store_gives_no_rows_and_the_same_columns(tmp_path: Path, rows:
     assert set(rows.columns) - set(empty.columns) == {label for label in rows.columns if label.startswith("L_star_")}
 
 
-def test_a_run_of_an_unknown_model_is_refused(tmp_path: Path) -> None:
+def test_rows_of_an_unknown_model_or_run_are_refused(tmp_path: Path) -> None:
     store.save(table("runs", {"run_id": "measured"}), "runs", tmp_path / "runs.csv")
     with pytest.raises(DataError, match="lab/small"):
         features(tmp_path)
-
-
-def test_layers_of_an_unknown_run_are_refused() -> None:
-    nothing = {name: table(name) for name in ("summaries", "transitions", "weights")}
-    layers = table("layers", *gains("nowhere", "p1", {1: 2.0}))
+    store.save(table("models", {}), "models", tmp_path / "models.csv")
+    store.save(table("layers", *gains("nowhere", "p1", {1: 2.0})), "layers", tmp_path / "layers.csv")
     with pytest.raises(DataError, match="nowhere"):
-        combine(runs=table("runs"), models=table("models"), layers=layers, **nothing)
-
-
-def test_many_layers_do_not_change_the_values() -> None:
-    rng = np.random.default_rng(1)
-    prompts, depth = 200, 4
-    values = np.exp(rng.normal(size=(prompts, depth)))
-    rows = [row for p in range(prompts) for row in gains("measured", f"p{p}", dict(enumerate(values[p], start=1)))]
-    nothing = {name: table(name) for name in ("summaries", "transitions", "weights")}
-    row = combine(
-        runs=table("runs", {"run_id": "measured"}), models=table("models", {}), layers=table("layers", *rows), **nothing
-    ).iloc[0]
-    assert row["last_gain"] == pytest.approx(values[:, 3].mean())
-    assert row["geometric_gain"] == pytest.approx(np.mean([np.prod(v[1:]) ** (1 / 3) for v in values]))
-    assert row["max_gain_geometric"] == pytest.approx(np.prod([max(v[1:]) ** (1 / prompts) for v in values]))
-    assert row["total_amplification_from_input_sd"] == pytest.approx(np.std([np.prod(v) for v in values], ddof=1))
+        features(tmp_path)
 
 
 @pytest.mark.skipif(not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables")
@@ -228,16 +211,37 @@ def test_published_means_come_back(source: str, model_id: str, gain: str, mean: 
 
 
 def test_every_column_is_described_in_its_order_with_its_type() -> None:
-    table = features()
-    stated = list(feature_columns())
-    found = [name for name in table if not name.startswith("L_star_")]
-    assert [each.column for each in stated if not each.column.startswith(TRANSITION)] == found
-    place = [each.column for each in stated].index(TRANSITION)
-    assert stated[place + 1].column == f"{TRANSITION}_sd"
-    assert stated[place - 1].column == found[found.index("wv_norm") - 1]
-    assert list(table)[list(table).index("wv_norm") - 1].startswith("L_star_")
-    for each in stated:
-        if each.column in found:
-            kind = str(table[each.column].dtype)
-            assert kind == each.type or (each.type == FLAG and kind == "bool"), each
-        assert each.meaning and "{" not in each.meaning
+    table, stars = features(), (TRANSITION, f"{TRANSITION}_sd")
+    stated = [stars[0] if label.startswith("L_star_") else label for label in table]
+    assert list(dict.fromkeys(stated)) == [label for label in FEATURES if label != stars[1]]
+    for label, column in FEATURES.items():
+        assert column.description and "{" not in column.description
+        if label not in stars:
+            kind = str(table[label].dtype)
+            assert kind == column.dtype or (column.dtype == FLAG and kind == "bool"), label
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e6, 1e6)), max_size=40))
+def test_groups_are_summed_as_if_they_were_alone(rows: list[tuple[int, float]]) -> None:
+    number = np.array([group for group, _ in rows], dtype=np.int64)
+    values = np.array([value for _, value in rows], dtype=np.float64)
+    groups = Groups.of(number)
+    assert groups.numbers.tolist() == sorted(set(number.tolist()))
+    for at, group in enumerate(groups.numbers):
+        own = values[number == group]
+        alone = Groups.of(np.zeros(len(own), dtype=np.int64))
+        for found, by_itself, expected in (
+            (groups.sum(values), alone.sum(own), own.sum()),
+            (groups.mean(values), alone.mean(own), own.mean()),
+            (groups.max(values), alone.max(own), own.max()),
+            (groups.std(values), alone.std(own), np.std(own, ddof=1) if len(own) > 1 else np.nan),
+        ):
+            assert found[at : at + 1].tobytes() == by_itself.tobytes()
+            assert found[at] == pytest.approx(expected, rel=1e-9, abs=1e-6, nan_ok=True)
+
+
+def test_texts_are_numbered_in_their_order() -> None:
+    rows = pd.DataFrame({"a": ["y", "x", "y", "x"], "b": ["1", "2", "1", "1"]})
+    number, texts = numbered(rows, ["a", "b"])
+    assert number.tolist() == [2, 1, 2, 0]
+    assert texts.to_dict("list") == {"a": ["x", "x", "y"], "b": ["1", "2", "1"]}

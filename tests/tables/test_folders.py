@@ -45,13 +45,19 @@ def test_a_folder_that_is_not_there_is_looked_up_in_the_package_s_and_not_read(t
         folders.own_folder()
 
 
-def test_a_wheel_holds_what_ships_inside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "INSTALLED", tmp_path / "thermostats" / "_shipped")
+def test_a_wheel_holds_what_ships_inside_the_package_where_it_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = tmp_path / "thermostats" / "_shipped"
+    monkeypatch.setattr(folders, "INSTALLED", wheel)
     assert folders.shipped("data") == tmp_path / "data"
-    inside = tmp_path / "thermostats" / "_shipped" / "data"
-    inside.mkdir(parents=True)
-    assert folders.shipped("data") == inside
+    (wheel / "data").mkdir(parents=True)
+    assert folders.shipped("data") == wheel / "data"
     assert folders.shipped("analyses") == tmp_path / "analyses"
+    for inside in (wheel / "data", wheel / "data" / "mine", wheel / ".." / "_shipped"):
+        with pytest.raises(UsageError, match=r"^the tables that ship with the package are read-only .*--data mine"):
+            folders.own_folder(inside)
+    assert folders.own_folder(tmp_path / "mine") == tmp_path / "mine"
 
 
 @pytest.mark.parametrize("said", ["schema = 1\n", "", 'begun_with = "0.1"\n'])
@@ -62,22 +68,19 @@ def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_ta
 
 
 @pytest.mark.parametrize(
-    ("said", "words", "got"),
+    ("said", "words"),
     [
-        ("schema = 0", "created with an older schema", "schema = 0"),
-        ("schema = 2", "created with a newer schema", "schema = 2"),
-        ('schema = "1"', "created with a newer schema", "schema = '1'"),
-        ("schema", "store.toml cannot be read", None),
+        ("schema = 0", "created with an older schema.*got schema = 0; allowed: 1. Next: export it"),
+        ("schema = 2", "created with a newer schema.*got schema = 2; allowed: 1. Next: install a newer"),
+        ('schema = "1"', "created with a newer schema.*got schema = '1'"),
+        ("schema", "store.toml cannot be read.*schema = 1"),
     ],
 )
-def test_a_store_of_another_schema_is_not_read(tmp_path: Path, said: str, words: str, got: str | None) -> None:
+def test_a_store_of_another_schema_is_not_read(tmp_path: Path, said: str, words: str) -> None:
     (tmp_path / "store.toml").write_text(said)
     with pytest.raises(DataError, match=words) as caught:
         folders.layers(tmp_path)
     assert caught.value.where == str(tmp_path / "store.toml")
-    if got is not None:
-        assert (caught.value.got, caught.value.allowed) == (got, "1")
-        assert ("export it" in caught.value.next_step) == ("older" in words)
 
 
 def test_files_of_a_table_in_their_order(tmp_path: Path) -> None:
@@ -133,16 +136,3 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
     with pytest.raises(DataError, match="cannot create a data folder") as caught:
         writable_folder(tmp_path / "file" / "x")
     assert (caught.value.got, caught.value.where) == ("Not a directory", str(tmp_path / "file" / "x"))
-
-
-def test_tables_of_an_installed_package_are_not_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(folders, "INSTALLED", tmp_path / "thermostats" / "_shipped")
-    (tmp_path / "thermostats" / "_shipped" / "data").mkdir(parents=True)
-    for inside in (
-        folders.shipped("data"),
-        folders.shipped("data") / "mine",
-        tmp_path / "thermostats/_shipped/../_shipped",
-    ):
-        with pytest.raises(UsageError, match=r"^the tables that ship with the package are read-only .*--data mine"):
-            folders.own_folder(inside)
-    assert folders.own_folder(tmp_path / "mine") == tmp_path / "mine"

@@ -171,13 +171,3 @@ def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(incoming, "ROWS", 50_000)
     with pytest.raises(DataError, match="4 rows of long texts"):
         read(tmp_path / "x.parquet")
-
-
-def test_a_stated_table_fills_what_may_be_empty_and_asks_for_the_rest(small_store: Path) -> None:
-    measured = run()
-    few = pd.DataFrame({"run_id": measured["run_id"], "prompt_id": "a", "entropy": [2.5]})
-    assert join(few, table="outputs", data=small_store)[0].added == 1
-    with pytest.raises(UsageError, match=r"without prompt_id"):
-        join(few.drop(columns="prompt_id"), table="outputs", data=small_store)
-    with pytest.raises(UsageError, match=r"did you mean prompt_id"):
-        join(few.rename(columns={"prompt_id": "prompt"}), table="outputs", data=small_store)

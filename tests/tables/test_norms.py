@@ -25,10 +25,9 @@ def test_gains_are_ratios_of_norms_that_follow_each_other() -> None:
     assert found["layer"].tolist() == [1, 2, 3] * 2
     np.testing.assert_allclose(found["gain_block"], [2, 1.5, 0.5] * 2)
     np.testing.assert_allclose(found["norm_in"], [1, 2, 3, 2, 4, 6])
-
-
-def test_a_normed_last_state_gives_no_gain_of_the_last_block() -> None:
-    assert gains_from_norms(states(), {**STATES, "last": "normed"}, "")["layer"].tolist() == [1, 2]
+    assert gains_from_norms(states().drop(index=1), STATES, "")["layer"].tolist() == [3]
+    normed = gains_from_norms(states(), {**STATES, "last": "normed"}, "")  # no gain of the last block
+    assert normed["layer"].tolist() == [1, 2]
 
 
 def test_hooks_of_transformer_lens_are_states_and_may_stand_twice() -> None:
@@ -38,35 +37,21 @@ def test_hooks_of_transformer_lens_are_states_and_may_stand_twice() -> None:
     np.testing.assert_allclose(found["gain_block"], [2, 1.5, 0.5], rtol=1e-4)
 
 
-def test_a_state_that_is_missing_leaves_a_gap() -> None:
-    assert gains_from_norms(states().drop(index=1), STATES, "")["layer"].tolist() == [3]
-
-
 @pytest.mark.parametrize(
     ("frame", "norms", "said"),
     [
         (states(), {"state": "state", "norm": "norm"}, "lacks last"),
         (states(), {**STATES, "last": "norm"}, "did you mean normed"),
         (states(), {**STATES, "state": "stat"}, "did you mean state"),
+        (states().assign(norm=[1, 2, 0, 1]), STATES, "above 0"),
+        (states().assign(norm=["1", "2", "much", "1"]), STATES, "much"),
+        (states().assign(state=["0", "1", "ln_final", "3"]), STATES, "ln_final"),
+        (states().assign(state=[0, 1, 1, 2]), STATES, "two norms for one state"),
     ],
 )
-def test_what_is_not_said_is_asked(frame: pd.DataFrame, norms: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_is_no_norm_of_a_state_is_refused(frame: pd.DataFrame, norms: dict[str, str], said: str) -> None:
+    with pytest.raises(DataError if norms is STATES else UsageError, match=said):
         gains_from_norms(frame, norms, "")
-
-
-@pytest.mark.parametrize(
-    ("frame", "said"),
-    [
-        (states().assign(norm=[1, 2, 0, 1]), "above 0"),
-        (states().assign(norm=["1", "2", "much", "1"]), "much"),
-        (states().assign(state=["0", "1", "ln_final", "3"]), "ln_final"),
-        (states().assign(state=[0, 1, 1, 2]), "two norms for one state"),
-    ],
-)
-def test_what_is_no_norm_of_a_state_is_refused(frame: pd.DataFrame, said: str) -> None:
-    with pytest.raises(DataError, match=said):
-        gains_from_norms(frame, STATES, "")
 
 
 def test_a_mapping_file_joins_norms(tmp_path: Path) -> None:

@@ -8,39 +8,18 @@ import pytest
 from conftest import run, table
 
 from thermostats.errors import DataError
-from thermostats.tables.runs import RECORDED, check_run_ids, prompt_sha, run_id
+from thermostats.tables.runs import MEASURED, RECORDED, check_run_ids, prompt_sha, run_id
 from thermostats.tables.schemas import TABLES
 
-ROW = {
-    "model_id": "lab/é",
-    "revision": "main",
-    "dtype": "float32",
-    "attention": "eager",
-    "prompt_set": "two",
-    "prompt_sha": "0",
-    "measure_version": "1",
-    "source": "tests",
-}
 
-
-def test_it_is_a_hash_of_the_values_one_a_line() -> None:
-    text = "lab/é\nmain\nfloat32\neager\ntwo\n0\n1\ntests"
-    assert run_id(ROW) == hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
-    assert run_id(dict(reversed(ROW.items()))) == run_id(ROW)
-
-
-@pytest.mark.parametrize("label", ROW)
-def test_every_value_decides(label: str) -> None:
-    assert run_id({**ROW, label: "other"}) != run_id(ROW)
-
-
-def test_what_is_recorded_beside_it_does_not() -> None:
-    beside = {"special_tokens": "<s>", "versions": "torch=2", "device": "cpu", "seconds": 3.0, "measured_at": "now"} | {
-        "proof": "value=0"
-    }
-    assert run_id({**ROW, **beside}) == run_id(ROW)
-    assert tuple(beside) == RECORDED
-    assert {*ROW, *beside} == TABLES["runs"].columns.keys() - {"run_id"}
+def test_it_is_a_hash_of_the_values_that_were_measured_one_a_line() -> None:
+    values = ["lab/é", "main", "float32", "eager", "two", "0", "1", "tests"]
+    row = dict(zip(MEASURED, values, strict=True))
+    expected = hashlib.sha256("lab/é\nmain\nfloat32\neager\ntwo\n0\n1\ntests".encode()).hexdigest()[:16]
+    assert run_id(row) == run_id(dict(reversed(row.items()))) == expected
+    assert run_id({**row, **dict.fromkeys(RECORDED, "x")}) == expected
+    assert {*MEASURED, *RECORDED} == TABLES["runs"].columns.keys() - {"run_id"}
+    assert {*RECORDED} == {name for name, each in TABLES["runs"].columns.items() if "recorded:" in each.description}
 
 
 def test_a_set_of_prompts_is_the_hashes_of_its_texts_in_their_order() -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -32,16 +33,21 @@ def ended() -> int:
 def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     assert spec_states.read(tmp_path) == []
     first, second = said("waiting"), said("failed", model="ラボ/b", reason="no such model", attempt=3)
+    assert (first.host, first.pid, first.attempt, first.reason) == (socket.gethostname(), os.getpid(), 1, "")
+    assert datetime.fromisoformat(first.since).utcoffset() == timedelta(0)
     spec_states.write(tmp_path, "b", second)
     spec_states.write(tmp_path, "a", first)
     assert spec_states.read(tmp_path) == [first, second]
     running = said("running", attempt=2)
     spec_states.write(tmp_path, "a", running)
+    half, other = (tmp_path / ".measuring" / name for name in ("a.host.7", "ab.host.7"))
+    for left in (half, other):
+        left.write_text('{"model": "la')  # of killed processes
     assert spec_states.read(tmp_path) == [running, second]
-    assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == ["a.json", "b.json"]
-    spec_states.clear(tmp_path, "a")
-    spec_states.clear(tmp_path, "a")
+    for _ in range(2):
+        spec_states.clear(tmp_path, "a")
     assert spec_states.read(tmp_path) == [second]
+    assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == ["ab.host.7", "b.json"]
 
 
 def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_its_own(
@@ -57,23 +63,6 @@ def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_
     monkeypatch.setattr(Path, "replace", noted)
     spec_states.write(tmp_path, "a", said("running", host="here", pid=7))
     assert replaced == ["a.here.7"]
-
-
-def test_it_says_who_and_when() -> None:
-    state = said("waiting")
-    assert (state.host, state.pid, state.attempt, state.reason) == (socket.gethostname(), os.getpid(), 1, "")
-    assert state.since.endswith("+00:00") and len(state.since) == len("2026-01-01T00:00:00+00:00")
-
-
-def test_what_a_killed_process_left_half_written_is_no_state_and_goes_with_it(tmp_path: Path) -> None:
-    spec_states.write(tmp_path, "a", said("running"))
-    half = tmp_path / ".measuring" / "a.host.7"
-    half.write_text('{"model": "la')
-    other = tmp_path / ".measuring" / "ab.host.7"
-    other.write_text("")
-    assert len(spec_states.read(tmp_path)) == 1
-    spec_states.clear(tmp_path, "a")
-    assert (half.exists(), other.exists()) == (False, True)
 
 
 @pytest.mark.parametrize("state", ["waiting", "running"])

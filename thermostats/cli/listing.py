@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from thermostats.claims.scripts import scripts
 from thermostats.errors import UsageError
-from thermostats.tables.feature_columns import feature_columns
+from thermostats.tables.feature_columns import FEATURES
 from thermostats.tables.folders import shipped
 from thermostats.tables.join_columns import when_joined
 from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
@@ -93,7 +92,11 @@ def _columns(table: str | None) -> Rows:
         for name, schema in TABLES.items()
         for label, column in schema.columns.items()
     ]
-    listed += [{"table": "features", "key": "", "joined": "", **asdict(each)} for each in feature_columns()]
+    listed += [
+        {"table": "features", "key": "", "joined": "", "column": label}
+        | {"type": column.dtype, "unit": column.unit, "meaning": column.description}
+        for label, column in FEATURES.items()
+    ]
     return [row for row in listed if table in (None, row["table"])], list(listed[0])
 
 

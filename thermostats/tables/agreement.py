@@ -79,8 +79,8 @@ def compared(tables: Tables, published: set[str], explanations: Sequence[tuple[s
     both = pd.concat([runs[theirs & runs["model_id"].isin(measured["model_id"])], measured])
     figures = _figures(both, tables, published)
     by_model: dict[tuple[str, str], list[Figure]] = {}
-    for (run, quantity), figure in figures.items():
-        if run in set(measured["run_id"]):
+    for (_, quantity), figure in figures.items():
+        if figure.run["source"] not in published:
             by_model.setdefault((str(figure.run["model_id"]), quantity), []).append(figure)
     rows = []
     for (_, quantity), figure in figures.items():

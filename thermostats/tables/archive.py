@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,29 +16,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from thermostats.errors import DataError
-from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import ARCHIVE
 from thermostats.tables.limits import TABLE, check_cells, read_bytes
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, key, written
-
-if TYPE_CHECKING:
-    import pandas as pd
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes
 
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 
 
-def read(path: Path, name: str, runs: Collection[str] | None = None, without: Collection[str] = ()) -> pa.Table:
-    """Rows of table `name` in an archive, not yet validated.
-
-    With `runs` only rows of these runs, and none of the runs `without`.
+def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table:
+    """Rows of table `name` in an archive, with `runs` only those of these runs, not yet validated.
 
     Raises DataError where the file cannot be read or its columns are not as declared.
     """
-    declared = schema(name)
-    of_runs = "run_id" in declared.names
     try:
-        if of_runs and without and runs_in(path) <= frozenset(without):
-            return declared.empty_table()
         file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
         check_cells(file.metadata.num_rows * file.metadata.num_columns)
         found = file.read()
@@ -49,28 +38,9 @@ def read(path: Path, name: str, runs: Collection[str] | None = None, without: Co
     if not found.schema.equals(declared):
         got, allowed = (", ".join(f"{each.name} {each.type}" for each in of) for of in (found.schema, declared))
         raise DataError(f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed)
-    if of_runs and runs is not None:
+    if runs is not None and "run_id" in declared.names:
         found = found.filter(pc.is_in(found["run_id"], pa.array(list(runs), pa.string())))
-    if of_runs and without:
-        found = found.filter(pc.invert(pc.is_in(found["run_id"], pa.array(list(without), pa.string()))))
     return with_added(found, name)
-
-
-def write(frame: pd.DataFrame, name: str, path: Path) -> None:
-    """Write rows of table `name`, validated and sorted, as an archive, whole or not at all."""
-    ordered = frame.sort_values(key(name), ignore_index=True)
-    table = pa.Table.from_pandas(ordered, as_found(name, written(frame, name)), preserve_index=False)
-    numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
-    content = io.BytesIO()
-    pq.write_table(
-        table.replace_schema_metadata(),
-        content,
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=[label for label in table.column_names if label not in numbers],
-        use_byte_stream_split=numbers,
-    )
-    write_atomically(path, content.getvalue())
 
 
 def is_archive(path: Path) -> bool:
@@ -78,15 +48,9 @@ def is_archive(path: Path) -> bool:
     return path.suffix == ARCHIVE
 
 
+@cache
 def runs_in(path: Path) -> frozenset[str]:
-    """Runs that an archive holds rows of."""
-    stat = path.stat()
-    return _runs_in(path, stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache(maxsize=256)
-def _runs_in(path: Path, changed: int, size: int) -> frozenset[str]:
-    del changed, size  # an archive that is another is read again
+    """Runs that an archive holds rows of; an archive is never changed."""
     return frozenset(pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist())
 
 

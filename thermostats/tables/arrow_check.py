@@ -42,11 +42,17 @@ def held(rows: pa.Table, name: str, where: object = "") -> pa.Table:
             rows = rows.set_column(place, label, pc.fill_null(values, number))
         elif column.dtype == FLOAT and any(map(_is_infinite, _extremes(values))):
             row = next(row for row, value in enumerate(values.to_pylist()) if _is_infinite(value))
-            raise infinite(name, label, _place(where, rows, row, name))
+            what = f"table {name}, column {label} is infinite"
+            allowed = "a finite number, or empty with the reason in `missing`"
+            raise DataError(what, where=_place(where, rows, row, name), allowed=allowed)
     ordered = in_order(rows, name)
-    if (fault := next(disallowed(rows, name, ordered), None)) is not None:
-        row, wrong, value = fault
-        raise not_allowed(name, wrong, value, _place(where, rows, row, name))
+    for row, wrong, value in disallowed(rows, name, ordered):
+        there = _place(where, rows, row, name)
+        if not wrong:
+            allowed = f"one row per {', '.join(key(name))}"
+            raise DataError(f"table {name} holds a key twice", where=there, allowed=allowed)
+        what = f"table {name}, column {wrong} has a value that is not allowed"
+        raise DataError(what, where=there, got=shown(value), allowed=wanted(name, wrong))
     for label, column in TABLES[name].columns.items():
         if column.dtype == TEXT:
             check_texts(pc.unique(rows[label]).to_pylist(), name, label, where)
@@ -95,18 +101,18 @@ def _repeats(ordered: pa.Table, name: str) -> bool:
 def faults(values: pa.ChunkedArray, column: Column) -> Iterator[tuple[int, Any]]:
     """Place and value of each entry that a column may not have; None where one is missing that may not be."""
     empty = not column.nullable and pc.any(pc.is_null(values, nan_is_null=True)).as_py()
-    if not empty and all(_allows(check, each) for check in column.checks for each in _told_by(values, check)):
+    telling = (  # values that pass a check if all do
+        (check, each)
+        for check in column.checks
+        for each in (pc.unique(values).to_pylist() if check.kind == ONE_OF else _extremes(values))
+    )
+    if not empty and all(_allows(check, each) for check, each in telling):
         return
     for row, value in enumerate(values.to_pylist()):
         if is_missing(value):
             yield from [(row, None)] * (not column.nullable)
         elif not all(_allows(check, value) for check in column.checks):
             yield row, value
-
-
-def _told_by(values: pa.ChunkedArray, check: Check) -> Iterable[Any]:
-    """Values of a column that pass a check if all do."""
-    return pc.unique(values).to_pylist() if check.kind == ONE_OF else _extremes(values)
 
 
 def _extremes(values: pa.ChunkedArray) -> Iterable[Any]:
@@ -158,21 +164,6 @@ def difference(columns: Iterable[object], declared: Iterable[str]) -> tuple[list
     """Columns that are lacking, and those that are unknown."""
     given, wanted = list(map(str, columns)), list(declared)
     return [label for label in wanted if label not in given], [label for label in given if label not in wanted]
-
-
-def infinite(name: str, label: str, where: str) -> DataError:
-    """The error for a number that is none."""
-    allowed = "a finite number, or empty with the reason in `missing`"
-    return DataError(f"table {name}, column {label} is infinite", where=where, allowed=allowed)
-
-
-def not_allowed(name: str, label: str, value: Any, where: str) -> DataError:
-    """The error for a cell that is not allowed, or without a label for a key that occurs twice."""
-    if not label:
-        allowed = f"one row per {', '.join(key(name))}"
-        return DataError(f"table {name} holds a key twice", where=where, got="", allowed=allowed)
-    what = f"table {name}, column {label} has a value that is not allowed"
-    return DataError(what, where=where, got=shown(value), allowed=wanted(name, label))
 
 
 def wanted(name: str, label: str) -> str:

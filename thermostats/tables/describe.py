@@ -15,14 +15,14 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyarrow.parquet import read_schema
 
 import thermostats
 from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.feature_columns import MEANING, feature_columns
+from thermostats.tables.feature_columns import FEATURES, MEANING
 from thermostats.tables.join_columns import when_joined
 from thermostats.tables.schemas import (
     FLAG,
@@ -39,10 +39,18 @@ from thermostats.tables.schemas import (
     references,
 )
 
-Files = Mapping[str, Sequence[str]]
-"""Paths within a folder by table."""
-Resource = tuple[str, str, list[str]]
-"""Table, format and paths."""
+
+class Resource(NamedTuple):
+    """Files of one table in one format and release, which have the same columns."""
+
+    name: str
+    table: str
+    format: str
+    paths: list[str]
+    """Relative to the folder."""
+    columns: list[Column]
+
+
 CODEBOOK, DATAPACKAGE, CROISSANT = "CODEBOOK.md", "datapackage.json", "croissant.json"
 KINDS = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or false"}
 FIELD_TYPES = {FLOAT: "number", INTEGER: "integer", TEXT: "string", FLAG: "boolean"}
@@ -92,9 +100,10 @@ def descriptions(folder: Path) -> dict[str, bytes]:
     return {CODEBOOK: codebook().encode(), **for_tools(folder, files)}
 
 
-def for_tools(folder: Path, files: Files) -> dict[str, bytes]:
-    """Data package and Croissant description of tables in a folder, by file name."""
-    described = {DATAPACKAGE: datapackage(files, folder), CROISSANT: croissant(folder, files)}
+def for_tools(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+    """Data package and Croissant description of tables in a folder, by file name; files: paths within it by table."""
+    resources = [each for name, paths in files.items() for each in _resources(folder, name, paths)]
+    described = {DATAPACKAGE: datapackage(resources), CROISSANT: croissant(folder, resources)}
     return {name: f"{json.dumps(each, indent=1, ensure_ascii=False)}\n".encode() for name, each in described.items()}
 
 
@@ -125,7 +134,7 @@ def codebook() -> str:
         lines.append("")
     lines += ["## features", "", f"{_sentence(MEANING)}; `thermostats.features()`.", ""]
     lines += ["| column | type | unit | meaning |", "|---|---|---|---|"]
-    lines += [f"| {each.column} | {KINDS[each.type]} | {each.unit} | {each.meaning} |" for each in feature_columns()]
+    lines += [f"| {x} | {KINDS[each.dtype]} | {each.unit} | {each.description} |" for x, each in FEATURES.items()]
     return "\n".join([*lines, ""])
 
 
@@ -133,36 +142,32 @@ def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _resources(files: Files) -> dict[str, Resource]:
-    """Resources by name: one for each table, format and release, of which each has columns of its own."""
-    found: dict[str, Resource] = {}
-    for name, paths in files.items():
-        formats = sorted({path.rsplit(".", 1)[-1] for path in paths})
-        for path in sorted(paths, key=lambda path: path.rsplit(".", 1)[-1]):
-            stem, _, format_ = path.rpartition("/")[2].rpartition(".")
-            release = stem.removeprefix(name) if format_ == "parquet" else ""
-            base = f"{name}-archive" if len(formats) > 1 and format_ == "parquet" else name
-            found.setdefault(f"{name}{release}" if release else base, (name, format_, []))[2].append(path)
-    return found
+def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
+    """Resources of a table: one for its CSV files, one for the archives of each release."""
+    formats = {path: path.rpartition(".")[2] for path in paths}
+    found: dict[str, list[str]] = {}
+    for path in sorted(paths, key=formats.__getitem__):
+        name = table
+        if formats[path] == "parquet":
+            release = Path(path).stem.removeprefix(table)
+            name += release or "-archive" * ("csv" in formats.values())
+        found.setdefault(name, []).append(path)
+    return [Resource(name, table, formats[own[0]], own, _columns(table, own, folder)) for name, own in found.items()]
 
 
-def _columns(name: str, paths: Sequence[str], folder: Path | None) -> list[Column]:
+def _columns(table: str, paths: Sequence[str], folder: Path) -> list[Column]:
     """Columns of a table that its files have: those that were added later are not in all."""
-    spare = set(absent(name))
-    found = [folder / path for path in paths] if folder is not None and spare else []
-    for path in filter(Path.is_file, found):
-        with suppress(ValueError), path.open("rb") as stream:  # what is damaged is said by what reads it whole
+    spare = set(absent(table))
+    for path in (folder / each for each in paths if spare):
+        with suppress(OSError, ValueError), path.open("rb") as stream:  # what reads it whole says what is wrong
             held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
             spare -= {label.strip() for label in held}
-    return [column for label, column in TABLES[name].columns.items() if label not in spare]
+    return [column for label, column in TABLES[table].columns.items() if label not in spare]
 
 
-def datapackage(files: Files, folder: Path | None = None) -> dict[str, Any]:
-    """The Frictionless data package of a folder."""
-    resources = _resources(files)
-    in_one = {
-        name for name in files if sum(name == of for of, _, _ in resources.values()) < 2
-    }  # a key is looked up in one resource
+def datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
+    """The Frictionless data package of a folder; a foreign key is looked up in one resource."""
+    tables = [each.table for each in resources]
     return {
         "profile": "tabular-data-package",
         "name": "thermostats",
@@ -170,57 +175,50 @@ def datapackage(files: Files, folder: Path | None = None) -> dict[str, Any]:
         "description": CONVENTIONS,
         "licenses": [{"name": "MIT", "path": LICENCE}],
         "sources": [{"title": SOURCE, "path": RECORD}],
-        "resources": [_resource(name, resource, in_one, folder) for name, resource in resources.items()],
+        "resources": [_resource(each, {name for name in tables if tables.count(name) == 1}) for each in resources],
     }
 
 
-def _resource(label: str, resource: Resource, targets: Collection[str], folder: Path | None) -> dict[str, Any]:
+def _resource(of: Resource, targets: Collection[str]) -> dict[str, Any]:
     """One resource; its foreign keys are those to `targets`."""
-    name, format_, paths = resource
     schema: dict[str, Any] = {
-        "fields": [_field(column) for column in _columns(name, paths, folder)],
-        "primaryKey": key(name),
-        "missingValues": [""] if format_ == "csv" else ["", "nan"],
+        "fields": [_field(column) for column in of.columns],
+        "primaryKey": key(of.table),
+        "missingValues": [""] if of.format == "csv" else ["", "nan"],
     }
-    referred = {
-        target: [column, "revision"] if target == "models" else [column]
-        for column, target in references(name).items()
+    foreign = [
+        {"fields": fields, "reference": {"resource": target, "fields": fields}}
+        for label, target in references(of.table).items()
         if target in targets
-    }
-    if referred:
-        schema["foreignKeys"] = [
-            {"fields": fields, "reference": {"resource": target, "fields": fields}}
-            for target, fields in referred.items()
-        ]
+        for fields in [[label, "revision"] if target == "models" else [label]]
+    ]
     return {
         "profile": "tabular-data-resource",
-        "name": label,
-        "description": TABLES[name].description,
-        "path": paths[0] if len(paths) == 1 else paths,
-        "format": format_,
-        "mediatype": MEDIA[format_],
-        **({"encoding": "utf-8"} if format_ == "csv" else {}),
-        "schema": schema,
+        "name": of.name,
+        "description": TABLES[of.table].description,
+        "path": of.paths[0] if len(of.paths) == 1 else of.paths,
+        "format": of.format,
+        "mediatype": MEDIA[of.format],
+        **({"encoding": "utf-8"} if of.format == "csv" else {}),
+        "schema": schema | ({"foreignKeys": foreign} if foreign else {}),
     }
 
 
 def _field(column: Column) -> dict[str, Any]:
-    dtype, unit = column.dtype, column.unit
     constraints: dict[str, Any] = {}
     for check in column.checks:
         if name := CONSTRAINTS.get(check.kind):
             constraints[name] = [v for v in check.value if v != ""] if check.kind == ONE_OF else check.value
-    if not column.nullable and dtype != TEXT:
+    if not column.nullable and column.dtype != TEXT:
         constraints["required"] = True
-    field: dict[str, Any] = {"name": column.name, "type": FIELD_TYPES[dtype], "description": column.description}
-    field |= {"unit": unit} if unit else {}
-    field |= {"trueValues": ["True"], "falseValues": ["False"]} if dtype == FLAG else {}
+    field: dict[str, Any] = {"name": column.name, "type": FIELD_TYPES[column.dtype], "description": column.description}
+    field |= {"unit": column.unit} if column.unit else {}
+    field |= {"trueValues": ["True"], "falseValues": ["False"]} if column.dtype == FLAG else {}
     return field | ({"constraints": constraints} if constraints else {})
 
 
-def croissant(folder: Path, files: Files) -> dict[str, Any]:
+def croissant(folder: Path, resources: Sequence[Resource]) -> dict[str, Any]:
     """The Croissant description (JSON-LD) of tables in a folder; several files of one table are one FileSet."""
-    resources = _resources(files)
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -232,50 +230,48 @@ def croissant(folder: Path, files: Files) -> dict[str, Any]:
         "version": thermostats.__version__,
         "datePublished": PUBLISHED,
         "citeAs": CITE,
-        "distribution": [_distribution(folder, name, resource) for name, resource in resources.items()],
-        "recordSet": [_record_set(name, resource, folder) for name, resource in resources.items()],
+        "distribution": [_distribution(folder, each) for each in resources],
+        "recordSet": [_record_set(each) for each in resources],
     }
 
 
-def _distribution(folder: Path, label: str, resource: Resource) -> dict[str, Any]:
+def _distribution(folder: Path, of: Resource) -> dict[str, Any]:
     """The file of a resource, or where there are several the set of them, relative to the description."""
-    name, format_, paths = resource
-    if len(paths) > 1:
-        runs = f"measured/{name}/"
-        patterns = dict.fromkeys(f"{runs}*.csv" if path.startswith(runs) else path for path in paths)
-        named = {"@type": "cr:FileSet", "@id": f"files-{label}", "name": f"files-{label}"}
-        return {**named, "encodingFormat": MEDIA[format_], "includes": list(patterns)}
-    [path] = paths
+    if len(of.paths) > 1:
+        runs = f"measured/{of.table}/"
+        patterns = dict.fromkeys(f"{runs}*.csv" if path.startswith(runs) else path for path in of.paths)
+        named = {"@type": "cr:FileSet", "@id": f"files-{of.name}", "name": f"files-{of.name}"}
+        return {**named, "encodingFormat": MEDIA[of.format], "includes": list(patterns)}
+    [path] = of.paths
     return {
         "@type": "cr:FileObject",
         "@id": path,
         "name": path.replace("/", "-"),
         "contentUrl": path,
-        "encodingFormat": MEDIA[format_],
+        "encodingFormat": MEDIA[of.format],
         "sha256": hashlib.sha256((folder / path).read_bytes()).hexdigest(),
     }
 
 
-def _record_set(label: str, resource: Resource, folder: Path) -> dict[str, Any]:
-    name, _, paths = resource
-    source = {"fileSet": {"@id": f"files-{label}"}} if len(paths) > 1 else {"fileObject": {"@id": paths[0]}}
+def _record_set(of: Resource) -> dict[str, Any]:
+    source = {"fileSet": {"@id": f"files-{of.name}"}} if len(of.paths) > 1 else {"fileObject": {"@id": of.paths[0]}}
     fields = [
         {
             "@type": "cr:Field",
-            "@id": f"{label}/{column.name}",
+            "@id": f"{of.name}/{column.name}",
             "name": column.name,
             "description": column.description + f" ({column.unit})" * bool(column.unit),
             "dataType": SCHEMA_ORG[column.dtype],
             "source": {**source, "extract": {"column": column.name}},
         }
-        for column in _columns(name, paths, folder)
+        for column in of.columns
     ]
     return {
         "@type": "cr:RecordSet",
-        "@id": label,
-        "name": label,
-        "description": TABLES[name].description,
-        "key": [{"@id": f"{label}/{column}"} for column in key(name)],
+        "@id": of.name,
+        "name": of.name,
+        "description": TABLES[of.table].description,
+        "key": [{"@id": f"{of.name}/{column}"} for column in key(of.table)],
         "field": fields,
     }
 

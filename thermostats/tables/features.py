@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import unknown
-from thermostats.tables import features_cache, store
-from thermostats.tables.caching import cache_folder
-from thermostats.tables.features_cache import OF_RUNS
+from thermostats.tables import store
 from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
 
+OF_RUNS = ("layers", "summaries", "transitions", "weights")
+"""Tables of runs that features are made of."""
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
 STATED_MEANS = {f"{matrix}_spectral_norm_mean": label for matrix, label in WEIGHT_NAMES.items()}
 ACROSS = ("total_amplification",)
@@ -27,44 +26,27 @@ LAST = "last"
 def features(data: str | Path | None = None, *, position: str = LAST) -> pd.DataFrame:
     """One row per model, revision and source, as `combine` makes it from the tables of a data folder.
 
-    position: token position of the gains, one of those in the table layers. Runs that a run before has read, and whose
-    files are as they were, are taken from the user's cache folder.
+    position: token position of the gains, one of those in the table layers.
 
     Raises UsageError for another position, DataError where a table is damaged or refers to a run or model that is not
     there.
     """
     if position not in POSITIONS:
         raise unknown("no such token position", position, POSITIONS)
-    runs, models = store.load("runs", data), store.load("models", data)
-    cache = cache_folder()
-    if cache is None:
-        return combine(runs, models, **{name: store.load(name, data) for name in OF_RUNS}, position=position)
-    depths = _depths(runs, models).to_dict()
-    found = features_cache.signatures(data, depths)
-    place = features_cache.place(cache, data, f"{_code()} {position}")
-    known, kept = features_cache.read(place)
-    same = {run for run, signature in found.items() if known.get(run) == signature and run in depths}
-    loaded = {name: store.load(name, data, without=same) for name in OF_RUNS}
-    loaded = {name: frame[~frame["run_id"].isin(same)] for name, frame in loaded.items()}
-    _check_references(runs, models, loaded)
-    made = by_run(runs, models, **loaded, position=position)
-    if same:
-        made = {name: _together(kept[name], same, frame) for name, frame in made.items()}
-    if found != known:
-        features_cache.write(place, found, made)
-    return _assembled(runs, models, made, position)
+    return combine(**{name: store.load(name, data) for name in ("runs", "models", *OF_RUNS)}, position=position)
 
 
-def _together(kept: pd.DataFrame, same: set[str], new: pd.DataFrame) -> pd.DataFrame:
-    """Rows that are kept of some runs, and new ones; an empty table has no types to go by."""
-    frames = [frame for frame in (kept[kept["run_id"].isin(same)], new) if len(frame)]
-    return pd.concat(frames, ignore_index=True) if frames else new
-
-
-def combine(runs: pd.DataFrame, models: pd.DataFrame, *, position: str = LAST, **of_runs: pd.DataFrame) -> pd.DataFrame:
+def combine(
+    runs: pd.DataFrame,
+    models: pd.DataFrame,
+    layers: pd.DataFrame,
+    summaries: pd.DataFrame,
+    transitions: pd.DataFrame,
+    weights: pd.DataFrame,
+    *,
+    position: str = LAST,
+) -> pd.DataFrame:
     """One row per model, revision and source, with every named gain that the rows of its run allow.
-
-    of_runs: the tables layers, summaries, transitions and weights.
 
     A source that measured a model on several prompt sets or in several precisions has a row for each (`prompt_set`,
     `dtype`, `attention`); runs are never averaged. A weights-only run has a row of its own only where its model and
@@ -86,54 +68,19 @@ def combine(runs: pd.DataFrame, models: pd.DataFrame, *, position: str = LAST, *
 
     Raises DataError where a run's model is not in the table models, or a row's run not in the table runs.
     """
-    _check_references(runs, models, of_runs)
-    return _assembled(runs, models, by_run(runs, models, **of_runs, position=position), position)
-
-
-def _code() -> str:
-    """Digest of the modules of this folder: whatever reads, groups or sums up rows is in it."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _check_references(runs: pd.DataFrame, models: pd.DataFrame, of_runs: Mapping[str, pd.DataFrame]) -> None:
     store.check_reference(runs, "runs", "model_id", models, "models")
-    for name, frame in of_runs.items():
+    for name, frame in zip(OF_RUNS, (layers, summaries, transitions, weights), strict=True):
         store.check_reference(frame, name, "run_id", runs, "runs")
-
-
-def by_run(
-    runs: pd.DataFrame,
-    models: pd.DataFrame,
-    layers: pd.DataFrame,
-    summaries: pd.DataFrame,
-    transitions: pd.DataFrame,
-    weights: pd.DataFrame,
-    *,
-    position: str = LAST,
-) -> dict[str, pd.DataFrame]:
-    """What each run comes to, whatever the others are: gains, transition layers and spectral norms, with `run_id`."""
     stated = summaries if position == LAST else summaries.iloc[:0]
-    return {
-        "gains": _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated),
-        "transitions": _transitions(transitions),
-        "norms": spectral_norms(weights, summaries),
-    }
-
-
-def _assembled(
-    runs: pd.DataFrame, models: pd.DataFrame, found: Mapping[str, pd.DataFrame], position: str
-) -> pd.DataFrame:
-    """One row per model, revision and source from what each run came to."""
-    geometry = _geometry(models)
-    rows = _one_row_each(runs)[RUN].merge(geometry, on=["model_id", "revision"], how="left", validate="many_to_one")
-    rows = rows.merge(found["gains"], on="run_id", how="left")
+    gains = _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated)
+    rows = _one_row_each(runs)[RUN].merge(
+        _geometry(models), on=["model_id", "revision"], how="left", validate="many_to_one"
+    )
+    rows = rows.merge(gains, on="run_id", how="left")
     across = [name for gain in ACROSS for name in rows if str(name).startswith(gain)]
     rows.loc[rows["stages"] > 1, across] = np.nan
-    rows = rows.merge(_wide_transitions(found["transitions"]), on="run_id", how="left")
-    rows = rows.merge(_spectra(found["norms"], runs), on=MODEL, how="left")
+    rows = rows.merge(_transitions(transitions), on="run_id", how="left")
+    rows = rows.merge(_spectra(spectral_norms(weights, summaries), runs), on=MODEL, how="left")
     counts = [f"{gain}_n" for gain in GAINS]
     rows[counts] = rows[counts].astype("Int64")
     rows.insert(len(RUN), "token_position", pd.Series(position, index=rows.index, dtype="str"))
@@ -271,7 +218,7 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
 
 
 def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
-    """Per run and label of definition and curve: mean and standard deviation over prompts of L*."""
+    """Mean and standard deviation over prompts of L* of each run, two columns per definition and curve."""
     known = transitions[transitions["layer"].notna()]
     variant = ("_" + known["trace_variant"]).where(known["trace_variant"] != "unstated", "")
     known = known.assign(label="L_star_" + known["definition"] + variant, averaged=known["prompt_id"] == "")
@@ -279,14 +226,10 @@ def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
     chosen = known[~known["averaged"] | alone]
     number, named = numbered(chosen, ["run_id", "label"])
     groups, layer = Groups.of(number), chosen["layer"].to_numpy()
-    return named.assign(mean=groups.mean(layer), std=groups.std(layer))
-
-
-def _wide_transitions(found: pd.DataFrame) -> pd.DataFrame:
-    """Transition layers of each run, one column each."""
-    spread = found.set_index(["run_id", "label"]).unstack("label")
-    spread.columns = [f"{label}{'_sd' if statistic == 'std' else ''}" for statistic, label in spread.columns]
-    return spread.reindex(columns=sorted(spread.columns)).rename_axis(index="run_id").reset_index()
+    spread = named.assign(mean=groups.mean(layer), std=groups.std(layer)).set_index(["run_id", "label"])
+    wide = spread.unstack("label")
+    wide.columns = [f"{label}{'_sd' if statistic == 'std' else ''}" for statistic, label in wide.columns]
+    return wide.reindex(columns=sorted(wide.columns)).rename_axis(index="run_id").reset_index()
 
 
 def spectral_norms(

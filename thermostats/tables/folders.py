@@ -136,11 +136,28 @@ def _chosen(data: str | Path | None) -> Path | None:
     return None if chosen is None else Path(chosen)
 
 
+BEGINNING = """\
+# A data folder of thermostats: it holds your own rows. The tables that ship with the package are read beneath them;
+# a row of yours stands in the place of one with the same key there. Without this file the folder stands for itself.
+begun_with = "{version}"
+schema = {schema}
+"""
+
+
 @contextmanager
 def begun(data: str | Path | None = None) -> Iterator[Path]:
-    """Data folder to write to; if what follows is refused, a folder newly created for it is silently removed."""
-    there = own_folder(data).exists()
-    folder, new = _begun(data)
+    """Data folder to write to; if what follows is refused, a folder newly created for it is silently removed.
+
+    Raises UsageError if none is named, DataError if it cannot be created.
+    """
+    folder = own_folder(data)
+    there, new = folder.exists(), not any((folder / name).exists() for name in (MARK, *HELD))
+    if new:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError("cannot create a data folder", where=folder, got=reason(error)) from error
+        write_atomically(folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode())
     try:
         yield folder
     except BaseException:
@@ -150,40 +167,10 @@ def begun(data: str | Path | None = None) -> Iterator[Path]:
                 shutil.rmtree(folder, ignore_errors=True)
         raise
     if new:
-        _say_new(folder)
-
-
-BEGINNING = """\
-# A data folder of thermostats: it holds your own rows. The tables that ship with the package are read beneath them;
-# a row of yours stands in the place of one with the same key there. Without this file the folder stands for itself.
-begun_with = "{version}"
-schema = {schema}
-"""
+        print(f"{folder}: new data folder for your own rows, read with the package's tables", file=sys.stderr)
 
 
 def writable_folder(data: str | Path | None = None) -> Path:
-    """Data folder to write to; one that has no tables yet is created completely or not at all.
-
-    Raises UsageError if none is named, DataError if it cannot be created.
-    """
-    folder, new = _begun(data)
-    if new:
-        _say_new(folder)
-    return folder
-
-
-def _say_new(folder: Path) -> None:
-    print(f"{folder}: new data folder for your own rows, read with the package's tables", file=sys.stderr)
-
-
-def _begun(data: str | Path | None) -> tuple[Path, bool]:
-    """Data folder to write to, and whether it is new."""
-    folder = own_folder(data)
-    if any((folder / name).exists() for name in (MARK, *HELD)):
-        return folder, False
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError("cannot create a data folder", where=folder, got=reason(error)) from error
-    write_atomically(folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode())
-    return folder, True
+    """Data folder to write to; one that has no tables yet is created completely or not at all; raises as `begun`."""
+    with begun(data) as folder:
+        return folder

@@ -11,16 +11,9 @@ from numpy.typing import NDArray
 
 
 def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
-    """Number of each row's combination of texts, counted in their order, and the combinations by number.
-
-    Sums over groups of numbers take a tenth of the time of those over groups of texts.
-    """
-    coded = [pd.factorize(rows[label], sort=True) for label in labels]
-    sizes = [len(texts) for _, texts in coded]
-    found, number = np.unique(np.ravel_multi_index([codes for codes, _ in coded], sizes), return_inverse=True)
-    places = np.unravel_index(found, sizes)
-    texts = {label: all_[at] for label, (_, all_), at in zip(labels, coded, places, strict=True)}
-    return number, pd.DataFrame(texts, columns=list(labels))
+    """Number of each row's combination of texts, counted in their order, and the combinations by number."""
+    groups = rows.groupby(list(labels))
+    return groups.ngroup().to_numpy(np.int64), groups.size().index.to_frame(index=False)
 
 
 @dataclass(frozen=True)

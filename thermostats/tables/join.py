@@ -189,16 +189,13 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
 
 def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     """What differs most, in words: of numbers the largest difference, else the first text."""
-    worst, size = (mine.index[0], ""), -1.0
-    for label in mine.columns:
-        if dtypes(name)[label] in (FLOAT, INTEGER):
-            gap = (mine[label].astype(float) - theirs[label].astype(float)).abs().fillna(np.inf)
-            gap = gap.where(mine[label].notna() | theirs[label].notna(), 0.0)
-            if gap.max() > max(size, 0.0):
-                worst, size = (gap.idxmax(), label), float(gap.max())
-        elif size < 0 and (mine[label] != theirs[label]).any():
-            worst, size = ((mine[label] != theirs[label]).idxmax(), label), 0.0
-    row, label = worst
+    numbers = [label for label in mine if dtypes(name)[label] in (FLOAT, INTEGER)]
+    gaps = (mine[numbers].astype(float) - theirs[numbers].astype(float)).abs().fillna(np.inf)
+    gaps = gaps.where(mine[numbers].notna() | theirs[numbers].notna(), 0.0)
+    if not (gaps > 0).any(axis=None):
+        gaps = (mine != theirs).drop(columns=numbers).astype(float)
+    label = gaps.max().idxmax()
+    row = gaps[label].idxmax()
     named = ", ".join(f"{k} {v}" for k, v in zip(key(name), row if isinstance(row, tuple) else (row,), strict=True))
     return (
         f"table {name} already has {len(mine)} of these rows with other values; "

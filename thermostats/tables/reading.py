@@ -44,13 +44,15 @@ def load(
     none; DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
     check_table(name)
-    known = None if runs is None and not without else store.load("runs", data)
-    kept, dropped = (None if ids is None else _run_ids(ids, known) for ids in (runs, without))
-    frame = store.load(name, data, private=private, runs=kept, without=dropped or ())
+    kept, dropped = listed(runs, "runs"), listed(without, "without") or []
+    if asked := [*(kept or ()), *dropped]:
+        known = set(store.load("runs", data)["run_id"])
+        if strange := [run for run in asked if run not in known]:
+            raise UsageError("no such run", got=repr(strange[0]), next_step="thermostats ls runs")
+    frame = store.load(name, data, private=private, runs=kept)
     if "run_id" not in frame and (models or kept is not None or dropped) and name != "models":
-        raise UsageError(
-            "rows of this table belong to no run or model", got=name, next_step="leave out models and runs"
-        )
+        step = "leave out models and runs"
+        raise UsageError("rows of this table belong to no run or model", got=name, next_step=step)
     if kept is not None:
         frame = frame[frame["run_id"].isin(kept)]
     if dropped:
@@ -98,15 +100,6 @@ def features(
             rows = rows[rows["source"] != NURSERY]
         rows = _one_each(rows)
     return rows.reset_index(drop=True)
-
-
-def _run_ids(given: str | Collection[str], known: pd.DataFrame | None) -> list[str]:
-    ids = listed(given, "runs") or []
-    there = set() if known is None else set(known["run_id"])
-    for run in ids:
-        if run not in there:
-            raise UsageError("no such run", got=repr(run), next_step="thermostats ls runs")
-    return ids
 
 
 def _with_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:

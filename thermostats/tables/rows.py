@@ -36,39 +36,30 @@ SMALL = 2**20
 """Bytes of a file from which on it is parsed by itself."""
 
 
-def files(name: str, data: str | Path | None = None) -> list[Path]:
-    """Files that make up a table, in the order they are read; those beneath a user's store first."""
-    check_table(name)
-    return [path for layer in layers(data_folder(data)) for path in own_files(name, layer)]
-
-
 def load(
-    name: str,
-    data: str | Path | None = None,
-    *,
-    private: bool = True,
-    runs: Collection[str] | None = None,
-    without: Collection[str] = (),
+    name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
 ) -> pa.Table:
     """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
 
     A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
     be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, rows of
-    other runs in archives and in files named after them are left out; so are those of the runs `without`.
+    other runs in archives and in files named after them are left out.
 
     Raises DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
-    paths, folder = files(name, data), data_folder(data)
+    check_table(name)
+    folder = data_folder(data)
+    files = [own_files(name, layer) for layer in layers(folder)]
     found: pa.Table | None = None
-    for layer in layers(folder):
-        own = own_files(name, layer)
-        archives = [archive.read(path, name, runs, without) for path in own if is_archive(path)]
-        others = [path for path in own if not is_archive(path) and _may_hold(path, runs, without)]
+    for own in files:
+        archives = [archive.read(path, name, runs) for path in own if is_archive(path)]
+        others = [path for path in own if not is_archive(path) and _may_hold(path, runs)]
         for rows in (archives, _read_csvs(others, name)):
             if rows:
                 found = _over(pa.concat_tables(rows), found, name)
     if found is None:
         return pa.Table.from_batches([], archive.schema(name))  # `empty_table` loads pandas
+    paths = [path for own in files for path in own]
     found = held(found, name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(found, folder) if name == "prompts" and private else found
 
@@ -82,9 +73,9 @@ def has_run(name: str, run_id: str, folder: Path) -> bool:
     )
 
 
-def _may_hold(path: Path, runs: Collection[str] | None, without: Collection[str]) -> bool:
+def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
     """Whether a file may hold rows of some runs: it is named after one of them, or after none."""
-    return not RUN_FILE.fullmatch(path.name) or (path.stem not in without and (runs is None or path.stem in runs))
+    return runs is None or not RUN_FILE.fullmatch(path.name) or path.stem in runs
 
 
 def _over(own: pa.Table, beneath: pa.Table | None, name: str) -> pa.Table:

@@ -18,7 +18,6 @@ from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC04
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
 from thermostats.tables.parameters import check_models
-from thermostats.tables.rows import files as files  # noqa: PLC0414 (said here too)
 from thermostats.tables.rows import has_run as has_run  # noqa: PLC0414 (said here too)
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references, written
@@ -31,15 +30,10 @@ LINE_END = "\x1e\r\n"
 
 
 def load(
-    name: str,
-    data: str | Path | None = None,
-    *,
-    private: bool = True,
-    runs: Collection[str] | None = None,
-    without: Collection[str] = (),
+    name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
 ) -> pd.DataFrame:
     """Whole table `name` as `rows.load` reads it; raises as it does."""
-    return to_frame(rows.load(name, data, private=private, runs=runs, without=without))
+    return to_frame(rows.load(name, data, private=private, runs=runs))
 
 
 def read(path: Path, name: str) -> pd.DataFrame:

@@ -82,7 +82,8 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
             rows=_listed(wrong),
             next_step="correct them and join again; nothing was written",
         )
-    check_names(table, name, where)
+    for label in (label for label, dtype in dtypes(name).items() if dtype == TEXT):
+        check_texts(table[label].unique(), name, label, where)
     return table.sort_values(key(name), kind="stable", ignore_index=True)
 
 
@@ -94,13 +95,6 @@ def wanted_instead(value: object, name: str, label: str) -> str:
         return "; ".join([WORDS[column.dtype], *(check.error for check in column.checks)])
     values = pa.chunked_array([pa.array(cells, archive.ARROW[column.dtype], from_pandas=True)])
     return wanted(name, label) if any(faults(values, column)) else ""
-
-
-def check_names(frame: pd.DataFrame, name: str, where: object = "") -> None:
-    """Raise DataError where a text of table `name` holds what it may not, as `check_texts` says."""
-    for label, dtype in dtypes(name).items():
-        if dtype == TEXT:
-            check_texts(frame[label].unique(), name, label, where)
 
 
 def as_text(values: pd.Series) -> pd.Series:
