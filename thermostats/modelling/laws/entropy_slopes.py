@@ -35,6 +35,7 @@ from thermostats.modelling.laws.crossed_table import (
     warnings_of,
     without_each,
 )
+from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
@@ -236,11 +237,6 @@ def _left_out(table: pd.DataFrame, cells: Crossed, seed: int) -> Iterator[tuple[
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     """Slopes of the models with their intervals."""
-    shown = fitted.table("slopes")
-    rows = np.arange(len(shown))
-    axes.hlines(rows, shown["lower"], shown["upper"], linewidth=3, alpha=0.5)
-    axes.plot(shown["slope"], rows, "o")
-    axes.axvline(0, linewidth=0.8)
-    axes.set_yticks(rows, [str(name) for name in shown["model_id"]])
+    forest(fitted.table("slopes"), axes, label="model_id", estimate="slope")
     axes.set_xlabel("slope of entropy on log gain, both standardised")
     return axes

@@ -23,6 +23,7 @@ from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.parts import AXES, Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement
+from thermostats.modelling.laws.lines import without_each
 from thermostats.plots.marks import ABOVE
 
 SETTINGS = Settings()
@@ -88,7 +89,7 @@ def fit_share(
         warnings=(*_said(counts, group), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
         alternatives=partial(_alternatives, counts, grouped, group),
-        left_out=partial(_without_each, counts) if grouped else None,
+        left_out=partial(_left_out, counts) if grouped else None,
         labels={"p": names},
         equations=("k_g ~ Binomial(n_g, p_g)", "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"),
         priors=(
@@ -181,12 +182,10 @@ def _part(counts: pd.DataFrame, grouped: bool, draws: Draws) -> Part:
     )
 
 
-def _without_each(counts: pd.DataFrame, seed: int) -> Iterator[tuple[str, Quantities]]:
+def _left_out(counts: pd.DataFrame, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits without each group, of many groups every twentieth together."""
-    folds = np.asarray(few_folds([str(name) for name in counts.index], "groups"))
-    for fold in dict.fromkeys(folds.tolist()):
-        rest = counts[folds != fold]
-        yield fold, _quantities(rest, _drawn(rest, True, seed))
+    for name, kept in without_each([str(name) for name in counts.index]):
+        yield name, _quantities(counts[kept], _drawn(counts[kept], True, seed))
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
