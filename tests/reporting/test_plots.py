@@ -176,11 +176,9 @@ def test_a_long_legend_takes_more_rows_rather_than_more_width() -> None:
     assert isinstance(axes.get_legend(), Legend) and axes.get_legend()._ncols <= 3
 
 
-@pytest.mark.parametrize("vertical", [False, True])
-def test_a_reference_line_has_its_words_at_its_end(vertical: bool) -> None:
+def test_a_reference_line_has_its_words_at_its_end() -> None:
     axes = Figure().subplots()
-    plots.reference(axes, 1.5, vertical=vertical, text="the bound")
+    plots.reference(axes, 1.5, text="the bound")
     [line], [words] = axes.get_lines(), axes.texts
-    ends = line.get_xdata() if vertical else line.get_ydata()
-    assert list(ends) == [1.5, 1.5]
-    assert (words.get_text(), tuple(words.xy)) == ("the bound", (1.5, 1) if vertical else (1, 1.5))
+    assert list(line.get_ydata()) == [1.5, 1.5]
+    assert (words.get_text(), tuple(words.xy)) == ("the bound", (1, 1.5))

@@ -203,18 +203,18 @@ def strip_by_group(
 
 
 def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
-    """A thin line at a value that means something, such as gain 1; `text` stands at its right or upper end."""
+    """A thin line at a value that means something, such as gain 1; `text` stands at the right end of a level one."""
     line = axes.axvline if vertical else axes.axhline
     line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
     if text:
         axes.annotate(
             text,
-            (at, 1) if vertical else (1, at),
-            xycoords=("data", "axes fraction") if vertical else ("axes fraction", "data"),
-            xytext=(3, -2) if vertical else (-2, 2),
+            (1, at),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 2),
             textcoords="offset points",
-            ha="left" if vertical else "right",
-            va="top" if vertical else "bottom",
+            ha="right",
+            va="bottom",
             fontsize=7.5,
             color=MUTED,
         )

@@ -29,18 +29,18 @@ from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import numbers
-from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, standardised
+from thermostats.modelling.heritage.rows import ModelRows, model_rows, standardised
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, Weights, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, chances
-from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
+from thermostats.modelling.inference.held_out import compare, few_folds, mixture, model_folds, rival
 from thermostats.modelling.inference.parts import Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.inference.sums import logsumexp
-from thermostats.modelling.laws.lines import without_each
+from thermostats.modelling.laws.lines import each_left_out
 from thermostats.plots.marks import ABOVE
 
 SCALE = 0.3
@@ -109,6 +109,20 @@ class Depths:
     def share(self) -> float:
         """Prior scale of labs and of models within labs, half the variance each."""
         return self.scale / 2**0.5
+
+    def lines(self, X: Array) -> Lines:
+        """A linear model of these rows."""
+        return Lines(
+            y=self.y,
+            X=X,
+            groups=self.groups,
+            n_groups=self.n_groups,
+            error=self.error,
+            mean=np.zeros(X.shape[1]),
+            sd=np.full(X.shape[1], self.scale),
+            sigma_scale=self.share,
+            tau_scale=self.share,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,33 +289,18 @@ def _statistics(L: Array) -> dict[str, Statistic]:
 def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
     frame, depths = bounded.rows.table, bounded.depths
     one = np.ones((depths.y.size, 1))
-
-    def of(outcome: Array, X: Array) -> Rival:
-        return rival(
-            lines(
-                frame,
-                outcome,
-                X,
-                sd=[depths.scale] * X.shape[1],
-                sigma_scale=depths.share,
-                tau_scale=depths.share,
-                groups="heritage" if depths.n_groups else None,
-                error=depths.error,
-            )
-        )
-
     grid = np.linspace(BETA[0] - 3.5 * BETA[1], BETA[0] + 3.5 * BETA[1], RIVAL_NODES)
     found = {
-        "published": of(depths.y - 1 / bounded.L, np.empty((depths.y.size, 0))),
+        "published": rival(replace(depths, y=depths.y - 1 / bounded.L).lines(np.empty((depths.y.size, 0)))),
         "power law": mixture([node(depths, b) for b in grid], stats.norm.pdf(grid, *BETA)),
-        "constant": of(depths.y, one),
+        "constant": rival(depths.lines(one)),
     }
     for name, column in RIVALS.items():
         values = frame.get(column, pd.Series(dtype="float64")).astype("float64")
         if not (values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all()):
             said.append(f"rival {name} left out: {column} is missing, constant or not above 0")
             continue
-        found[name] = of(depths.y, np.column_stack([one, standardised(np.log(values), column)[0]]))
+        found[name] = rival(depths.lines(np.column_stack([one, standardised(np.log(values), column)[0]])))
     folds = {"model": model_folds(depths.y.size, said)}
     if depths.n_groups:
         folds["lab"] = few_folds(frame["heritage"].astype(str).tolist(), "labs", said)
@@ -340,7 +339,7 @@ def _left_out(bounded: Bounded, seed: int) -> Iterator[tuple[str, Quantities]]:
     depths, frame = bounded.depths, bounded.rows.table
     excess = _excess(bounded, seed)
     for way in ("heritage", "model_id") if depths.n_groups else ("model_id",):
-        for name, kept in without_each(frame[way].astype(str).tolist()):
+        for name, kept in each_left_out(frame[way].astype(str).tolist()):
             rest = _again(bounded, depths.rows(kept), seed) if np.ptp(depths.x[kept]) else {}
             yield name, rest | {"excess": excess[..., kept]}
 
@@ -487,17 +486,7 @@ class Curve:
 
 def node(depths: Depths, beta: float) -> Lines:
     """The curve at one exponent, a linear model."""
-    return Lines(
-        y=depths.y,
-        X=np.exp(-beta * depths.x)[:, None],
-        groups=depths.groups,
-        n_groups=depths.n_groups,
-        error=depths.error,
-        mean=np.zeros(1),
-        sd=np.array([depths.scale]),
-        sigma_scale=depths.share,
-        tau_scale=depths.share,
-    )
+    return depths.lines(np.exp(-beta * depths.x)[:, None])
 
 
 def curve(depths: Depths, *, seed: int, draws: int = 4000) -> Curve:
@@ -623,7 +612,7 @@ def left_out_pit(depths: Depths, folds: Sequence[str], *, envelope: bool, seed: 
         asked = replace(asked, groups=np.where(np.isin(asked.groups, rest.groups), asked.groups, -1))
         if not envelope:
             found = curve(rest, seed=seed + k)
-            flat = predict(found.found, replace(node(asked, 0.0), X=np.zeros((asked.y.size, 1))), seed=seed + k)
+            flat = predict(found.found, asked.lines(np.zeros((asked.y.size, 1))), seed=seed + k)
             drawn = flat + found.found.beta * np.exp(-found.beta[:, None] * asked.x)
         elif top := settled_frontier(rest, seed=seed + k):
             drawn = _below(*_frontier(asked, top), np.random.default_rng(seed + k))

@@ -258,7 +258,7 @@ def fitted_line(
 
     def left_out(seed: int) -> Iterator[tuple[str, Quantities]]:
         for way in ways:
-            for fold, kept in without_each(way):
+            for fold, kept in each_left_out(way):
                 yield fold, again(lambda own, kept=kept: own.rows(kept))  # type: ignore[misc]
 
     return Fitted(
@@ -276,7 +276,7 @@ def fitted_line(
     )
 
 
-def without_each(names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def each_left_out(names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Every name, of many every twentieth together, and which rows are left without it."""
     folds = np.asarray(few_folds(names, "units"))
     for fold in dict.fromkeys(folds.tolist()):

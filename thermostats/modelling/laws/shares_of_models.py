@@ -23,7 +23,7 @@ from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.parts import AXES, Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement
-from thermostats.modelling.laws.lines import without_each
+from thermostats.modelling.laws.lines import each_left_out
 from thermostats.plots.marks import ABOVE
 
 SETTINGS = Settings()
@@ -184,7 +184,7 @@ def _part(counts: pd.DataFrame, grouped: bool, draws: Draws) -> Part:
 
 def _left_out(counts: pd.DataFrame, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits without each group, of many groups every twentieth together."""
-    for name, kept in without_each([str(name) for name in counts.index]):
+    for name, kept in each_left_out([str(name) for name in counts.index]):
         yield name, _quantities(counts[kept], _drawn(counts[kept], True, seed))
 
 
