@@ -205,7 +205,8 @@ def fit_kleiber(
     shown = _of_curve(through.values, middle) | _of_envelope(top.values, middle)
     if not depths.n_groups:
         del shown["lab_sd"]
-    excess, new = {"excess": _excess(bounded, seed)}, np.hypot(through["sigma"], through["tau"])
+    excess = {"excess": _excess(bounded, seed)}
+    above_bound = stats.norm.sf((1 / middle - through["middle"]) / np.hypot(through["sigma"], through["tau"]))
     rivals = _compared(bounded, said)
     asked: dict[str, Any] = {"statistics": _statistics(L), "of": names_of(frame)}
     return Fitted(
@@ -219,11 +220,7 @@ def fit_kleiber(
         more=excess,
         statements=ASKED,
         probabilities=chances(ASKED, {**shown, **excess})
-        | {
-            "new model at the middle depth above 10^(1/L)": float(
-                stats.norm.sf((1 / middle - through["middle"]) / new).mean()
-            )
-        },
+        | {"new model at the middle depth above 10^(1/L)": float(above_bound.mean())},
         numbers={"middle_depth": middle, "prior_scale": depths.scale},
         tables={"models": models, "quantiles": quantile_power_law(L, y, seed=seed), "rivals": rivals},
         warnings=tuple(said),
@@ -410,13 +407,8 @@ def draw_curve(depths: Depths, *, seed: int, settings: Settings = SETTINGS) -> t
     """
     start = time.perf_counter()
     found = curve(depths, seed=seed, draws=settings.chains * settings.draws)
-    draws = sampling.exact_draws(
-        found.values,
-        seed=seed,
-        settings=settings,
-        start=start,
-        weights=Weights(effective=math.inf if found.settled else 0.0, name="β by quadrature"),
-    )
+    weights = Weights(effective=math.inf if found.settled else 0.0, name="β by quadrature")
+    draws = sampling.exact_draws(found.values, seed=seed, settings=settings, start=start, weights=weights)
     return draws, found.found.effects
 
 

@@ -17,14 +17,14 @@ from thermostats.modelling.inference import binomial, sampling
 from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, exact_pit
-from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
 from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.parts import AXES, Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.laws.lines import each_left_out
-from thermostats.plots.marks import ABOVE
+from thermostats.plots.general import MUTED, forest
 
 SETTINGS = Settings()
 FEW = 5
@@ -192,12 +192,10 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     """Shares of the groups with their intervals, and counts as observed."""
     groups = fitted.table("groups")
     p = fitted.quantities["p"].reshape(-1, len(groups))
-    lower, middle, upper = np.quantile(p, [(1 - fitted.level) / 2, 0.5, (1 + fitted.level) / 2], axis=0)
-    at = np.arange(len(groups))
-    axes.errorbar(middle, at, xerr=[middle - lower, upper - middle], fmt="o", color="0.2")
-    axes.scatter(groups["holds"] / groups["units"], at, marker="x", zorder=3, label="observed")
-    axes.set_yticks(at, [f"{row.group} ({row.holds}/{row.units})" for row in groups.itertuples()])
-    axes.set_xlim(0, 1)
-    axes.set_xlabel(fitted.estimand.replace("_", " "))
-    axes.legend(**ABOVE)
+    lower, upper = equal_tailed(p, fitted.level)
+    names = [f"{row.group} ({row.holds} of {row.units})" for row in groups.itertuples()]
+    rows = groups.assign(name=names, p=np.median(p, axis=0), lower=lower, upper=upper)
+    axes.scatter(rows["holds"] / rows["units"], rows.index, marker="x", color=MUTED, zorder=4)
+    forest(rows, axes, label="name", estimate="p", null=None)
+    axes.set(xlim=(0, 1), xlabel=f"{fitted.estimand.replace('_', ' ')} (cross: observed)")
     return axes
