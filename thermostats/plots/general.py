@@ -38,9 +38,9 @@ WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density
 """Axis labels of columns whose names are not words; any other column is shown with spaces for underscores."""
 
 
-def house_style() -> AbstractContextManager[None]:
-    """Context in which figures take the house style, `house.mplstyle`."""
-    return mpl.rc_context(_style())
+def house_style(name: str = "house") -> AbstractContextManager[None]:
+    """Context in which figures take the house style, `house.mplstyle`, or what another file of styles changes in it."""
+    return mpl.rc_context(_style(name))
 
 
 def scatter_labelled(
@@ -282,8 +282,8 @@ def plain_text(texts: Iterable[Text]) -> None:
 
 
 @cache
-def _style() -> mpl.RcParams:
-    return mpl.rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
+def _style(name: str) -> mpl.RcParams:
+    return mpl.rc_params_from_file(Path(__file__).with_name(f"{name}.mplstyle"), use_default_template=False)
 
 
 def _points(parameter: str) -> float:

@@ -28,7 +28,7 @@ from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator,
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
-from thermostats.modelling.inference.held_out import few_folds, held_out
+from thermostats.modelling.inference.held_out import few_folds, held_out, model_folds
 from thermostats.modelling.inference.parts import Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
 from thermostats.modelling.inference.sensitivity import HEAVY, alternatives, heavy_errors
@@ -309,6 +309,11 @@ class LinesFit:
             mean = mean + found.effects[chosen][:, model.groups]
         spread = np.sqrt(np.square(found.sigma[chosen])[:, None] + np.square(model.error))
         priors = {"beta": (model.mean, model.sd), "sigma": (0.0, model.sigma_scale)}
+
+        def pit(seed: int) -> Check:
+            """Rows predicted from all others by exact refits; of many rows every twentieth together."""
+            return exact_pit(held_out(model, model_folds(model.y.size, []), seed=seed, draws=LEFT_OUT).pit)
+
         return direct_part(
             self.draws,
             observed=model.y,
@@ -317,17 +322,9 @@ class LinesFit:
             simulator=simulator(model),
             replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, spread)),
             density=lambda: np.asarray(stats.norm.logpdf(model.y, mean, spread)),
-            alternatives=self._heavy,
-            loo=self._left_out_pit,
+            alternatives=lambda: {HEAVY: heavy_errors(model, found).reshape(self.draws["sigma"].shape)},
+            loo=pit,
         )
-
-    def _heavy(self) -> dict[str, Array]:
-        return {HEAVY: heavy_errors(self.lines, self.posterior).reshape(self.draws["sigma"].shape)}
-
-    def _left_out_pit(self, seed: int) -> Check:
-        """Rows predicted from all others by exact refits; of many rows every twentieth together."""
-        folds = few_folds([str(i) for i in range(self.lines.y.size)], "rows")
-        return exact_pit(held_out(self.lines, folds, seed=seed, draws=LEFT_OUT).pit)
 
 
 def sample(lines: Lines, *, seed: int) -> LinesFit:
@@ -375,7 +372,7 @@ def between(lines: Lines, lower: Array, upper: Array, *, seed: int) -> Lines:
         middle = np.where(closed, (lower + upper) / 2, np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND))
         width = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
     found = replace(lines, y=middle, error=width)
-    folds = few_folds([str(i) for i in range(lines.y.size)], "rows")
+    folds = model_folds(lines.y.size, [])
     for _ in range(ROUNDS):
         drawn = held_out(found, folds, seed=seed, draws=DRAWS, exact=True).draws
         centre, spread = drawn.mean(axis=0), drawn.std(axis=0)

@@ -14,7 +14,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, labels
 from thermostats.modelling.inference import binomial, sampling
-from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
+from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
@@ -31,7 +31,6 @@ FEW = 5
 """Units below which the result says that its prior speaks loudest."""
 LEFT_OUT = 1000
 """Predictive draws of a group that is left out."""
-REFITTED = SETTINGS.chains * SETTINGS.draws
 
 
 def fit_share(
@@ -134,21 +133,18 @@ def _alternatives(
         yield name, _quantities(rest, _drawn(rest, apart, seed, factor))
 
 
-def _of(counts: pd.DataFrame) -> tuple[Counts, Counts]:
-    """Units of every group that it holds for, and all."""
-    return counts["sum"].to_numpy(dtype=np.int64), counts["size"].to_numpy(dtype=np.int64)
-
-
 def _drawn(counts: pd.DataFrame, grouped: bool, seed: int, factor: float = 1.0) -> Draws:
     start = time.perf_counter()
-    found = binomial.posterior(*_of(counts), grouped=grouped, seed=seed, draws=REFITTED, factor=factor)
+    k, n = counts[["sum", "size"]].to_numpy(dtype=np.int64).T
+    size = SETTINGS.chains * SETTINGS.draws
+    found = binomial.posterior(k, n, grouped=grouped, seed=seed, draws=size, factor=factor)
     values = {"mu": found.mu, "tau": found.tau, "p": found.p}
     return sampling.exact_draws(values, seed=seed, settings=SETTINGS, start=start)
 
 
 def _part(counts: pd.DataFrame, grouped: bool, draws: Draws) -> Part:
     """What the checks need."""
-    k, n = _of(counts)
+    k, n = counts[["sum", "size"]].to_numpy(dtype=np.int64).T
     p = draws.flat("p")[spaced(draws)]
 
     def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
