@@ -237,14 +237,6 @@ def test_models_at_or_below_zero_do_not_move_the_upper_lines():
     assert other["n_floored"] == 6
 
 
-def test_probability_above_is_calibrated():
-    """P(true value > bound) at the true value is uniform over samples of 5 prompts."""
-    samples = 0.3 + np.random.default_rng(10).normal(0, 1, (500, 5))
-    error = samples.std(axis=1, ddof=1) / 5**0.5
-    stated = probability_above(samples.mean(axis=1), error, np.full(500, 0.3), np.full(500, 5.0))
-    assert stats.kstest(stated, "uniform").pvalue > 0.001
-
-
 def test_no_quantile_line_where_every_gain_is_below_one():
     assert quantile_power_law(np.array([6.0, 12, 24, 48]), -np.ones(4), seed=1).empty
 

@@ -188,12 +188,12 @@ def test_slopes_alone_are_those_of_the_whole(fitted):
 
 def test_too_few_effective_weights_fail_the_gate(monkeypatch):
     model = entropy_slopes.components(crossed(benchmark_table(np.random.default_rng(1), LEVELS)))
-    usual, effective = entropy_slopes.sample(model, seed=1, settings=SHORT)
+    usual = entropy_slopes.sample(model, seed=1, settings=SHORT)
     assert usual.status == "passed"
-    assert 0.2 < effective / (CANDIDATES * SHORT.chains * SHORT.draws) <= 1
+    assert 0.2 < usual.diagnostics.effective / (CANDIDATES * SHORT.chains * SHORT.draws) <= 1
     monkeypatch.setattr(quadrature, "_log_joint", steep(quadrature._log_joint))
-    rough, effective = entropy_slopes.sample(model, seed=1, settings=SHORT)
-    assert effective < 400
+    rough = entropy_slopes.sample(model, seed=1, settings=SHORT)
+    assert rough.diagnostics.effective < 400
     assert any("importance weights" in reason for reason in rough.failures())
 
 

@@ -14,6 +14,7 @@ from matplotlib.legend import Legend
 
 from thermostats.plots import general as plots
 from thermostats.plots import labels, marks
+from thermostats.plots.scales import log_axis
 from thermostats.plots.svg import drawn
 
 TABLE = pd.DataFrame(
@@ -176,11 +177,28 @@ def test_a_long_legend_takes_more_rows_rather_than_more_width() -> None:
     assert isinstance(axes.get_legend(), Legend) and axes.get_legend()._ncols <= 3
 
 
-@pytest.mark.parametrize("vertical", [False, True])
-def test_a_reference_line_has_its_words_at_its_end(vertical: bool) -> None:
+def test_a_reference_line_has_its_words_at_its_end() -> None:
     axes = Figure().subplots()
-    plots.reference(axes, 1.5, vertical=vertical, text="the bound")
+    plots.reference(axes, 1.5, text="the bound")
     [line], [words] = axes.get_lines(), axes.texts
-    ends = line.get_xdata() if vertical else line.get_ydata()
-    assert list(ends) == [1.5, 1.5]
-    assert (words.get_text(), tuple(words.xy)) == ("the bound", (1.5, 1) if vertical else (1, 1.5))
+    assert list(line.get_ydata()) == [1.5, 1.5]
+    assert (words.get_text(), tuple(words.xy)) == ("the bound", (1, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((0.7, 3.2), ["1", "1.5", "2", "2.5", "3"]),
+        ((0.7, 4.0), ["1", "2"]),
+        ((0.9, 30000.0), ["1", "10", "100", "1,000", "10,000"]),
+        ((3e3, 3e8), ["10⁴", "10⁵", "10⁶", "10⁷", "10⁸"]),
+    ],
+)
+def test_ticks_are_plain_numbers_within_the_limits(limits: tuple[float, float], expected: list[str]) -> None:
+    axes = Figure().add_subplot()
+    axes.plot(limits, limits)
+    axes.set_xlim(*limits)
+    log_axis(axes, "x")
+    ticks = [tick for tick in axes.get_xticks() if limits[0] <= tick <= limits[1]]
+    assert [axes.xaxis.get_major_formatter()(tick, 0) for tick in ticks] == expected
+    assert axes.get_xlim() == limits

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
@@ -16,26 +15,12 @@ from thermostats.words import short_name
 
 COLUMN = 3.54
 """Width of one column of print in inches (90 mm)."""
-SMALL = {
-    "font.size": 7.0,
-    "axes.labelsize": 7.0,
-    "axes.titlesize": 7.5,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "legend.fontsize": 6.5,
-    "legend.handlelength": 1.6,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 4.0,
-    "figure.constrained_layout.w_pad": 0.03,
-    "figure.constrained_layout.h_pad": 0.03,
-}
-"""What one column changes in the house style."""
 
 
 @contextmanager
 def column_style() -> Iterator[None]:
     """House style at the width of one column."""
-    with house_style(), mpl.rc_context(SMALL):  # type: ignore[arg-type]
+    with house_style(), house_style("column"):
         yield
 
 

@@ -38,9 +38,9 @@ WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density
 """Axis labels of columns whose names are not words; any other column is shown with spaces for underscores."""
 
 
-def house_style() -> AbstractContextManager[None]:
-    """Context in which figures take the house style, `house.mplstyle`."""
-    return mpl.rc_context(_style())
+def house_style(name: str = "house") -> AbstractContextManager[None]:
+    """Context in which figures take the house style, `house.mplstyle`, or what another file of styles changes in it."""
+    return mpl.rc_context(_style(name))
 
 
 def scatter_labelled(
@@ -203,18 +203,18 @@ def strip_by_group(
 
 
 def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
-    """A thin line at a value that means something, such as gain 1; `text` stands at its right or upper end."""
+    """A thin line at a value that means something, such as gain 1; `text` stands at the right end of a level one."""
     line = axes.axvline if vertical else axes.axhline
     line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
     if text:
         axes.annotate(
             text,
-            (at, 1) if vertical else (1, at),
-            xycoords=("data", "axes fraction") if vertical else ("axes fraction", "data"),
-            xytext=(3, -2) if vertical else (-2, 2),
+            (1, at),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 2),
             textcoords="offset points",
-            ha="left" if vertical else "right",
-            va="top" if vertical else "bottom",
+            ha="right",
+            va="bottom",
             fontsize=7.5,
             color=MUTED,
         )
@@ -282,8 +282,8 @@ def plain_text(texts: Iterable[Text]) -> None:
 
 
 @cache
-def _style() -> mpl.RcParams:
-    return mpl.rc_params_from_file(Path(__file__).with_name("house.mplstyle"), use_default_template=False)
+def _style(name: str) -> mpl.RcParams:
+    return mpl.rc_params_from_file(Path(__file__).with_name(f"{name}.mplstyle"), use_default_template=False)
 
 
 def _points(parameter: str) -> float:

@@ -26,7 +26,7 @@ from thermostats.modelling.classical.estimates import (
     numbers,
     same_length,
 )
-from thermostats.modelling.classical.resampling import LARGEST, permutation_p
+from thermostats.modelling.classical.resampling import LARGEST, permuted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ def correlation(
         p_value = 2 * float(stats.t.sf(abs(r) * math.sqrt((df + 1) / max(1 - r * r, 1e-300)), df + 1))
         p_permutation, counted = _within_groups(a, b, codes, statistic, seed=seed, resamples=resamples)
     else:
-        p_permutation, counted = permutation_p(
+        p_permutation, counted, _ = permuted(
             [a], lambda shuffled, axis: np.abs(statistic(shuffled, b, axis)), "pairings", seed=seed, resamples=resamples
         )
     return Correlation(

@@ -21,7 +21,7 @@ from thermostats.modelling.classical.estimates import (
     probability,
     same_length,
 )
-from thermostats.modelling.classical.resampling import permutation_p
+from thermostats.modelling.classical.resampling import permuted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def one_sample(
         raise UsageError("a logarithm is taken of the value tested", where="against", got=against, allowed="above 0")
     shifted = np.log(x) - math.log(against) if log else x - against
     test = f"t test of the mean {'log ' * log}against {against:g}"
-    return _of_one_mean(shifted, test, log, against, level, seed, resamples)
+    return _of_one_mean(shifted, test, seed, resamples, log=log, against=against, level=level)
 
 
 def paired_difference(
@@ -89,7 +89,7 @@ def paired_difference(
             allowed="differences that vary",
         )
     test = f"paired t test of {'log(a/b)' if log else 'a − b'} against 0"
-    return _of_one_mean(differences, test, log, 1.0, level, seed, resamples)
+    return _of_one_mean(differences, test, seed, resamples, log=log, level=level)
 
 
 def welch_difference(
@@ -106,10 +106,10 @@ def welch_difference(
         raise UsageError(
             "both groups are constant", where="a, b", got=f"{x[0]:g} and {y[0]:g}", allowed="values that vary"
         )
-    result = stats.ttest_ind(x, y, equal_var=False)
-    permutation = permutation_p([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
     test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
-    return _record(result, float(x.mean() - y.mean()), x.size + y.size, permutation, test, "Welch t", log, 1.0, LEVEL)
+    result = stats.ttest_ind(x, y, equal_var=False)
+    permutation = permuted([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
+    return _record(test, "Welch t", result, float(x.mean() - y.mean()), x.size + y.size, permutation, log=log)
 
 
 def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
@@ -122,24 +122,25 @@ def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
     return np.exp(means) if log else means
 
 
-def _of_one_mean(x: Array, test: str, log: bool, against: float, level: float, seed: int, resamples: int) -> Difference:
-    def distance(flipped: Array, axis: int) -> Array:
-        return np.asarray(np.abs(np.mean(flipped, axis=axis)))
-
-    permutation = permutation_p([x], distance, "samples", seed=seed, resamples=resamples)
-    return _record(stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, test, "t", log, against, level)
+def _of_one_mean(x: Array, test: str, seed: int, resamples: int, **scale: Any) -> Difference:
+    """The mean of x against 0."""
+    permutation = permuted(
+        [x], lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)), "samples", seed=seed, resamples=resamples
+    )
+    return _record(test, "t", stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, **scale)
 
 
 def _record(
+    test: str,
+    kind: str,
     result: Any,
     estimate: float,
     n: int,
-    permutation: tuple[float, str],
-    test: str,
-    kind: str,
+    permutation: tuple[float, str, Array],
+    *,
     log: bool,
-    against: float,
-    level: float,
+    against: float = 1.0,
+    level: float = LEVEL,
 ) -> Difference:
     lower, upper = map(float, result.confidence_interval(probability(level)))
     ratio, ratio_lower, ratio_upper = (against * math.exp(x) if log else math.nan for x in (estimate, lower, upper))

@@ -21,8 +21,8 @@ Kind = Literal["independent", "samples", "pairings"]
 
 def permuted(
     data: Sequence[Array], statistic: Callable[..., Array], kind: Kind, *, seed: int, resamples: int = RESAMPLES
-) -> tuple[Any, bool, str]:
-    """scipy's permutation test of P(statistic ≥ observed), whether it is exact, and in words how it was counted.
+) -> tuple[float, str, Array]:
+    """P(statistic ≥ observed) by scipy's permutation test, how it was counted, and all arrangements' where it is exact.
 
     `statistic` takes the samples and `axis` and grows with the distance from the null hypothesis. `kind` is scipy's:
     pairings (shuffle the one sample given), samples (flip the signs of the one sample given), independent (shuffle
@@ -31,7 +31,7 @@ def permuted(
     n = sum(len(sample) for sample in data)
     total = {"pairings": math.factorial(n), "samples": 2**n, "independent": math.comb(n, len(data[0]))}[kind]
     exact = total <= MOST_ARRANGEMENTS
-    result = stats.permutation_test(
+    result: Any = stats.permutation_test(
         tuple(data),
         statistic,
         permutation_type=kind,
@@ -41,15 +41,8 @@ def permuted(
         batch=None if exact else max(1, LARGEST // n),
         rng=np.random.default_rng(seed),
     )
-    return result, exact, f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
-
-
-def permutation_p(
-    data: Sequence[Array], statistic: Callable[..., Array], kind: Kind, *, seed: int, resamples: int = RESAMPLES
-) -> tuple[float, str]:
-    """The p-value of `permuted`, and how it was counted."""
-    result, _, counted = permuted(data, statistic, kind, seed=seed, resamples=resamples)
-    return float(result.pvalue), counted
+    counted = f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
+    return float(result.pvalue), counted, result.null_distribution if exact else np.empty(0)
 
 
 def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) -> tuple[float, float, str]:

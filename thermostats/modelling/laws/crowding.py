@@ -28,9 +28,9 @@ from thermostats.modelling.inference.held_out import (
     node_evidence,
     rival,
 )
-from thermostats.modelling.inference.quadrature import Lines, posterior
+from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
 from thermostats.modelling.inference.statements import Quantities, Statement
-from thermostats.modelling.laws.lines import Change, Drawn, fitted_line, lab_statistics, points, sample
+from thermostats.modelling.laws.lines import Change, fitted_line, lab_statistics, points
 from thermostats.plots.marks import ABOVE
 from thermostats.plots.scales import log_axis
 
@@ -61,19 +61,26 @@ STEPS, DRAWN = ("threshold", "step", "below", "above"), 8000
 
 @dataclass(frozen=True, kw_only=True)
 class Crowded:
-    """One row per model with ρ, x = log ρ and its mean over the lab; `apart`: the line with both slopes."""
+    """One row per model with ρ, x = log ρ and its mean over the lab."""
 
     rows: ModelRows
     rho: Array
     x: Array
     lab_mean: Array
-    apart: Lines
     warnings: tuple[str, ...]
 
     def of(self, *columns: Array, slope: float | None = None) -> Lines:
-        """A line of the same gains on other columns; `slope`: prior sd of their coefficients."""
-        spread = SHARE / float(self.x.std()) if slope is None else slope
-        return _line(self.rows.table, columns, spread)
+        """A line of the gains on these columns; `slope`: prior sd of their coefficients."""
+        frame = self.rows.table
+        X = np.column_stack([np.ones(len(frame)), *columns])
+        sd = [SCALE, *[SHARE / float(self.x.std()) if slope is None else slope] * len(columns)]
+        y, error = frame["log_gain"].to_numpy(), frame["error"].to_numpy()
+        return lines(frame, y, X, sd=sd, sigma_scale=SHARE, tau_scale=SHARE, error=error)
+
+    @property
+    def apart(self) -> Lines:
+        """The line with both slopes, within labs and between them."""
+        return self.of(self.x - self.lab_mean, self.lab_mean - self.x.mean())
 
 
 def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> Crowded:
@@ -88,22 +95,13 @@ def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **cho
             "there is no variation between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more"
         )
     lab_mean = pd.Series(x).groupby(labs.to_numpy()).transform("mean").to_numpy()
-    within, between = x - lab_mean, lab_mean - x.mean()
-    if is_constant(within + 1):
+    if is_constant(x - lab_mean + 1):
         said.append("ρ does not vary within any lab: the slope within labs is its prior")
-    if is_constant(between + 1):
+    if is_constant(lab_mean - x.mean() + 1):
         said.append("every lab has the same mean of log ρ: the slope between labs is its prior")
     if labs.nunique() < 4:
         said.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
-    apart = _line(frame, (within, between), SHARE / float(x.std()))
-    return Crowded(rows=rows, rho=rho, x=x, lab_mean=lab_mean, apart=apart, warnings=tuple(said))
-
-
-def _line(frame: pd.DataFrame, columns: Sequence[Array], slope: float) -> Lines:
-    X = np.column_stack([np.ones(len(frame)), *columns])
-    sd = [SCALE, *[slope] * len(columns)]
-    y, error = frame["log_gain"].to_numpy(), frame["error"].to_numpy()
-    return lines(frame, y, X, sd=sd, sigma_scale=SHARE, tau_scale=SHARE, error=error)
+    return Crowded(rows=rows, rho=rho, x=x, lab_mean=lab_mean, warnings=tuple(said))
 
 
 def fit_crowding(
@@ -128,7 +126,6 @@ def fit_crowding(
     crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
     frame, x, apart = crowded.rows.table, crowded.x, crowded.apart
     y, labs, said = apart.y, frame["heritage"].astype(str), list(crowded.warnings)
-    fit = sample(apart, seed=seed)
     step, threshold, joint = thresholds(crowded, seed=seed)
     straight = {"constant": crowded.of(), "slope": crowded.of(x - x.mean()), "slopes apart": apart}
     rivals = compare(
@@ -136,7 +133,7 @@ def fit_crowding(
         {"model": model_folds(y.size, said), "lab": few_folds(labs.tolist(), "labs", said)},
     )
     return fitted_line(
-        fit,
+        apart,
         frame,
         _slopes,
         ways=[labs.tolist(), frame["model_id"].astype(str).tolist()],
@@ -172,7 +169,7 @@ def fit_crowding(
     )
 
 
-def _slopes(found: Drawn) -> Quantities:
+def _slopes(found: Posterior) -> Quantities:
     within, between = found.beta[..., 1], found.beta[..., 2]
     slopes = {"within": within, "between": between, "between_less_within": between - within}
     return slopes | {"lab_sd": found.tau, "residual_sd": found.sigma}

@@ -29,17 +29,18 @@ from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import numbers
-from thermostats.modelling.heritage.rows import ModelRows, lines, model_rows, standardised
+from thermostats.modelling.heritage.rows import ModelRows, model_rows, standardised
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, Weights, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted, chances
-from thermostats.modelling.inference.held_out import Rival, compare, few_folds, mixture, model_folds, rival
+from thermostats.modelling.inference.held_out import compare, few_folds, mixture, model_folds, rival
 from thermostats.modelling.inference.parts import Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, log_evidence, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.modelling.inference.sums import logsumexp
+from thermostats.modelling.laws.lines import each_left_out
 from thermostats.plots.marks import ABOVE
 
 SCALE = 0.3
@@ -49,8 +50,9 @@ BETA = (0.5, 1.0)
 NOISE = 1 / 6
 """Prior scale of the noise around the envelope, as a share of that of the gains."""
 CURVE = ("middle", "beta", "sigma", "tau")
-OF_CURVE = ("k", "beta", "sigma", "lab_sd")
 FRONTIER = ("frontier_middle", "frontier_beta", "below", "noise")
+SIGNED = ("middle", "beta", "frontier_beta")
+"""Those that may lie below 0."""
 ASKED: dict[str, Statement] = {
     "beta > 0": lambda q: q["beta"] > 0,
     "beta < 1": lambda q: q["beta"] < 1,
@@ -107,6 +109,20 @@ class Depths:
     def share(self) -> float:
         """Prior scale of labs and of models within labs, half the variance each."""
         return self.scale / 2**0.5
+
+    def lines(self, X: Array) -> Lines:
+        """A linear model of these rows."""
+        return Lines(
+            y=self.y,
+            X=X,
+            groups=self.groups,
+            n_groups=self.n_groups,
+            error=self.error,
+            mean=np.zeros(X.shape[1]),
+            sd=np.full(X.shape[1], self.scale),
+            sigma_scale=self.share,
+            tau_scale=self.share,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,32 +198,29 @@ def fit_kleiber(
     frame, said, y = bounded.rows.table, list(bounded.warnings), bounded.depths.y
     top = draw_frontier(depths, seed=seed)
     through, effects = draw_curve(depths, seed=seed)
-    draws = {**through.values, **top.values}
     above = probability_above(y, depths.error, 1 / L, frame["n_prompts"].astype("float64").to_numpy())
     models = frame[["model_id", "heritage", "n_layers"]].assign(
         log10_gain=y, error=depths.error, bound=1 / L, p_above=above
     )
-    shown, excess = _quantities(draws, middle, bool(depths.n_groups)), _excess(bounded, top.settings, seed)
+    shown = _of_curve(through.values, middle) | _of_envelope(top.values, middle)
+    if not depths.n_groups:
+        del shown["lab_sd"]
+    excess = {"excess": _excess(bounded, seed)}
+    above_bound = stats.norm.sf((1 / middle - through["middle"]) / np.hypot(through["sigma"], through["tau"]))
     rivals = _compared(bounded, said)
+    asked: dict[str, Any] = {"statistics": _statistics(L), "of": names_of(frame)}
     return Fitted(
         family="kleiber",
         estimand=bounded.rows.estimand,
         sources=bounded.rows.sources,
         n_models=y.size,
         n_heritages=frame["heritage"].nunique(),
-        parts={
-            "curve": curve_part(depths, through, effects, statistics=_statistics(L), of=names_of(frame)),
-            "frontier": frontier_part(depths, top, statistics=_statistics(L), of=names_of(frame)),
-        },
+        parts={"curve": _part(depths, through, effects, **asked), "frontier": _part(depths, top, **asked)},
         quantities=shown,
         more=excess,
         statements=ASKED,
         probabilities=chances(ASKED, {**shown, **excess})
-        | {
-            "new model at the middle depth above 10^(1/L)": float(
-                stats.norm.sf((1 / middle - draws["middle"]) / np.hypot(draws["sigma"], draws["tau"])).mean()
-            )
-        },
+        | {"new model at the middle depth above 10^(1/L)": float(above_bound.mean())},
         numbers={"middle_depth": middle, "prior_scale": depths.scale},
         tables={"models": models, "quantiles": quantile_power_law(L, y, seed=seed), "rivals": rivals},
         warnings=tuple(said),
@@ -226,26 +239,24 @@ def fit_kleiber(
     )
 
 
-def _quantities(draws: Mapping[str, Array], middle: float, labs: bool) -> dict[str, Array]:
+def _of_curve(draws: Mapping[str, Array], middle: float) -> dict[str, Array]:
+    k = draws["middle"] * middle ** draws["beta"]
+    return {"k": k, "beta": draws["beta"], "sigma": draws["sigma"], "lab_sd": draws["tau"]}
+
+
+def _of_envelope(draws: Mapping[str, Array], middle: float) -> dict[str, Array]:
     return {
-        "k": draws["middle"] * middle ** draws["beta"],
-        "beta": draws["beta"],
-        "sigma": draws["sigma"],
-        **({"lab_sd": draws["tau"]} if labs else {}),
         "frontier_k": draws["frontier_middle"] * middle ** draws["frontier_beta"],
-        "frontier_beta": draws["frontier_beta"],
-        "below": draws["below"],
-        "noise": draws["noise"],
+        **{name: draws[name] for name in FRONTIER[1:]},
         "frontier_over_bound": draws["frontier_middle"] * middle,
     }
 
 
-def _excess(bounded: Bounded, settings: Settings, seed: int) -> dict[str, Array]:
+def _excess(bounded: Bounded, seed: int) -> Array:
     """log10 of every model's true gain less its bound 1/L: what was measured, and Student-t errors."""
     depths, n = bounded.depths, bounded.rows.table["n_prompts"].astype("float64").to_numpy()
-    df = np.where(np.isfinite(n) & (n > 1), n - 1, 1e9)
-    errors = np.random.default_rng(seed).standard_t(df, (settings.chains, settings.draws, depths.y.size))
-    return {"excess": depths.y - 1 / bounded.L + depths.error * errors}
+    size = (SETTINGS.chains, SETTINGS.draws, depths.y.size)
+    return depths.y - 1 / bounded.L + depths.error * np.random.default_rng(seed).standard_t(_degrees(n), size)
 
 
 def _stated_priors(depths: Depths) -> tuple[tuple[str, str, str], ...]:
@@ -275,33 +286,18 @@ def _statistics(L: Array) -> dict[str, Statistic]:
 def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
     frame, depths = bounded.rows.table, bounded.depths
     one = np.ones((depths.y.size, 1))
-
-    def of(outcome: Array, X: Array) -> Rival:
-        return rival(
-            lines(
-                frame,
-                outcome,
-                X,
-                sd=[depths.scale] * X.shape[1],
-                sigma_scale=depths.share,
-                tau_scale=depths.share,
-                groups="heritage" if depths.n_groups else None,
-                error=depths.error,
-            )
-        )
-
     grid = np.linspace(BETA[0] - 3.5 * BETA[1], BETA[0] + 3.5 * BETA[1], RIVAL_NODES)
     found = {
-        "published": of(depths.y - 1 / bounded.L, np.empty((depths.y.size, 0))),
+        "published": rival(replace(depths, y=depths.y - 1 / bounded.L).lines(np.empty((depths.y.size, 0)))),
         "power law": mixture([node(depths, b) for b in grid], stats.norm.pdf(grid, *BETA)),
-        "constant": of(depths.y, one),
+        "constant": rival(depths.lines(one)),
     }
     for name, column in RIVALS.items():
-        values = frame[column].astype("float64") if column in frame else pd.Series(dtype="float64")
-        if len(values) == 0 or not np.isfinite(values).all() or values.nunique() < 2 or values.le(0).any():
+        values = frame.get(column, pd.Series(dtype="float64")).astype("float64")
+        if not (values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all()):
             said.append(f"rival {name} left out: {column} is missing, constant or not above 0")
             continue
-        found[name] = of(depths.y, np.column_stack([one, standardised(np.log(values), column)[0]]))
+        found[name] = rival(depths.lines(np.column_stack([one, standardised(np.log(values), column)[0]])))
     folds = {"model": model_folds(depths.y.size, said)}
     if depths.n_groups:
         folds["lab"] = few_folds(frame["heritage"].astype(str).tolist(), "labs", said)
@@ -310,9 +306,10 @@ def _compared(bounded: Bounded, said: list[str]) -> pd.DataFrame:
 
 def _again(bounded: Bounded, depths: Depths, seed: int) -> dict[str, Array]:
     """Quantities of an exact refit; those of the envelope are left out where its weights did not settle."""
-    drawn, top = curve(depths, seed=seed).values, settled_frontier(depths, seed=seed)
-    whole = _quantities(drawn | (top or dict.fromkeys(FRONTIER, drawn["beta"])), bounded.middle_depth, True)
-    return {name: values[None] for name, values in whole.items() if top or name in OF_CURVE}
+    found, top = _of_curve(curve(depths, seed=seed).values, bounded.middle_depth), settled_frontier(depths, seed=seed)
+    if top:
+        found |= _of_envelope(top, bounded.middle_depth)
+    return {name: values[None] for name, values in found.items()}
 
 
 def _alternatives(bounded: Bounded, seed: int) -> Iterator[tuple[str, Quantities]]:
@@ -337,13 +334,9 @@ def _alternatives(bounded: Bounded, seed: int) -> Iterator[tuple[str, Quantities
 def _left_out(bounded: Bounded, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits without each lab and without each model."""
     depths, frame = bounded.depths, bounded.rows.table
-    ways = [few_folds(frame["model_id"].astype(str).tolist(), "models")]
-    if depths.n_groups:
-        ways.insert(0, few_folds(frame["heritage"].astype(str).tolist(), "labs"))
-    excess = _excess(bounded, SETTINGS, seed)["excess"]
-    for way in ways:
-        for name in dict.fromkeys(way):
-            kept = np.asarray(way) != name
+    excess = _excess(bounded, seed)
+    for way in ("heritage", "model_id") if depths.n_groups else ("model_id",):
+        for name, kept in each_left_out(frame[way].astype(str).tolist()):
             rest = _again(bounded, depths.rows(kept), seed) if np.ptp(depths.x[kept]) else {}
             yield name, rest | {"excess": excess[..., kept]}
 
@@ -367,62 +360,43 @@ def _figure(fitted: Fitted, axes: Axes) -> Axes:
     return axes
 
 
-def curve_part(depths: Depths, draws: Draws, effects: Array, **asked: Any) -> Part:
-    """The curve with what the checks need; replicates keep the labs' `effects`, draws × labs.
-
-    `asked`: statistics, as `direct_part` takes them.
-    """
-    chosen, names = spaced(draws), CURVE if depths.n_groups else CURVE[:-1]
-    centre, spread = _curve(depths, {name: draws.flat(name)[chosen] for name in CURVE})
-    if depths.n_groups:
-        centre = centre + effects[chosen][:, depths.groups]
+def _part(depths: Depths, draws: Draws, effects: Array | None = None, **asked: Any) -> Part:
+    """What the checks need of the curve, whose replicates keep labs' `effects` (draws × labs), or of the envelope."""
+    envelope: Any = FRONTIER, _frontier, _below, frontier_density
+    through: Any = CURVE if depths.n_groups else CURVE[:-1], _curve, _normal, stats.norm.logpdf
+    names, shape, outcomes, density = envelope if effects is None else through
+    chosen, priors = spaced(draws), _priors(depths)
+    few = {name: draws.flat(name)[chosen] for name in draws.values}
+    found = shape(depths, few if effects is None else few | {"effects": effects[chosen]})
 
     def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
         rng = np.random.default_rng(seed)
-        own = _from_prior(depths, rng, size)
-        middle, around = _curve(depths, own)
-        if depths.n_groups:
-            middle = middle + (own["tau"][:, None] * rng.standard_normal((size, depths.n_groups)))[:, depths.groups]
-        return {name: own[name] for name in names}, np.asarray(rng.normal(middle, around))
+        own = {name: centre + scale * rng.standard_normal(size) for name, (centre, scale) in priors.items()}
+        own = {name: drawn if name in SIGNED else np.abs(drawn) for name, drawn in own.items()}
+        if effects is not None:
+            own["effects"] = own["tau"][:, None] * rng.standard_normal((size, depths.n_groups))
+        return {name: own[name] for name in names}, outcomes(*shape(depths, own), rng)
 
     def again(y: Array, seed: int) -> Refit:
-        return weighed(draw_curve(replace(depths, y=y), seed=seed, settings=SHORT)[0])
+        other = replace(depths, y=y)
+        if effects is None:
+            return weighed(draw_frontier(other, seed=seed, settings=SHORT))
+        return weighed(draw_curve(other, seed=seed, settings=SHORT)[0])
 
-    priors = _priors(depths)
+    def pit(seed: int) -> Check:
+        """Models predicted from all others by exact refits; of many models every twentieth together."""
+        folds = model_folds(depths.y.size, [])
+        return exact_pit(left_out_pit(depths, folds, envelope=effects is None, seed=seed))
+
     return direct_part(
         draws,
         observed=depths.y,
-        **asked,
         priors={name: priors[name] for name in names},
         simulator=Simulator(joint=joint, posterior=again),
-        replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(centre, spread)),
-        density=lambda: np.asarray(stats.norm.logpdf(depths.y, centre, spread)),
-        loo=partial(_left_out_check, depths, False),
-    )
-
-
-def frontier_part(depths: Depths, draws: Draws, **asked: Any) -> Part:
-    """The envelope in the same way."""
-    chosen, priors = spaced(draws), _priors(depths)
-    found = _frontier(depths, {name: draws.flat(name)[chosen] for name in FRONTIER})
-
-    def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
-        rng = np.random.default_rng(seed)
-        own = _from_prior(depths, rng, size)
-        return {name: own[name] for name in FRONTIER}, _below(*_frontier(depths, own), rng)
-
-    def again(y: Array, seed: int) -> Refit:
-        return weighed(draw_frontier(replace(depths, y=y), seed=seed, settings=SHORT))
-
-    return direct_part(
-        draws,
-        observed=depths.y,
+        replicate=lambda seed: outcomes(*found, np.random.default_rng(seed)),
+        density=lambda: np.asarray(density(depths.y, *found)),
+        loo=pit,
         **asked,
-        priors={name: priors[name] for name in FRONTIER},
-        simulator=Simulator(joint=joint, posterior=again),
-        replicate=lambda seed: _below(*found, np.random.default_rng(seed)),
-        density=lambda: frontier_density(depths.y, *found),
-        loo=partial(_left_out_check, depths, True),
     )
 
 
@@ -433,13 +407,8 @@ def draw_curve(depths: Depths, *, seed: int, settings: Settings = SETTINGS) -> t
     """
     start = time.perf_counter()
     found = curve(depths, seed=seed, draws=settings.chains * settings.draws)
-    draws = sampling.exact_draws(
-        found.values,
-        seed=seed,
-        settings=settings,
-        start=start,
-        weights=Weights(effective=math.inf if found.settled else 0.0, name="β by quadrature"),
-    )
+    weights = Weights(effective=math.inf if found.settled else 0.0, name="β by quadrature")
+    draws = sampling.exact_draws(found.values, seed=seed, settings=settings, start=start, weights=weights)
     return draws, found.found.effects
 
 
@@ -465,14 +434,11 @@ def _priors(depths: Depths) -> dict[str, tuple[float, float]]:
     }
 
 
-def _from_prior(depths: Depths, rng: np.random.Generator, size: int) -> dict[str, Array]:
-    found = {name: centre + scale * rng.standard_normal(size) for name, (centre, scale) in _priors(depths).items()}
-    return {name: v if name in ("middle", "beta", "frontier_beta") else np.abs(v) for name, v in found.items()}
-
-
 def _curve(depths: Depths, values: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Height of the curve without effects of labs and spread around it, draws × rows."""
+    """Height of the curve with the effects of labs (draws × labs), and spread around it, draws × rows."""
     centre = values["middle"][:, None] * np.exp(-values["beta"][:, None] * depths.x)
+    if depths.n_groups:
+        centre = centre + values["effects"][:, depths.groups]
     return centre, np.hypot(values["sigma"][:, None], depths.error)
 
 
@@ -483,15 +449,14 @@ def _frontier(depths: Depths, values: Mapping[str, Array]) -> tuple[Array, Array
     return top, np.broadcast_to(values["below"][:, None], top.shape), noise
 
 
+def _normal(centre: Array, spread: Array, rng: np.random.Generator) -> Array:
+    """Outcomes around a curve."""
+    return np.asarray(rng.normal(centre, spread))
+
+
 def _below(top: Array, below: Array, noise: Array, rng: np.random.Generator) -> Array:
     """Outcomes below an envelope."""
     return np.asarray(rng.normal(top - np.abs(rng.standard_normal(top.shape)) * below, noise))
-
-
-def _left_out_check(depths: Depths, envelope: bool, seed: int) -> Check:
-    """Models predicted from all others by exact refits; of many models every twentieth together."""
-    folds = few_folds([str(i) for i in range(depths.y.size)], "models")
-    return exact_pit(left_out_pit(depths, folds, envelope=envelope, seed=seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -513,17 +478,7 @@ class Curve:
 
 def node(depths: Depths, beta: float) -> Lines:
     """The curve at one exponent, a linear model."""
-    return Lines(
-        y=depths.y,
-        X=np.exp(-beta * depths.x)[:, None],
-        groups=depths.groups,
-        n_groups=depths.n_groups,
-        error=depths.error,
-        mean=np.zeros(1),
-        sd=np.array([depths.scale]),
-        sigma_scale=depths.share,
-        tau_scale=depths.share,
-    )
+    return depths.lines(np.exp(-beta * depths.x)[:, None])
 
 
 def curve(depths: Depths, *, seed: int, draws: int = 4000) -> Curve:
@@ -649,7 +604,7 @@ def left_out_pit(depths: Depths, folds: Sequence[str], *, envelope: bool, seed: 
         asked = replace(asked, groups=np.where(np.isin(asked.groups, rest.groups), asked.groups, -1))
         if not envelope:
             found = curve(rest, seed=seed + k)
-            flat = predict(found.found, replace(node(asked, 0.0), X=np.zeros((asked.y.size, 1))), seed=seed + k)
+            flat = predict(found.found, asked.lines(np.zeros((asked.y.size, 1))), seed=seed + k)
             drawn = flat + found.found.beta * np.exp(-found.beta[:, None] * asked.x)
         elif top := settled_frontier(rest, seed=seed + k):
             drawn = _below(*_frontier(asked, top), np.random.default_rng(seed + k))
@@ -703,10 +658,14 @@ def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Arr
 
     Where the error is 0 the value is exact and the probability is 0 or 1.
     """
-    df = np.where(np.isfinite(n) & (n > 1), n - 1, 1e9)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = stats.t.cdf((value - bound) / error, df)
+        found = stats.t.cdf((value - bound) / error, _degrees(n))
     return np.asarray(np.where(error > 0, found, (value > bound).astype(np.float64)))
+
+
+def _degrees(n: Array) -> Array:
+    """Degrees of freedom of a mean of n; as good as normal where n is not known."""
+    return np.where(np.isfinite(n) & (n > 1), n - 1, 1e9)
 
 
 def quantile_power_law(

@@ -35,6 +35,7 @@ from thermostats.modelling.laws.crossed_table import (
     warnings_of,
     without_each,
 )
+from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
@@ -90,7 +91,7 @@ def part(model: Components, draws: Draws, cells: Crossed) -> Part:
         return {"fixed": slopes, "own_spreads": scales[:, :-1], "rest": scales[:, -1]}, outcomes
 
     def again(outcome: Array, seed: int) -> Refit:
-        return weighed(sample(replace(model, z=outcome), seed=seed, settings=SHORT)[0])
+        return weighed(sample(replace(model, z=outcome), seed=seed, settings=SHORT))
 
     def pit(seed: int) -> checks.Check:
         """Every entropy given all others with its effects summed out; importance weights for the three scales only."""
@@ -132,7 +133,7 @@ def fit_slopes(
             got=f"{len(set(cells.xz_model.tolist()))} with gains and entropies of 4 prompts or more that vary",
             next_step="; ".join(cells.warnings) or "add entropies of more models",
         )
-    draws, effective = sample(model, seed=seed, settings=settings)
+    draws = sample(model, seed=seed, settings=settings)
     shown = _quantities(draws, len(cells.models))
     positive = shown["slopes"] > 0
     return Fitted(
@@ -143,7 +144,7 @@ def fit_slopes(
         statements=ASKED,
         probabilities=chances(ASKED, shown)
         | {"slopes of one sign": float(max(positive.all(axis=-1).mean(), (~positive).all(axis=-1).mean()))},
-        numbers={"n_prompts": float(len(cells.prompts)), "effective": effective},
+        numbers={"n_prompts": float(len(cells.prompts)), "effective": draws.diagnostics.effective},  # type: ignore[union-attr]
         tables={"slopes": _slopes(cells, shown["slopes"]), "correlation": _correlation(table, cells, seed)},
         warnings=warnings_of(table, cells, "a slope over models"),
         figure=_figure,
@@ -156,11 +157,8 @@ def fit_slopes(
     )
 
 
-def sample(model: Components, *, seed: int, settings: Settings) -> tuple[Draws, float]:
-    """Independent draws, as many as `settings` ask for, and the effective number of the weights of their scales.
-
-    The draws: fixed (b, B), own, own_spreads (s_β, s_γ) and rest (r).
-    """
+def sample(model: Components, *, seed: int, settings: Settings) -> Draws:
+    """Independent draws, as many as `settings` ask for: fixed (b, B), own, own_spreads (s_β, s_γ) and rest (r)."""
     start = time.perf_counter()
     found = draw_components(model, seed=seed, draws=settings.chains * settings.draws)
     flat = {
@@ -170,8 +168,7 @@ def sample(model: Components, *, seed: int, settings: Settings) -> tuple[Draws, 
         "rest": found.scales[:, -1],
     }
     weights = Weights(effective=found.effective)
-    draws = sampling.exact_draws(flat, seed=seed, settings=settings, start=start, weights=weights)
-    return draws, found.effective
+    return sampling.exact_draws(flat, seed=seed, settings=settings, start=start, weights=weights)
 
 
 def _slopes(cells: Crossed, slopes: Array) -> pd.DataFrame:
@@ -214,7 +211,7 @@ def _alternatives(model: Components, n_models: int, seed: int) -> Iterator[tuple
     others = {n: replace(model, sd=model.sd * f, scales=model.scales * f) for n, f in FACTORS.items()}
     others |= {"one slope for all models": _without_kind(model, 0), "no effects of prompts": _without_kind(model, 1)}
     for name, other in others.items():
-        drawn = _quantities(sample(other, seed=seed, settings=REFIT)[0], n_models)
+        drawn = _quantities(sample(other, seed=seed, settings=REFIT), n_models)
         yield name, {of: drawn[of] for of in ("slope", "between")}
 
 
@@ -230,17 +227,11 @@ def _left_out(table: pd.DataFrame, cells: Crossed, seed: int) -> Iterator[tuple[
     """Exact refits without each model and each lab of several."""
     for number, (name, rest) in enumerate(without_each(table, cells.models)):
         if rest is not None and (model := components(rest)) is not None:
-            draws, _ = sample(model, seed=seed + number, settings=REFIT)
-            yield name, _quantities(draws, len(rest.models))
+            yield name, _quantities(sample(model, seed=seed + number, settings=REFIT), len(rest.models))
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     """Slopes of the models with their intervals."""
-    shown = fitted.table("slopes")
-    rows = np.arange(len(shown))
-    axes.hlines(rows, shown["lower"], shown["upper"], linewidth=3, alpha=0.5)
-    axes.plot(shown["slope"], rows, "o")
-    axes.axvline(0, linewidth=0.8)
-    axes.set_yticks(rows, [str(name) for name in shown["model_id"]])
+    forest(fitted.table("slopes"), axes, label="model_id", estimate="slope")
     axes.set_xlabel("slope of entropy on log gain, both standardised")
     return axes

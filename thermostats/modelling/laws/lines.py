@@ -12,7 +12,6 @@ import time
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator,
 from thermostats.modelling.inference.checks import Check, Statistic, exact_pit
 from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
-from thermostats.modelling.inference.held_out import few_folds, held_out
+from thermostats.modelling.inference.held_out import few_folds, held_out, model_folds
 from thermostats.modelling.inference.parts import Part, direct_part, names_of, spaced
 from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior
 from thermostats.modelling.inference.sensitivity import HEAVY, alternatives, heavy_errors
@@ -94,22 +93,21 @@ def fit_line(
     grouped = group if levels else None
     sd = [2 * scale, *[scale] * len(covariates)]
     model = lines(table, y, X, sd=sd, sigma_scale=scale, tau_scale=scale, groups=grouped, error=known)
-    fit = sample(model, seed=seed)
     sizes = {"mean": 1.0} | {slope_on(name): spread[name][2] for name in covariates}
-    asked: dict[str, Statement] = {f"{name} > 0": partial(_above_0, name) for name in sizes}
+    asked: dict[str, Statement] = {f"{name} > 0": lambda drawn, name=name: drawn[name] > 0 for name in sizes}  # type: ignore[misc]
 
-    def quantities(found: Drawn) -> Quantities:
+    def quantities(found: Posterior) -> Quantities:
         slopes = {name: found.beta[..., k] / size for k, (name, size) in enumerate(sizes.items())}
         return slopes | {"residual_sd": found.sigma} | ({"group_sd": found.tau} if grouped else {})
 
     few_folds([str(i) for i in range(y.size)], "rows", said)
     return fitted_line(
-        fit,
+        model,
         table,
         quantities,
         ways=_ways(levels, table["model_id"].astype(str).tolist()),
         part="line",
-        statistics=STATISTICS | {f"covariance with {n}": partial(_covariance, spread[n][0]) for n in covariates[-1:]},
+        statistics=STATISTICS | {f"covariance with {n}": _covariance(spread[n][0]) for n in covariates[-1:]},
         statements=asked,
         group="lab" if grouped == "heritage" else str(grouped),
         seed=seed,
@@ -133,12 +131,8 @@ def slope_on(covariate: str) -> str:
     return f"slope on {covariate}"
 
 
-def _above_0(name: str, drawn: Quantities) -> Array:
-    return drawn[name] > 0  # type: ignore[return-value]
-
-
-def _covariance(z: Array, y: Array) -> float:
-    return (y * z).mean(axis=-1)  # type: ignore[no-any-return]
+def _covariance(z: Array) -> Statistic:
+    return lambda y: (y * z).mean(axis=-1)
 
 
 def _levels(table: pd.DataFrame, group: str | None) -> tuple[list[str], list[str]]:
@@ -218,7 +212,6 @@ def points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
 
 def lab_statistics(labs: NDArray[np.int64], x: Array, name: str) -> dict[str, Statistic]:
     """Test quantities of log gains: who dampens, how labs differ, and whether gains go with x; `labs` from 0."""
-    centred = x - x.mean()
 
     def by_lab(y: Array | NDArray[np.bool_]) -> Array:
         return np.stack([y[..., labs == g].mean(axis=-1) for g in range(labs.max() + 1)])
@@ -227,14 +220,14 @@ def lab_statistics(labs: NDArray[np.int64], x: Array, name: str) -> dict[str, St
         "share of dampeners": lambda y: (y < 0).mean(axis=-1),
         "spread of labs' shares of dampeners": lambda y: by_lab(y < 0).std(axis=0),
         "spread of lab means": lambda y: by_lab(y).std(axis=0),
-        f"covariance with {name}": lambda y: (y * centred).mean(axis=-1),
+        f"covariance with {name}": _covariance(x - x.mean()),
     }
 
 
 def fitted_line(
-    fit: LinesFit,
+    lines: Lines,
     rows: pd.DataFrame,
-    quantities: Callable[[Drawn], Quantities],
+    quantities: Callable[[Posterior], Quantities],
     *,
     ways: Sequence[Sequence[str]],
     part: str,
@@ -248,33 +241,32 @@ def fitted_line(
 ) -> Fitted:
     """The record of a law that is a line.
 
-    `quantities`: of its draws, and of those of a refit; `more`: further draws that statements may ask about, of other
-    lines under the same change; `ways`: a name for every row, one way to leave rows out or several, of many names every
-    twentieth together; `part`: the line's name in the checks; `law`: the record's other fields.
+    `quantities`: of its draws, chain × draw × …, and of those of a refit; `more`: further draws that statements may ask
+    about, of other lines under the same change; `ways`: a name for every row, one way to leave rows out or several;
+    `part`: the line's name in the checks; `law`: the record's other fields.
     """
-    model, found = fit.lines, quantities(fit)
+    fit = sample(lines, seed=seed)
+    found = quantities(_in_chains(fit.posterior, SETTINGS.chains))
 
     def again(change: Change) -> Quantities:
-        refit = posterior(change(model), seed=seed)
-        own = {name: getattr(refit, name)[None] for name in ("beta", "effects", "sigma", "tau")}
-        return ChainMap(dict(quantities(replace(refit, **own))), more(change))  # type: ignore[arg-type]
+        refit = _in_chains(posterior(change(lines), seed=seed), 1)
+        return ChainMap(dict(quantities(refit)), more(change))  # type: ignore[arg-type]
 
     def others(seed: int) -> Iterator[tuple[str, Quantities]]:
-        for name in alternatives(model, group):
-            yield name, again(lambda lines, name=name: alternatives(lines, group)[name])  # type: ignore[misc]
+        for name in alternatives(lines, group):
+            yield name, again(lambda own, name=name: alternatives(own, group)[name])  # type: ignore[misc]
 
     def left_out(seed: int) -> Iterator[tuple[str, Quantities]]:
         for way in ways:
-            folds = np.asarray(few_folds(way, "units"))
-            for fold in dict.fromkeys(folds.tolist()):
-                yield fold, again(lambda lines, kept=folds != fold: lines.rows(kept))  # type: ignore[misc]
+            for fold, kept in each_left_out(way):
+                yield fold, again(lambda own, kept=kept: own.rows(kept))  # type: ignore[misc]
 
     return Fitted(
         n_models=rows["model_id"].nunique(),
         n_heritages=rows["heritage"].nunique(),
         parts={part: fit.part(statistics=statistics, of=names_of(rows))},
         quantities=found,
-        more=more(lambda lines: lines),
+        more=more(lambda own: own),
         statements=statements,
         probabilities=chances(statements, found) | dict(probabilities or {}),
         alternatives=others,
@@ -282,6 +274,19 @@ def fitted_line(
         seed=seed,
         **law,
     )
+
+
+def each_left_out(names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Every name, of many every twentieth together, and which rows are left without it."""
+    folds = np.asarray(few_folds(names, "units"))
+    for fold in dict.fromkeys(folds.tolist()):
+        yield fold, folds != fold
+
+
+def _in_chains(found: Posterior, chains: int) -> Posterior:
+    """The same draws of β, σ and τ, chain × draw × …"""
+    own = {name: getattr(found, name) for name in ("beta", "sigma", "tau")}
+    return replace(found, **{name: drawn.reshape(chains, -1, *drawn.shape[1:]) for name, drawn in own.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,21 +297,6 @@ class LinesFit:
     lines: Lines
     posterior: Posterior
     """The same draws, chains joined, with the effects of groups."""
-
-    @property
-    def beta(self) -> Array:
-        """chain × draw × coefficients, in the order of the columns of X."""
-        return self.draws["beta"]
-
-    @property
-    def sigma(self) -> Array:
-        """chain × draw."""
-        return self.draws["sigma"]
-
-    @property
-    def tau(self) -> Array:
-        """chain × draw; zeros without groups."""
-        return self.draws["tau"] if self.lines.n_groups else np.zeros(self.sigma.shape)
 
     def part(self, **asked: Any) -> Part:
         """What the checks need of this fit; replicates keep the groups' effects.
@@ -319,6 +309,11 @@ class LinesFit:
             mean = mean + found.effects[chosen][:, model.groups]
         spread = np.sqrt(np.square(found.sigma[chosen])[:, None] + np.square(model.error))
         priors = {"beta": (model.mean, model.sd), "sigma": (0.0, model.sigma_scale)}
+
+        def pit(seed: int) -> Check:
+            """Rows predicted from all others by exact refits; of many rows every twentieth together."""
+            return exact_pit(held_out(model, model_folds(model.y.size, []), seed=seed, draws=LEFT_OUT).pit)
+
         return direct_part(
             self.draws,
             observed=model.y,
@@ -327,21 +322,9 @@ class LinesFit:
             simulator=simulator(model),
             replicate=lambda seed: np.asarray(np.random.default_rng(seed).normal(mean, spread)),
             density=lambda: np.asarray(stats.norm.logpdf(model.y, mean, spread)),
-            alternatives=self._heavy,
-            loo=self._left_out_pit,
+            alternatives=lambda: {HEAVY: heavy_errors(model, found).reshape(self.draws["sigma"].shape)},
+            loo=pit,
         )
-
-    def _heavy(self) -> dict[str, Array]:
-        return {HEAVY: heavy_errors(self.lines, self.posterior).reshape(self.sigma.shape)}
-
-    def _left_out_pit(self, seed: int) -> Check:
-        """Rows predicted from all others by exact refits; of many rows every twentieth together."""
-        folds = few_folds([str(i) for i in range(self.lines.y.size)], "rows")
-        return exact_pit(held_out(self.lines, folds, seed=seed, draws=LEFT_OUT).pit)
-
-
-Drawn = LinesFit | Posterior
-"""Draws of β, σ and τ, each chain × draw × …"""
 
 
 def sample(lines: Lines, *, seed: int) -> LinesFit:
@@ -389,7 +372,7 @@ def between(lines: Lines, lower: Array, upper: Array, *, seed: int) -> Lines:
         middle = np.where(closed, (lower + upper) / 2, np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND))
         width = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
     found = replace(lines, y=middle, error=width)
-    folds = few_folds([str(i) for i in range(lines.y.size)], "rows")
+    folds = model_folds(lines.y.size, [])
     for _ in range(ROUNDS):
         drawn = held_out(found, folds, seed=seed, draws=DRAWS, exact=True).draws
         centre, spread = drawn.mean(axis=0), drawn.std(axis=0)

@@ -31,8 +31,6 @@ from thermostats.modelling.laws.crossed_table import one_row_a_prompt, sources_o
 from thermostats.modelling.laws.pairs_draws import PROMPTS, RESIDUAL, SHARE, SLOPE, Prompted, from_prior, sweeps
 
 HYPER = ("centre", "level_sd", "shift", "shift_sd")
-RANKED = (*HYPER, "level", "change", "slope", "spread", "residual")
-"""What is drawn."""
 EQUATIONS = (
     "log g_jp(base) ~ N(μ_j, s_j²)",
     "log g_jp(tuned) − log g_jp(base) ~ t₄(δ_j + γ_j (log g_jp(base) − μ_j), r_j)",
@@ -185,7 +183,7 @@ def _left_out(pairs: Pairs, seed: int) -> Iterator[tuple[str, Quantities]]:
         yield name, _quantities(drawn) | {of: drawn[of] for of in ("level", "change")}
 
 
-def _new_pairs(hyper: Mapping[str, Array], rng: np.random.Generator, margin: float = MARGIN) -> dict[str, float]:
+def _new_pairs(hyper: Mapping[str, Array], rng: np.random.Generator, margin: float) -> dict[str, float]:
     """Predictive probabilities for a pair of the same population, one pair a draw of the hyperparameters.
 
     That it changes sides, by its base, and that its change lies `within` the margin.
@@ -232,7 +230,7 @@ def _by_pair(pairs: Pairs, level: Array, change: Array, margin: float) -> pd.Dat
 def _parts(model: Prompted, draws: Draws, of: Mapping[str, Sequence[str]]) -> dict[str, Part]:
     """Both outcomes of one model, with the same draws and priors."""
     own, chosen = model.member.astype(bool).T, spaced(draws)
-    few = {name: draws.flat(name)[chosen] for name in RANKED}
+    few = {name: draws.flat(name)[chosen] for name in draws.values}
 
     def means(y: Array) -> Array:
         return np.array([y[rows].mean() for rows in own])

@@ -37,6 +37,8 @@ from thermostats.modelling.laws.crossed_table import (
     without_each,
 )
 from thermostats.modelling.laws.entropy_slopes import components, fit_slopes
+from thermostats.plots.general import forest
+from thermostats.plots.scales import log_axis
 
 CENTRE = 1.0
 """Prior scale of what all models have in common in log gain: a factor e either way."""
@@ -314,13 +316,8 @@ def _left_out(table: pd.DataFrame, cells: Crossed, seed: int) -> Iterator[tuple[
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
-    shown = fitted.table("ranks")
-    rows = np.arange(len(shown))
-    axes.hlines(rows, shown["lower"], shown["upper"], linewidth=3, alpha=0.5)
-    axes.plot(shown["gain"], rows, "o")
-    axes.axvline(1, linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yticks(rows, [str(name) for name in shown["model_id"]])
+    forest(fitted.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
+    log_axis(axes, "x")
     axes.set_xlabel(fitted.estimand.replace("_", " "))
     return axes
 

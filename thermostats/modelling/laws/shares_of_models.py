@@ -14,23 +14,23 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, labels
 from thermostats.modelling.inference import binomial, sampling
-from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE, Counts
+from thermostats.modelling.inference.binomial import MU_SD, TAU_SCALE
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, exactly
 from thermostats.modelling.inference.checks import Check, exact_pit
-from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings
+from thermostats.modelling.inference.draws import SEED, Array, Draws, Settings, equal_tailed
 from thermostats.modelling.inference.fitted import NO_SOURCE, Fitted, chances
 from thermostats.modelling.inference.held_out import few_folds
 from thermostats.modelling.inference.parts import AXES, Part, direct_part, spaced
 from thermostats.modelling.inference.sensitivity import FACTORS
 from thermostats.modelling.inference.statements import Quantities, Statement
-from thermostats.plots.marks import ABOVE
+from thermostats.modelling.laws.lines import each_left_out
+from thermostats.plots.general import MUTED, forest
 
 SETTINGS = Settings()
 FEW = 5
 """Units below which the result says that its prior speaks loudest."""
 LEFT_OUT = 1000
 """Predictive draws of a group that is left out."""
-REFITTED = SETTINGS.chains * SETTINGS.draws
 
 
 def fit_share(
@@ -88,7 +88,7 @@ def fit_share(
         warnings=(*_said(counts, group), *(() if sources else (NO_SOURCE,))),
         figure=_figure,
         alternatives=partial(_alternatives, counts, grouped, group),
-        left_out=partial(_without_each, counts) if grouped else None,
+        left_out=partial(_left_out, counts) if grouped else None,
         labels={"p": names},
         equations=("k_g ~ Binomial(n_g, p_g)", "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"),
         priors=(
@@ -133,21 +133,18 @@ def _alternatives(
         yield name, _quantities(rest, _drawn(rest, apart, seed, factor))
 
 
-def _of(counts: pd.DataFrame) -> tuple[Counts, Counts]:
-    """Units of every group that it holds for, and all."""
-    return counts["sum"].to_numpy(dtype=np.int64), counts["size"].to_numpy(dtype=np.int64)
-
-
 def _drawn(counts: pd.DataFrame, grouped: bool, seed: int, factor: float = 1.0) -> Draws:
     start = time.perf_counter()
-    found = binomial.posterior(*_of(counts), grouped=grouped, seed=seed, draws=REFITTED, factor=factor)
+    k, n = counts[["sum", "size"]].to_numpy(dtype=np.int64).T
+    size = SETTINGS.chains * SETTINGS.draws
+    found = binomial.posterior(k, n, grouped=grouped, seed=seed, draws=size, factor=factor)
     values = {"mu": found.mu, "tau": found.tau, "p": found.p}
     return sampling.exact_draws(values, seed=seed, settings=SETTINGS, start=start)
 
 
 def _part(counts: pd.DataFrame, grouped: bool, draws: Draws) -> Part:
     """What the checks need."""
-    k, n = _of(counts)
+    k, n = counts[["sum", "size"]].to_numpy(dtype=np.int64).T
     p = draws.flat("p")[spaced(draws)]
 
     def joint(seed: int, size: int) -> tuple[dict[str, Array], Array]:
@@ -181,24 +178,20 @@ def _part(counts: pd.DataFrame, grouped: bool, draws: Draws) -> Part:
     )
 
 
-def _without_each(counts: pd.DataFrame, seed: int) -> Iterator[tuple[str, Quantities]]:
+def _left_out(counts: pd.DataFrame, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits without each group, of many groups every twentieth together."""
-    folds = np.asarray(few_folds([str(name) for name in counts.index], "groups"))
-    for fold in dict.fromkeys(folds.tolist()):
-        rest = counts[folds != fold]
-        yield fold, _quantities(rest, _drawn(rest, True, seed))
+    for name, kept in each_left_out([str(name) for name in counts.index]):
+        yield name, _quantities(counts[kept], _drawn(counts[kept], True, seed))
 
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     """Shares of the groups with their intervals, and counts as observed."""
     groups = fitted.table("groups")
     p = fitted.quantities["p"].reshape(-1, len(groups))
-    lower, middle, upper = np.quantile(p, [(1 - fitted.level) / 2, 0.5, (1 + fitted.level) / 2], axis=0)
-    at = np.arange(len(groups))
-    axes.errorbar(middle, at, xerr=[middle - lower, upper - middle], fmt="o", color="0.2")
-    axes.scatter(groups["holds"] / groups["units"], at, marker="x", zorder=3, label="observed")
-    axes.set_yticks(at, [f"{row.group} ({row.holds}/{row.units})" for row in groups.itertuples()])
-    axes.set_xlim(0, 1)
-    axes.set_xlabel(fitted.estimand.replace("_", " "))
-    axes.legend(**ABOVE)
+    lower, upper = equal_tailed(p, fitted.level)
+    names = [f"{row.group} ({row.holds} of {row.units})" for row in groups.itertuples()]
+    rows = groups.assign(name=names, p=np.median(p, axis=0), lower=lower, upper=upper)
+    axes.scatter(rows["holds"] / rows["units"], rows.index, marker="x", color=MUTED, zorder=4)
+    forest(rows, axes, label="name", estimate="p", null=None)
+    axes.set(xlim=(0, 1), xlabel=f"{fitted.estimand.replace('_', ' ')} (cross: observed)")
     return axes

@@ -17,8 +17,8 @@ from thermostats.modelling.inference.draws import SEED, Array
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import MOST_FOLDS, compare, few_folds, held_out, model_folds, rival
 from thermostats.modelling.inference.quadrature import Lines
-from thermostats.modelling.laws.lines import fitted_line, lab_statistics, sample
-from thermostats.plots.marks import ABOVE, mark
+from thermostats.modelling.laws.lines import fitted_line, lab_statistics
+from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 
 SCALE = 0.5
@@ -125,7 +125,6 @@ def fit_spectral(
     """
     rows = spectral_rows(table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
     y, labs, said = rows.full.y, rows.labs, list(rows.warnings)
-    fit = sample(rows.full, seed=seed)
     rivals = compare(
         {"ratio": rival(rows.full), "constant": rival(rows.bare)},
         {"model": model_folds(y.size, said), "lab": few_folds(labs, "labs", said)},
@@ -135,7 +134,7 @@ def fit_spectral(
     models = rows.table["model_id"].tolist()
     by_rival = rivals.set_index("rival")
     return fitted_line(
-        fit,
+        rows.full,
         rows.table,
         lambda found: {
             "slope": found.beta[..., 1],
@@ -212,14 +211,11 @@ def _left_out(rows: SpectralRows, seed: int) -> pd.DataFrame:
 
 def _figure(fitted: Fitted, axes: Axes) -> Axes:
     shown = fitted.table("left_out")
-    for lab, own in shown.groupby("heritage"):
-        color, marker = mark(str(lab))
-        x = np.exp(own["log_ratio"])
-        axes.scatter(x, np.exp(own["log_gain"]), color=color, marker=marker, label=str(lab), s=36, zorder=3)
-        axes.vlines(x, np.exp(own["lower"]), np.exp(own["upper"]), color=color, alpha=0.3)
-    axes.axhline(1, linewidth=0.8)
+    logs = ["log_ratio", "log_gain", "lower", "upper"]
+    rows = shown.assign(**np.exp(shown[logs]))
+    scatter_labelled(rows, axes, x="log_ratio", y="log_gain", lower="lower", upper="upper", labels=False)
+    reference(axes, 1)
     log_axis(axes, "x")
     axes.set_xlabel("‖W_V‖ / ‖W_O‖, spectral norms, mean over layers")
     axes.set_ylabel(f"{fitted.estimand.replace('_', ' ')}; bars: predicted from other labs")
-    axes.legend(**ABOVE)
     return axes

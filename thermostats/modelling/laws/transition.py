@@ -24,9 +24,9 @@ from thermostats.modelling.inference.checks import Statistic
 from thermostats.modelling.inference.draws import SEED, Array, equal_tailed
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.held_out import few_folds, held_out
-from thermostats.modelling.inference.quadrature import Lines, posterior, predict
+from thermostats.modelling.inference.quadrature import Lines, Posterior, posterior, predict
 from thermostats.modelling.inference.statements import Quantities, Statement
-from thermostats.modelling.laws.lines import Drawn, between, fitted_line, sample
+from thermostats.modelling.laws.lines import between, fitted_line
 from thermostats.plots.marks import ABOVE
 
 Formula = tuple[float, float, float]
@@ -148,13 +148,12 @@ def fit_transition(
     placed = transition_rows(table, definition, source=source)
     frame, L, full = placed.frame, placed.L, placed.full
     labs, said = frame["heritage"].astype(str).tolist(), list(placed.warnings)
-    fit = sample(full, seed=seed)
     models, errors = _compared(placed, few_folds(labs, "labs", said), np.ones(L.size, dtype=bool), published, seed)
     middle = replace(full.rows(np.array([0])), X=np.eye(1, full.X.shape[1]), groups=np.array([-1]), error=np.zeros(1))
     new = predict(posterior(full, seed=seed), middle, seed=seed)
     new_low, new_high = equal_tailed(expit(new[:, 0]))
 
-    def quantities(found: Drawn) -> Quantities:
+    def quantities(found: Posterior) -> Quantities:
         slopes = {f"slope_{name}": found.beta[..., i] for i, name in enumerate(placed.shape, 1)}
         return {"depth": expit(found.beta[..., 0])} | slopes | {"lab_sd": found.tau, "residual_sd": found.sigma}
 
@@ -165,7 +164,7 @@ def fit_transition(
         asked["more heads turn relatively earlier"] = lambda q: q["slope_n_heads"] < 0
     symbols = {SYMBOLS[name] for name in placed.shape}
     return fitted_line(
-        fit,
+        full,
         frame,
         quantities,
         ways=[labs, frame["model_id"].astype(str).tolist()],
