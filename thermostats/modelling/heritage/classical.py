@@ -14,7 +14,6 @@ from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
 from thermostats.modelling.heritage.blocks import Design
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, dominance, freedman_lane, r_squared_of_sets
-from thermostats.modelling.inference.draws import Array
 
 PERMUTATIONS = 4999
 Blocks = dict[str, list[str]]
@@ -91,25 +90,6 @@ def commonality(laid_out: Design) -> pd.DataFrame:
         parts = {"geometry alone": both - s, "scale alone": both - g, "in common": g + s - both - base}
         rows += [{"given": given or "nothing", "part": part, "r_squared": v} for part, v in parts.items()]
     return pd.DataFrame(rows)
-
-
-def shape_parts(geometry: Array, scale: Array, laid_out: Design) -> dict[str, Array]:
-    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
-
-    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
-    """
-    together = geometry + scale
-    centred = together - together.mean(axis=-1, keepdims=True)
-
-    def beyond(basis: Array) -> Array:
-        q, _ = np.linalg.qr(basis)
-        return np.asarray((centred - (centred @ q) @ q.T).std(axis=-1))
-
-    return {
-        "sd_geometry_and_scale": centred.std(axis=-1),
-        "sd_geometry_alone": beyond(laid_out.scale),
-        "sd_scale_alone": beyond(laid_out.geometry),
-    }
 
 
 def _partial(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.averages import known
-from thermostats.modelling.heritage.blocks import Design, design, orders, stacked_sds
+from thermostats.modelling.heritage.blocks import Design, block_sds, design, orders
 from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
 from thermostats.modelling.heritage.simulate import contributions, model_facts
@@ -146,4 +146,4 @@ def _orders(
     y = y + error * rng.normal(size=blank.n_models)
     means = known(y, np.full(y.size, error))
     drawn = closed_form(blank, total_sd=TOTAL_SD, seed=int(rng.integers(2**31)), settings=DRAWN, means=means)
-    return orders(stacked_sds(block_contributions(blank, drawn)))
+    return orders(block_sds(block_contributions(blank, drawn)))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import Design, block_root, block_sds, design
+from thermostats.modelling.heritage.blocks import Design, design
 from thermostats.modelling.heritage.study import check_size
 from thermostats.modelling.inference.draws import Array
 
@@ -100,7 +100,7 @@ def simulate_heritage(
         table=table.reset_index(drop=True),
         contributions=parts,
         means=np.asarray(means),
-        sds={name: float(block_sds(part)) for name, part in parts.items()},
+        sds={name: float(part.std()) for name, part in parts.items()},
     )
 
 
@@ -114,7 +114,9 @@ def contributions(
     if unknown or own < -1e-9 or min(shares.values(), default=0.0) < 0:
         raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(causes)}, together ≤ 1")
     full = {**{name: shares.get(name, 0.0) for name in causes}, blank.blocks[-1]: max(own, 0.0)}
-    return {
-        name: total * np.sqrt(full[name]) * (block_root(covariance) @ rng.normal(size=blank.n_models))
-        for name, covariance in blank.covariances().items()
-    }
+    found = {}
+    for name, basis in {**blank.bases(), blank.blocks[-1]: np.eye(blank.n_models)}.items():
+        values, vectors = np.linalg.eigh(basis @ basis.T)  # may be singular
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        found[name] = total * np.sqrt(full[name]) * (root @ rng.normal(size=blank.n_models))
+    return found
