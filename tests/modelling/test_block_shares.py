@@ -61,7 +61,7 @@ def test_freedman_lane_sees_an_effect() -> None:
     frame = simulated(3, 5.0)
     result = freedman_lane(frame, "gain", BLOCKS, "scale", seed=0, permutations=999)
     assert result.p_value == pytest.approx(1 / 1000)
-    assert result.estimate == pytest.approx(block_f(frame, "gain", BLOCKS)["scale"].f)
+    assert result.f == pytest.approx(block_f(frame, "gain", BLOCKS)["scale"].f)
 
 
 def test_dominance_is_the_mean_over_all_orders_of_entry() -> None:

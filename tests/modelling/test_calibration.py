@@ -73,15 +73,23 @@ def test_too_few_effective_draws_show_nothing() -> None:
     assert "100% of simulations with fewer than 30 effective draws; 100% of simulations with diverg" in few.reason
 
 
+DRAWN = calibration.Refit(values={"x": np.random.default_rng(5).normal(size=(2, 250))})
+KEPT = calibration.Simulator(
+    joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
+    posterior=lambda outcome, seed: DRAWN,
+    key=lambda: "one",
+)
+"""The same draws whatever the outcome, kept in the cache."""
+
+
 def test_weights_that_cannot_be_trusted_bound_the_effective_draws() -> None:
-    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
-
-    def again(outcome: np.ndarray, seed: int) -> calibration.Refit:
-        return calibration.Refit(values=drawn, effective=12.0 if outcome[0] > 0 else np.inf)
-
     outcomes = np.array([[1.0], [-1.0]])
-    simulator = calibration.Simulator(joint=lambda seed, n: ({"x": np.zeros(n)}, outcomes), posterior=again)
-    found = calibration.calibrate(simulator, 2, seed=1).ranks.set_index("simulation")["ess_min"]
+    simulator = replace(
+        KEPT,
+        joint=lambda seed, n: ({"x": np.zeros(n)}, outcomes),
+        posterior=lambda outcome, seed: replace(DRAWN, effective=12.0 if outcome[0] > 0 else np.inf),
+    )
+    found = calibration.calibrate(simulator, 2, seed=1, cache=False).ranks.set_index("simulation")["ess_min"]
     assert found[0] == 12.0 < found[1]
 
 
@@ -106,18 +114,12 @@ def test_it_goes_on_where_it_stopped_and_a_damaged_file_is_made_afresh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes | None
 ) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
-    simulator = calibration.Simulator(
-        joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
-        posterior=lambda outcome, seed: calibration.Refit(values=drawn),
-        key=lambda: "one",
-    )
-    first = calibration.calibrate(simulator, 3, seed=1)
+    first = calibration.calibrate(KEPT, 3, seed=1)
     (file,) = tmp_path.glob("calibration/*")
     whole = file.read_bytes()
     file.write_bytes(damage if damage is not None else b"".join(whole.splitlines(keepends=True)[:3]))
     done: list[int] = []
-    again = calibration.calibrate(simulator, 3, seed=1, progress=lambda number, total: done.append(number))
+    again = calibration.calibrate(KEPT, 3, seed=1, progress=lambda number, total: done.append(number))
     assert again.ranks.equals(first.ranks) and done == ([3] if damage is None else [1, 2, 3])
     assert file.read_bytes() == whole
 
@@ -125,14 +127,8 @@ def test_it_goes_on_where_it_stopped_and_a_damaged_file_is_made_afresh(
 def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
-    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
-    simulator = calibration.Simulator(
-        joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
-        posterior=lambda outcome, seed: calibration.Refit(values=drawn),
-        key=lambda: "one",
-    )
     with pytest.raises(UsageError, match="cannot be written"):
-        calibration.calibrate(simulator, 2, seed=1)
+        calibration.calibrate(KEPT, 2, seed=1)
 
 
 def test_the_key_tells_whose_truths_they_are() -> None:

@@ -87,15 +87,6 @@ def test_sensitivity_lists_every_alternative_and_influence_every_unit(fitted: He
 
 
 @pytest.mark.slow
-def test_priors_are_shown_with_what_the_data_made_of_them(fitted: HeritageFit) -> None:
-    updates = fitted.updates()
-    share = updates["share_heritage"]
-    assert share.prior.mean() == pytest.approx(0.25, abs=0.01)
-    assert share.posterior.std() < share.prior.std()
-    assert updates["total_sd"].prior.mean() == pytest.approx(fitted.total_sd * np.sqrt(2 / np.pi), rel=0.03)
-
-
-@pytest.mark.slow
 def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
     fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

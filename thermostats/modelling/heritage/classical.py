@@ -99,7 +99,7 @@ def _partial(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, objec
 
 def _shuffled(frame: pd.DataFrame, blocks: Blocks, seed: int, permutations: int, block: str) -> dict[str, object]:
     found = freedman_lane(frame, "log_gain", blocks, block, seed=seed, permutations=permutations)
-    return {"statistic": found.estimate, "p_value": found.p_value}
+    return {"statistic": found.f, "p_value": found.p_value}
 
 
 def _mixed(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, object]:

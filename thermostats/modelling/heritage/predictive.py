@@ -71,8 +71,7 @@ def new_models(posterior: HeritagePosterior, seed: int, draws: int = REPLICATED)
     factor, shift = np.ones(mean.shape), np.zeros(mean.shape)
     if posterior.residuals != NORMAL:
         given = law(posterior.residuals)
-        shapes = np.abs(posterior.draws.flat("shape")[at, None] - given.shape).argmin(axis=1)
-        factor, shift = given.draws(shapes, mean.shape[1], rng)
+        factor, shift = given.draws(given.number_of(posterior.draws.flat("shape")[at]), mean.shape[1], rng)
         if given.of_labs:
             factor = posterior.draws.flat("factor")[at]
     mean = mean + own * shift

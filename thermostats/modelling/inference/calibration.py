@@ -311,7 +311,7 @@ def _tails(n: int) -> Array:
 
 def _read(path: Path | None) -> pd.DataFrame:
     """Simulations that are kept; a file that is damaged is as good as none."""
-    none = pd.DataFrame({name: pd.Series(dtype=object if name == "quantity" else np.float64) for name in COLUMNS})
+    none = pd.DataFrame(columns=list(COLUMNS))
     if path is None or not path.is_file():
         return none
     try:
