@@ -45,7 +45,7 @@ def closed_form(
     seed: int,
     settings: Settings = Settings(),  # noqa: B008 - frozen
     blocks: Sequence[str] | None = None,
-    unseen: Sequence[int] = (),
+    unseen: Sequence[int] | NDArray[np.int64] = (),
     means: Averages | None = None,
     residuals: str = NORMAL,
     begin: Start | None = None,

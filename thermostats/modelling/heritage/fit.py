@@ -59,6 +59,8 @@ from thermostats.modelling.heritage.sensitivity import alternatives, left_out
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import PASSED, SEED, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Deferred, Fitted, Panel
+from thermostats.plots import posterior as plots
+from thermostats.plots.general import forest
 from thermostats.words import number
 
 CAREFUL = Settings(draws=1500, target_accept=0.98)
@@ -288,8 +290,6 @@ def _models(posterior: HeritagePosterior) -> pd.DataFrame:
 
 def _figure(fit: HeritageFit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
-    from thermostats.plots.general import forest  # noqa: PLC0415 (matplotlib is loaded when a figure is drawn)
-
     blocks = fit.design.blocks
     rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()
     named = {"model": "residual between models"} | dict(fit.called)
@@ -300,8 +300,6 @@ def _figure(fit: HeritageFit, axes: Axes) -> Axes:
 
 
 def _panels(fit: HeritageFit) -> dict[str, Callable[[], Panel]]:
-    from thermostats.plots import posterior as plots  # noqa: PLC0415
-
     def orders() -> Panel:
         row = fit.orders().set_index("statement").loc[ORDER]
         return Panel(

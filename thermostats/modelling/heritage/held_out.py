@@ -7,6 +7,7 @@ for the first, without geometry and scale for the second. Importance sampling ov
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
+from thermostats.modelling.heritage.averages import Averages
+from thermostats.modelling.heritage.blocks import Design
 from thermostats.modelling.heritage.closed_form import closed_form, start_of
 from thermostats.modelling.heritage.densities import log_density_of
 from thermostats.modelling.heritage.laws import NORMAL
@@ -132,18 +135,36 @@ def refit_without(
     """
     if fit.lab_df:
         raise UsageError("no such refit", got=f"lab_df {fit.lab_df:g}", allowed=f"{CLOSED} with normal lab effects")
-    everyone = np.arange(fit.design.n_models)
-    begins = fit.residuals != NORMAL and blocks is None
+    return refit(fit, fit.design, np.arange(fit.design.n_models), seed=seed, blocks=blocks, unseen=models)
+
+
+def refit(
+    fit: HeritagePosterior,
+    laid_out: Design,
+    models: NDArray[np.int64],
+    *,
+    seed: int,
+    blocks: Sequence[str] | None = None,
+    unseen: Sequence[int] | NDArray[np.int64] = (),
+    means: Averages | None = None,
+) -> Draws:
+    """The closed form of another design, of some of the fit's models (their numbers), by its priors and residuals.
+
+    `blocks`, `unseen` and `means` are those of `closed_form`. Chains of the same blocks begin at the draws of the fit.
+    """
+    normal = fit.residuals == NORMAL
+    begins = not normal and blocks is None and laid_out.blocks == fit.design.blocks
     return closed_form(
-        fit.design,
+        laid_out,
         total_sd=fit.total_sd,
         concentration=fit.concentration,
         seed=seed,
+        settings=Settings() if normal else LIGHT,
         blocks=blocks,
-        unseen=[int(i) for i in models],
-        settings=Settings() if fit.residuals == NORMAL else LIGHT,
+        unseen=unseen,
+        means=means,
         residuals=fit.residuals,
-        begin=start_of(fit.draws, fit.residuals, everyone) if begins else None,
+        begin=start_of(fit.draws, fit.residuals, models) if begins else None,
     )
 
 

@@ -9,11 +9,9 @@ import numpy as np
 from scipy import stats
 
 from thermostats.modelling.heritage.blocks import LARGE_STUDY, Design, Integers, residual, scaled_basis
-from thermostats.modelling.heritage.closed_form import closed_form, start_of
-from thermostats.modelling.heritage.held_out import LIGHT
-from thermostats.modelling.heritage.laws import NORMAL
+from thermostats.modelling.heritage.held_out import refit
 from thermostats.modelling.heritage.model import HeritagePosterior
-from thermostats.modelling.inference.draws import Array, Settings
+from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.statements import Quantities
 
 CONCENTRATIONS = (0.5, 2.0)
@@ -94,16 +92,6 @@ def _refit(fit: HeritagePosterior, design: Design, kept: Integers, seed: int) ->
         geometry=scaled_basis(design.geometry[kept]),
         scale=scaled_basis(design.scale[kept]),
     )
-    begins = fit.residuals != NORMAL and smaller.blocks == fit.design.blocks
-    drawn = closed_form(
-        smaller,
-        total_sd=fit.total_sd,
-        concentration=fit.concentration,
-        seed=seed,
-        means=design.averages.of(kept),
-        residuals=fit.residuals,
-        settings=Settings() if fit.residuals == NORMAL else LIGHT,
-        begin=start_of(fit.draws, fit.residuals, kept) if begins else None,
-    )
-    refitted = replace(fit, design=smaller, draws=drawn)
+    draws = refit(fit, smaller, kept, seed=seed, means=design.averages.of(kept))
+    refitted = replace(fit, design=smaller, draws=draws)
     return refitted.reported | refitted.lab_means
