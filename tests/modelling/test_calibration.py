@@ -148,27 +148,26 @@ def blank(n_models: int, n_labs: int) -> Design:
     return design(model_facts(n_models, n_labs, np.random.default_rng(3)).assign(gain=1.0), "simulated")
 
 
-def noisy(laid_out: Design, error: float) -> Simulator:
-    """Means with this standard error, taken for exact."""
-    told = by_weights(laid_out, total_sd=0.5, concentration=1.0)
+def noisy(simulator: Simulator, error: float) -> Simulator:
+    """Outcomes with an error that the model does not know."""
 
     def joint(seed: int, size: int) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
-        truths, y = told.joint(seed, size)
+        truths, y = simulator.joint(seed, size)
         return truths, y + np.random.default_rng(seed).normal(0, error, y.shape)
 
-    return replace(told, joint=joint)
+    return replace(simulator, joint=joint, key=None)
 
 
 @pytest.mark.slow
 def test_closed_form_is_calibrated_and_with_a_wrong_error_is_not() -> None:
-    laid_out = blank(24, 8)
-    found = calibration.calibrate(by_weights(laid_out, total_sd=0.5, concentration=1.0), 60, seed=3)
+    closed = by_weights(blank(24, 8), total_sd=0.5, concentration=1.0)
+    found = calibration.calibrate(closed, 60, seed=3)
     check = found.check()
     assert check.outcome == "passed", check.reason
     assert set(check.table["quantity"]) >= {"total_sd", "share_heritage", "sd_model", "heritage > geometry > scale"}
     assert len(found.plot(Figure().subplots()).lines) == 9
     assert found.to_dict()["outcome"] == "passed"
-    assert calibration.calibrate(noisy(laid_out, 0.3), 40, seed=4).check().outcome == "failed"
+    assert calibration.calibrate(noisy(closed, 0.3), 40, seed=4).check().outcome == "failed"
 
 
 def of_sampling(n_models: int, n_labs: int, n_prompts: int, settings: Settings = calibration.SHORT) -> Simulator:
@@ -209,15 +208,8 @@ def test_a_fit_with_a_wrong_likelihood_is_not() -> None:
     y = np.log(table["penultimate_gain"].to_numpy())
     X = np.ones((y.size, 1))
     model = lines(table, y, X, sd=[1.0], sigma_scale=0.2, tau_scale=0.5, groups="heritage", error=np.zeros(y.size))
-    told = simulator(model)
-
-    def noisy(seed: int, size: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        truths, outcomes = told.joint(seed, size)
-        return truths, outcomes + np.random.default_rng(seed).normal(0, 0.2, outcomes.shape)
-
-    wrong = calibration.calibrate(replace(told, joint=noisy, key=None), 40, seed=1)
-    assert wrong.check().outcome == "failed"
-    assert "sigma" in wrong.check().reason
+    wrong = calibration.calibrate(noisy(simulator(model), 0.2), 40, seed=1).check()
+    assert wrong.outcome == "failed" and "sigma" in wrong.reason
 
 
 LONG = {"benchmark"}
