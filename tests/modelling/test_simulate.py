@@ -96,7 +96,6 @@ def test_power_grows_with_the_study_and_falls_with_linked_geometry() -> None:
         (24, {}, {"simulations": 5}, "too few simulations"),
         (24, {}, {"geometry": "round"}, "no such geometry"),
         (24, {"heritage": 1.2}, {}, "not shares of one whole"),
-        (24, {}, {"error": 0.0}, "not spreads of a study"),
     ],
 )
 def test_no_such_study(n_models: int, shares: dict[str, float], options: dict[str, object], words: str) -> None:
@@ -114,7 +113,6 @@ def test_limits_are_those_of_clopper_and_pearson() -> None:
         geometry="met",
         seed=1,
         simulations=100,
-        threshold=0.95,
         rates=rates,
         errors=dict.fromkeys(rates, 0.01),
     )
