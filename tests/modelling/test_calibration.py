@@ -102,7 +102,7 @@ def test_where_draws_are_too_few_there_is_a_second_attempt(monkeypatch: pytest.M
         return {"x": np.cumsum(steps, axis=1) if len(asked) == 1 else steps}, 0
 
     monkeypatch.setattr(calibration.sampling, "sample_only", slow)
-    made = calibration.by_sampling(slow, {}, lambda seed, n: ({}, np.zeros((n, 1))), lambda y: {})
+    made = calibration.by_sampling(slow, {}, lambda seed, n: ({}, np.zeros((n, 1))), lambda y: {}, dict_of)
     assert made.posterior(np.zeros(1), 1).values["x"].shape == (2, 2 * calibration.SHORT.draws)
     assert asked == [calibration.SHORT, calibration.SHORT.retried()]
     made.posterior(np.zeros(1), 2)
@@ -133,11 +133,15 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pyt
 
 def test_the_key_tells_whose_truths_they_are() -> None:
     """Another function that draws the truths is another calibration, with the same model and data."""
-    told = [
-        calibration.by_sampling(gains, {"y": np.zeros(2)}, joint, lambda y: {"y": y}).key
+    one, other = (
+        calibration.by_sampling(gains, {"y": np.zeros(2)}, joint, lambda y: {"y": y}, dict_of).key
         for joint in (lambda seed, n: ({}, np.zeros((n, 1))), sorted_joint)
-    ]
-    assert told[0] is not None and told[1] is not None and told[0]() != told[1]()
+    )
+    assert one and other and one() != other()
+
+
+def dict_of(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return dict(values)
 
 
 def sorted_joint(seed: int, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -52,7 +52,7 @@ def sampled(laid_out: Design, data: Mapping[str, Any], *, settings: Settings = S
         return dict(zip(kept, np.split(outcome, np.cumsum([data[name].size for name in kept])[:-1]), strict=True))
 
     return calibration.by_sampling(
-        heritage_model, data, joint, arrays_of, settings=settings, quantities=lambda v: quantities(laid_out, v)
+        heritage_model, data, joint, arrays_of, lambda values: quantities(laid_out, values), settings=settings
     )
 
 
