@@ -12,8 +12,8 @@ from thermostats.claims.posterior import Panel
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
-from thermostats.modelling.heritage.fit import OF_LAB, fit_heritage
-from thermostats.modelling.heritage.model import CLOSED
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.model import CLOSED, OF_LAB
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit

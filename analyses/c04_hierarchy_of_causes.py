@@ -98,7 +98,7 @@ def order(evidence: Evidence, gain: Gain) -> Result:
         "whole": dominance(rows, "outcome", BLOCKS, seed=SEED),
         "tests": block_f(rows, "outcome", BLOCKS),
         "every": every.quantities,
-        "every_posterior": float(heritage_fit(evidence, gain, "log_n_all").holds(ORDER).mean()),
+        "every_posterior": heritage_fit(evidence, gain, "log_n_all").probabilities[ORDER],
         "size_by_shape": OLS(rows["log_n"], add_constant(rows[BLOCKS["geometry"]])).fit().rsquared,
         "alone": int((labs == 1).sum()),
     }

@@ -73,15 +73,23 @@ def test_too_few_effective_draws_show_nothing() -> None:
     assert "100% of simulations with fewer than 30 effective draws; 100% of simulations with diverg" in few.reason
 
 
+DRAWN = calibration.Refit(values={"x": np.random.default_rng(5).normal(size=(2, 250))})
+KEPT = calibration.Simulator(
+    joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
+    posterior=lambda outcome, seed: DRAWN,
+    key=lambda: "one",
+)
+"""The same draws whatever the outcome, kept in the cache."""
+
+
 def test_weights_that_cannot_be_trusted_bound_the_effective_draws() -> None:
-    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
-
-    def again(outcome: np.ndarray, seed: int) -> calibration.Refit:
-        return calibration.Refit(values=drawn, effective=12.0 if outcome[0] > 0 else np.inf)
-
     outcomes = np.array([[1.0], [-1.0]])
-    simulator = calibration.Simulator(joint=lambda seed, n: ({"x": np.zeros(n)}, outcomes), posterior=again)
-    found = calibration.calibrate(simulator, 2, seed=1).ranks.set_index("simulation")["ess_min"]
+    simulator = replace(
+        KEPT,
+        joint=lambda seed, n: ({"x": np.zeros(n)}, outcomes),
+        posterior=lambda outcome, seed: replace(DRAWN, effective=12.0 if outcome[0] > 0 else np.inf),
+    )
+    found = calibration.calibrate(simulator, 2, seed=1, cache=False).ranks.set_index("simulation")["ess_min"]
     assert found[0] == 12.0 < found[1]
 
 
@@ -94,7 +102,7 @@ def test_where_draws_are_too_few_there_is_a_second_attempt(monkeypatch: pytest.M
         return {"x": np.cumsum(steps, axis=1) if len(asked) == 1 else steps}, 0
 
     monkeypatch.setattr(calibration.sampling, "sample_only", slow)
-    made = calibration.by_sampling(slow, {}, lambda seed, n: ({}, np.zeros((n, 1))), lambda y: {})
+    made = calibration.by_sampling(slow, {}, lambda seed, n: ({}, np.zeros((n, 1))), lambda y: {}, dict_of)
     assert made.posterior(np.zeros(1), 1).values["x"].shape == (2, 2 * calibration.SHORT.draws)
     assert asked == [calibration.SHORT, calibration.SHORT.retried()]
     made.posterior(np.zeros(1), 2)
@@ -106,18 +114,12 @@ def test_it_goes_on_where_it_stopped_and_a_damaged_file_is_made_afresh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes | None
 ) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
-    simulator = calibration.Simulator(
-        joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
-        posterior=lambda outcome, seed: calibration.Refit(values=drawn),
-        key=lambda: "one",
-    )
-    first = calibration.calibrate(simulator, 3, seed=1)
+    first = calibration.calibrate(KEPT, 3, seed=1)
     (file,) = tmp_path.glob("calibration/*")
     whole = file.read_bytes()
     file.write_bytes(damage if damage is not None else b"".join(whole.splitlines(keepends=True)[:3]))
     done: list[int] = []
-    again = calibration.calibrate(simulator, 3, seed=1, progress=lambda number, total: done.append(number))
+    again = calibration.calibrate(KEPT, 3, seed=1, progress=lambda number, total: done.append(number))
     assert again.ranks.equals(first.ranks) and done == ([3] if damage is None else [1, 2, 3])
     assert file.read_bytes() == whole
 
@@ -125,23 +127,21 @@ def test_it_goes_on_where_it_stopped_and_a_damaged_file_is_made_afresh(
 def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
-    drawn = {"x": np.random.default_rng(5).normal(size=(2, 250))}
-    simulator = calibration.Simulator(
-        joint=lambda seed, n: ({"x": np.zeros(n)}, np.zeros((n, 1))),
-        posterior=lambda outcome, seed: calibration.Refit(values=drawn),
-        key=lambda: "one",
-    )
     with pytest.raises(UsageError, match="cannot be written"):
-        calibration.calibrate(simulator, 2, seed=1)
+        calibration.calibrate(KEPT, 2, seed=1)
 
 
 def test_the_key_tells_whose_truths_they_are() -> None:
     """Another function that draws the truths is another calibration, with the same model and data."""
-    told = [
-        calibration.by_sampling(gains, {"y": np.zeros(2)}, joint, lambda y: {"y": y}).key
+    one, other = (
+        calibration.by_sampling(gains, {"y": np.zeros(2)}, joint, lambda y: {"y": y}, dict_of).key
         for joint in (lambda seed, n: ({}, np.zeros((n, 1))), sorted_joint)
-    ]
-    assert told[0] is not None and told[1] is not None and told[0]() != told[1]()
+    )
+    assert one and other and one() != other()
+
+
+def dict_of(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return dict(values)
 
 
 def sorted_joint(seed: int, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -152,27 +152,26 @@ def blank(n_models: int, n_labs: int) -> Design:
     return design(model_facts(n_models, n_labs, np.random.default_rng(3)).assign(gain=1.0), "simulated")
 
 
-def noisy(laid_out: Design, error: float) -> Simulator:
-    """Means with this standard error, taken for exact."""
-    told = by_weights(laid_out, total_sd=0.5, concentration=1.0)
+def noisy(simulator: Simulator, error: float) -> Simulator:
+    """Outcomes with an error that the model does not know."""
 
     def joint(seed: int, size: int) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
-        truths, y = told.joint(seed, size)
+        truths, y = simulator.joint(seed, size)
         return truths, y + np.random.default_rng(seed).normal(0, error, y.shape)
 
-    return replace(told, joint=joint)
+    return replace(simulator, joint=joint, key=None)
 
 
 @pytest.mark.slow
 def test_closed_form_is_calibrated_and_with_a_wrong_error_is_not() -> None:
-    laid_out = blank(24, 8)
-    found = calibration.calibrate(by_weights(laid_out, total_sd=0.5, concentration=1.0), 60, seed=3)
+    closed = by_weights(blank(24, 8), total_sd=0.5, concentration=1.0)
+    found = calibration.calibrate(closed, 60, seed=3)
     check = found.check()
     assert check.outcome == "passed", check.reason
     assert set(check.table["quantity"]) >= {"total_sd", "share_heritage", "sd_model", "heritage > geometry > scale"}
     assert len(found.plot(Figure().subplots()).lines) == 9
     assert found.to_dict()["outcome"] == "passed"
-    assert calibration.calibrate(noisy(laid_out, 0.3), 40, seed=4).check().outcome == "failed"
+    assert calibration.calibrate(noisy(closed, 0.3), 40, seed=4).check().outcome == "failed"
 
 
 def of_sampling(n_models: int, n_labs: int, n_prompts: int, settings: Settings = calibration.SHORT) -> Simulator:
@@ -213,15 +212,8 @@ def test_a_fit_with_a_wrong_likelihood_is_not() -> None:
     y = np.log(table["penultimate_gain"].to_numpy())
     X = np.ones((y.size, 1))
     model = lines(table, y, X, sd=[1.0], sigma_scale=0.2, tau_scale=0.5, groups="heritage", error=np.zeros(y.size))
-    told = simulator(model)
-
-    def noisy(seed: int, size: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        truths, outcomes = told.joint(seed, size)
-        return truths, outcomes + np.random.default_rng(seed).normal(0, 0.2, outcomes.shape)
-
-    wrong = calibration.calibrate(replace(told, joint=noisy, key=None), 40, seed=1)
-    assert wrong.check().outcome == "failed"
-    assert "sigma" in wrong.check().reason
+    wrong = calibration.calibrate(noisy(simulator(model), 0.2), 40, seed=1).check()
+    assert wrong.outcome == "failed" and "sigma" in wrong.reason
 
 
 LONG = {"benchmark"}

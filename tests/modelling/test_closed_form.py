@@ -13,6 +13,7 @@ from thermostats.modelling.heritage.blocks import ORDER, Design, bayes_factor, d
 from thermostats.modelling.heritage.closed_form import FLOOR, Means, closed_form, log_density
 from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.held_out import leave_one_out
+from thermostats.modelling.heritage.laws import NORMAL, law
 from thermostats.modelling.heritage.model import prior_orders
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 from thermostats.modelling.inference.draws import PASSED
@@ -46,6 +47,8 @@ def given(design: Design, bases: Sequence[np.ndarray], concentration: float) -> 
         seen=np.ones(y.size, dtype=bool),
         total_sd=0.5,
         concentration=concentration,
+        law=law(NORMAL),
+        units=np.arange(y.size),
     )
 
 

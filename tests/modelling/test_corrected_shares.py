@@ -24,25 +24,26 @@ def r_squared(columns: list[np.ndarray], y: np.ndarray) -> tuple[float, int]:
     return 1 - np.square(residual).sum() / np.square(y - y.mean()).sum(), np.linalg.matrix_rank(x) - 1
 
 
-def residual_variance(rows: pd.DataFrame, outcome: str, blocks: dict[str, list[str]]) -> float:
-    """RSS/df of all blocks."""
-    x = [pd.get_dummies(rows[own], dtype=float).to_numpy() for own in blocks.values()]
-    whole, rank = r_squared(x, y := rows[outcome].to_numpy())
-    return float((1 - whole) * np.square(y - y.mean()).sum() / (len(y) - 1 - rank))
+def coded(rows: pd.DataFrame, blocks: dict[str, list[str]]) -> dict[str, np.ndarray]:
+    return {name: pd.get_dummies(rows[own], dtype=float).to_numpy() for name, own in blocks.items()}
 
 
-def by_definition(table: pd.DataFrame, outcome: str, blocks: dict[str, list[str]]) -> dict[str, float]:
-    """The equation, order by order."""
-    y = table[outcome].to_numpy()
-    x = {name: pd.get_dummies(table[own], dtype=float).to_numpy() for name, own in blocks.items()}
-    whole, rank = r_squared(list(x.values()), y)
-    unexplained = (1 - whole) / (len(y) - 1 - rank)
+def unexplained(rows: pd.DataFrame, y: np.ndarray, blocks: dict[str, list[str]]) -> float:
+    """(1 − R²)/df of all blocks."""
+    whole, rank = r_squared(list(coded(rows, blocks).values()), y)
+    return (1 - whole) / (len(y) - 1 - rank)
+
+
+def over_orders(
+    rows: pd.DataFrame, y: np.ndarray, blocks: dict[str, list[str]], of_rank: float = 0.0
+) -> dict[str, float]:
+    """The equation, order by order: R² that a block adds, less `of_rank` for every rank that it adds."""
+    x, orders = coded(rows, blocks), list(permutations(blocks))
     found = dict.fromkeys(blocks, 0.0)
-    orders = list(permutations(blocks))
     for order in orders:
         for place, name in enumerate(order):
             after, before = (r_squared([x[b] for b in order[: place + one]], y) for one in (1, 0))
-            found[name] += (after[0] - before[0] - (after[1] - before[1]) * unexplained) / len(orders)
+            found[name] += (after[0] - before[0] - (after[1] - before[1]) * of_rank) / len(orders)
     return found
 
 
@@ -65,9 +66,9 @@ def study_of_256() -> tuple[pd.DataFrame, dict[str, list[str]]]:
 
 def test_shares_are_those_of_the_definition() -> None:
     rows, blocks = nursery()
-    rows["log_gain"] = np.random.default_rng(1).normal(size=len(rows))
-    found, expected = corrected_shares(rows, "log_gain", blocks), by_definition(rows, "log_gain", blocks)
-    assert found == pytest.approx(expected)
+    y = np.random.default_rng(1).normal(size=len(rows))
+    expected = over_orders(rows, y, blocks, unexplained(rows, y, blocks))
+    assert corrected_shares(rows.assign(log_gain=y), "log_gain", blocks) == pytest.approx(expected)
 
 
 def test_shares_are_right_on_average_in_the_design_of_the_controlled_study() -> None:
@@ -78,25 +79,10 @@ def test_shares_are_right_on_average_in_the_design_of_the_controlled_study() -> 
     signal = (signal + 0.019 * (rows["log_d"] / rows["log_d"].std())).to_numpy()
     y = signal + rng.normal(scale=0.06, size=(WORLDS, len(rows)))
     tables = [corrected_shares(rows.assign(log_gain=one), "log_gain", blocks) for one in y]
-    total = np.square(signal - signal.mean()).sum() + 0.06**2 * (len(rows) - 1)
-    exact = {}
-    for name in blocks:
-        rank_free = by_signal(rows, signal, blocks)[name]
-        exact[name] = rank_free / total
-    for name in blocks:
-        assert np.mean([one[name] for one in tables]) == pytest.approx(exact[name], abs=0.02)
-
-
-def by_signal(rows: pd.DataFrame, signal: np.ndarray, blocks: dict[str, list[str]]) -> dict[str, float]:
-    """What every block explains of the sum of squares of the signal alone, over all orders."""
-    x = {name: pd.get_dummies(rows[own], dtype=float).to_numpy() for name, own in blocks.items()}
-    squares, orders = np.square(signal - signal.mean()).sum(), list(permutations(blocks))
-    found = dict.fromkeys(blocks, 0.0)
-    for order in orders:
-        for place, name in enumerate(order):
-            after, before = (r_squared([x[b] for b in order[: place + one]], signal)[0] for one in (1, 0))
-            found[name] += (after - before) * squares / len(orders)
-    return found
+    squares = np.square(signal - signal.mean()).sum()
+    total = squares + 0.06**2 * (len(rows) - 1)
+    for name, share in over_orders(rows, signal, blocks).items():
+        assert np.mean([one[name] for one in tables]) == pytest.approx(share * squares / total, abs=0.02)
 
 
 def test_many_models_do_not_turn_a_true_order_round() -> None:
@@ -126,7 +112,7 @@ def test_own_parts_are_those_of_the_partial_tests() -> None:
     rows, blocks = study_of_256()
     rows = rows.assign(y=np.random.default_rng(5).normal(size=len(rows)) + 0.3 * rows[blocks["geometry"][0]])
     table = share_table(rows, "y", blocks, seed=1, draws=10).set_index("what")
-    variance, total = residual_variance(rows, "y", blocks), rows["y"].var(ddof=0) * len(rows)
+    noise = unexplained(rows, rows["y"].to_numpy(), blocks)
     for name, test in block_f(rows, "y", blocks).items():
         assert table.loc[name, "p"] == pytest.approx(test.p_value)
-        assert table.loc[name, "unique"] == pytest.approx(test.estimate - test.df_block * variance / total)
+        assert table.loc[name, "unique"] == pytest.approx(test.estimate - test.df_block * noise)

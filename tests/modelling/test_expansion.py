@@ -85,7 +85,7 @@ def given(name: str, n: int = 7) -> tuple[Means, np.ndarray]:
         total_sd=0.5,
         concentration=1.0,
         law=own,
-        unit=np.array([0, 0, 0, 1, 1, 2, 2]) if own.of_labs else np.arange(n),
+        units=np.array([0, 0, 0, 1, 1, 2, 2]) if own.of_labs else np.arange(n),
     )
     return means, rng.normal(-2, 0.5, (4, 3))
 
@@ -98,25 +98,20 @@ def test_given_its_latent_numbers_the_density_is_normal() -> None:
         factor=rng.uniform(0.5, 2, (4, 7)),
         shift=rng.normal(size=(4, 7)),
         shape=np.zeros(4, dtype=np.int64),
-        cell=np.zeros((4, 7), dtype=np.int64),
     )
-    expected = []
+    found = log_density(means, theta, latent) - log_density(means, theta)
+    assert found == pytest.approx(dense(means, theta, latent) - dense(means, theta, plain(means, 4)))
+
+
+def dense(means: Means, theta: np.ndarray, latent: Latent) -> np.ndarray:
+    """log p(y | θ) by the whole covariance."""
+    found = []
     for row, t in enumerate(theta):
         own = np.exp(t[-1])
         prior = np.concatenate([[1.0], np.repeat(np.exp(t[:-1]), means.ranks)])
         covariance = means.Z * prior @ means.Z.T + np.diag(own * latent.factor[row] + latent.errors[row] ** 2)
-        expected.append(stats.multivariate_normal.logpdf(means.y, own**0.5 * latent.shift[row], covariance))
-    plainly = [stats.multivariate_normal.logpdf(means.y, np.zeros(7), c) for c in _covariances(means, theta)]
-    found = log_density(means, theta, latent) - log_density(means, theta)
-    assert found == pytest.approx(np.array(expected) - plainly)
-
-
-def _covariances(means: Means, theta: np.ndarray) -> list[np.ndarray]:
-    found = []
-    for t in theta:
-        prior = np.concatenate([[1.0], np.repeat(np.exp(t[:-1]), means.ranks)])
-        found.append(means.Z * prior @ means.Z.T + np.diag(np.exp(t[-1]) + means.error**2))
-    return found
+        found.append(stats.multivariate_normal.logpdf(means.y, own**0.5 * latent.shift[row], covariance))
+    return np.array(found)
 
 
 @pytest.mark.parametrize("name", [SKEW, BY_LAB])
@@ -132,7 +127,7 @@ def test_what_one_unit_changes_is_the_difference_of_densities(name: str) -> None
     )[:, 0]
     factors, shifts = base.factor.copy(), base.shift.copy()
     factors[:, at], shifts[:, at] = factor, shift
-    moved = Latent(errors=base.errors, factor=factors, shift=shifts, shape=base.shape, cell=base.cell)
+    moved = Latent(errors=base.errors, factor=factors, shift=shifts, shape=base.shape)
     assert found == pytest.approx(log_density(means, theta, moved) - log_density(means, theta))
 
 

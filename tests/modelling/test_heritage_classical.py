@@ -9,7 +9,8 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.modelling.heritage.blocks import Design, design
-from thermostats.modelling.heritage.classical import classical, commonality, dominance_table, model_frame, shape_parts
+from thermostats.modelling.heritage.classical import classical, commonality, dominance_table, model_frame
+from thermostats.modelling.heritage.model import geometry_and_scale
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 
@@ -75,10 +76,13 @@ def test_parts_of_geometry_and_scale(laid_out: Design) -> None:
     """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale is all geometry's."""
     M = laid_out.n_models
     shared = 0.3 * laid_out.scale[:, 0]
-    nothing = np.zeros((1, 1, M))
-    found = shape_parts(shared[None, None], nothing, laid_out)
+
+    def parts(geometry: np.ndarray) -> dict[str, np.ndarray]:
+        return geometry_and_scale(laid_out, {"geometry": geometry[None, None], "scale": np.zeros((1, 1, M))})
+
+    found = parts(shared)
     assert found["sd_geometry_alone"].item() == pytest.approx(0, abs=1e-12)
     assert found["sd_geometry_and_scale"].item() == pytest.approx(shared.std())
     q, _ = np.linalg.qr(laid_out.scale)
     free = laid_out.geometry[:, 0] - q @ (q.T @ laid_out.geometry[:, 0])
-    assert shape_parts(free[None, None], nothing, laid_out)["sd_geometry_alone"].item() == pytest.approx(free.std())
+    assert parts(free)["sd_geometry_alone"].item() == pytest.approx(free.std())

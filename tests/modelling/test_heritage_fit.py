@@ -143,13 +143,15 @@ def test_updates_hold_prior_and_posterior(fitted: HeritageFit) -> None:
     before = prior_blocks(fitted.design, total_sd=0.5, concentration=1.0, lab_df=0.0, seed=3)
     updates = fitted.updates()
     assert set(updates) == {"total_sd", *(f"{kind}_{name}" for kind in ("sd", "share") for name in BLOCKS)}
-    assert (updates["total_sd"].prior == before["total"]).all()
+    assert (updates["total_sd"].prior == before["total_sd"]).all()
     assert (updates["total_sd"].posterior == fitted.draws["tau"].ravel()).all()
-    for number, name in enumerate(BLOCKS):
+    for name in BLOCKS:
         for kind in ("sd", "share"):
-            assert (updates[f"{kind}_{name}"].prior == before[kind][:, number]).all()
+            assert (updates[f"{kind}_{name}"].prior == before[f"{kind}_{name}"]).all()
             assert (updates[f"{kind}_{name}"].posterior == fitted.quantities[f"{kind}_{name}"].ravel()).all()
-    assert (fitted.updates(seed=4)["total_sd"].prior != before["total"]).any()
+    assert (fitted.updates(seed=4)["total_sd"].prior != before["total_sd"]).any()
+    assert before["share_heritage"].mean() == pytest.approx(0.25, abs=0.01)
+    assert before["total_sd"].mean() == pytest.approx(0.5 * np.sqrt(2 / np.pi), rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -306,10 +308,8 @@ def test_families_alone_are_not_taken_for_heritage() -> None:
     assert fit_heritage(table, **given).probabilities["heritage > geometry"] < 0.95
 
 
-def test_draws_for_arviz_and_replicates_are_by_part(fitted: HeritageFit) -> None:
-    found = fitted.to_arviz()
-    m, part = found["posterior"]["m"], fitted.parts["heritage"]
-    assert m.dims[:2] == ("chain", "draw") and np.array_equal(m.to_numpy(), fitted.draws["m"])
+def test_replicates_are_of_the_models_and_follow_their_seed(fitted: HeritageFit) -> None:
+    part = fitted.parts["heritage"]
     assert fitted.diagnostics()["passes"].all() and set(fitted.diagnostics()["part"]) == {"heritage"}
     assert (part.observed == fitted.design.means()[0]).all()
     assert part.replicate(3).shape[1] == 12 and np.array_equal(part.replicate(3), part.replicate(3))

@@ -196,7 +196,6 @@ def test_draws_are_those_of_the_prior_weighted_by_the_likelihood() -> None:
     scales = np.maximum(scales, 1e-3)
     density = components_density(model, scales)
     weights = np.exp(density - logsumexp(density))
-    assert found.log_evidence == pytest.approx(logsumexp(density) - np.log(n), abs=0.05)
     for k in range(3):
         expected = weights @ scales[:, k]
         spread = np.sqrt(weights @ (scales[:, k] - expected) ** 2)

@@ -13,7 +13,7 @@ import pytest
 from bad_inputs import CASES
 from matplotlib.figure import Figure
 
-from thermostats import fit_heritage, fit_kleiber, fit_line, fit_share, options
+from thermostats import fit_heritage, fit_line, fit_share, options
 from thermostats.choices import at_level
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import shown
@@ -98,29 +98,24 @@ def test_panels_of_a_family_are_kinds_too() -> None:
     assert own.plot(kind="labs").get_xlabel()
 
 
-def values(found: Any, group: str, name: str) -> Any:
-    return found[group][name]
-
-
 def test_arviz_has_all_groups_with_named_coordinates(fit: Fitted) -> None:
-    found = fit.to_arviz()
+    found: Any = fit.to_arviz()
     part = next(iter(fit.parts.values()))
     for group in ("posterior", "prior", "prior_predictive", "posterior_predictive", "log_likelihood", "observed_data"):
         assert len(found[group].data_vars), group
-    assert np.array_equal(values(found, "observed_data", "outcome").to_numpy(), part.observed)
-    assert set(fit.quantities) <= set(found["posterior"].data_vars)
-    (unit,) = values(found, "observed_data", "outcome").dims
-    assert values(found, "log_likelihood", "outcome").dims == ("chain", "draw", unit)
+    outcome = found["observed_data"]["outcome"]
+    assert np.array_equal(outcome.to_numpy(), part.observed)
+    for name, drawn in fit.quantities.items():
+        assert np.array_equal(found["posterior"][name].to_numpy(), drawn), name
+    (unit,) = outcome.dims
+    assert found["log_likelihood"]["outcome"].dims == ("chain", "draw", unit)
     expected = {"line": ("model_id", "m0"), "share": ("lab", "B"), "heritage": ("model_id", "m0")}[fit.family]
-    assert (unit, str(values(found, "observed_data", "outcome")[unit].to_numpy()[0])) == expected
-    density = part.density()
-    elpd = float(arviz.loo(found).elpd_loo if hasattr(arviz.loo(found), "elpd_loo") else arviz.loo(found).elpd)
-    assert elpd < float(np.log(np.exp(density).mean(axis=0)).sum())
+    assert (unit, str(outcome[unit].to_numpy()[0])) == expected
+    loo = arviz.loo(found)
+    elpd = float(loo.elpd_loo if hasattr(loo, "elpd_loo") else loo.elpd)
+    assert elpd < float(np.log(np.exp(part.density()).mean(axis=0)).sum())
     assert len(arviz.summary(found)) >= len(fit.summary())
-
-
-def test_arviz_draws_every_quantity(fit: Fitted) -> None:
-    assert arviz.plot_forest(fit.to_arviz()) is not None
+    assert arviz.plot_forest(found) is not None
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("heritage", "invariance", "benchmark")])
@@ -160,8 +155,3 @@ def test_a_level_reaches_the_tables_of_a_fit_and_stays_with_it() -> None:
 def test_a_part_that_is_none_is_refused(fit: Fitted) -> None:
     with pytest.raises(UsageError, match="no such part"):
         fit.to_arviz("nothing")
-
-
-def test_seeds_have_defaults() -> None:
-    assert fit_line(table(), "log_gain", scale=0.5).seed == fit_share(table(), "dampens").seed == 1
-    assert fit_kleiber.__kwdefaults__["seed"] == 1

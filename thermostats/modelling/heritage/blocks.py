@@ -89,6 +89,11 @@ class Design:
         """Names of the blocks in the order of their shares."""
         return (*self.bases(), BLOCKS[-1])
 
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """Orders of the blocks that are asked about."""
+        return (*ORDERS, LINEAGE_ORDER) if self.families else ORDERS
+
     def bases(self) -> dict[str, Array]:
         """Basis of every block but the single model's, M × columns, each of unit expected variance."""
         found = {"heritage": lab_basis(self.lab), "geometry": self.geometry, "scale": self.scale}
@@ -121,10 +126,6 @@ class Design:
     def means(self) -> tuple[Array, Array]:
         """Mean log gain of every model over its prompts and its standard error, spreads partially pooled."""
         return self.averages.mean, self.averages.error
-
-    def covariances(self) -> dict[str, Array]:
-        """Covariance of every block's contribution at unit variance, M × M."""
-        return {name: basis @ basis.T for name, basis in self.bases().items()} | {"model": np.eye(self.n_models)}
 
 
 def design(table: pd.DataFrame, estimand: str, *, blocks: Mapping[str, Sequence[str]] | None = None) -> Design:
@@ -311,31 +312,23 @@ def residual(columns: Array, given: Array) -> Array:
     return np.asarray(columns - given @ np.linalg.lstsq(given, columns, rcond=None)[0])
 
 
-def block_root(covariance: Array) -> Array:
-    """Root B of a covariance, which may be singular: B with BBᵀ = covariance."""
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
+    """`sd_<block>`: finite-population standard deviation √(Σ_i (f_i − mean f)²/M) over the last axis, of every block.
+
+    Gelman 2005, AOS 33(1).
+    """
+    return {f"sd_{name}": np.asarray(part.std(axis=-1)) for name, part in contributions.items()}
 
 
-def block_sds(contribution: Array) -> Array:
-    """Finite-population standard deviations √(Σ_i (f_i − mean f)²/M) over the last axis; Gelman 2005, AOS 33(1)."""
-    return np.asarray(contribution.std(axis=-1))
-
-
-def stacked_sds(contributions: Mapping[str, Array]) -> Array:
-    """`block_sds` of every block, … × blocks."""
-    return np.stack([block_sds(part) for part in contributions.values()], axis=-1)
-
-
-def in_order(order: str, sd: Array) -> NDArray[np.bool_]:
-    """Whether standard deviations (… × blocks) come in an order such as `heritage > scale`."""
-    named = [sd[..., CAUSES.index(name)] for name in order.split(" > ")]
+def in_order(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Draws in which the blocks' standard deviations `sd_<block>` come in an order such as `heritage > scale`."""
+    named = [drawn[f"sd_{name}"] for name in order.split(" > ")]
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
 
-def orders(sd: Array) -> dict[str, float]:
-    """Probabilities that standard deviations (… × blocks) come in the `ORDERS`."""
-    return {order: float(in_order(order, sd).mean()) for order in ORDERS}
+def orders(drawn: Mapping[str, Array], asked: Sequence[str] = ORDERS) -> dict[str, float]:
+    """Probabilities that the blocks' standard deviations come in these orders."""
+    return {order: float(in_order(order, drawn).mean()) for order in asked}
 
 
 def verdict(probability: float) -> str:

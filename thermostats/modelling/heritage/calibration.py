@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from thermostats.modelling.heritage.averages import CENTRE, SPREAD, Averages
-from thermostats.modelling.heritage.blocks import ORDERS, Design, in_order, stacked_sds
+from thermostats.modelling.heritage.blocks import ORDERS, Design, block_sds, in_order
 from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.laws import NORMAL, law
 from thermostats.modelling.heritage.model import (
@@ -22,14 +22,18 @@ from thermostats.modelling.heritage.model import (
 from thermostats.modelling.heritage.simulate import contributions
 from thermostats.modelling.inference import calibration, sampling
 from thermostats.modelling.inference.calibration import SHORT, Refit, Simulator, weighed
-from thermostats.modelling.inference.draws import Array, Draws, Settings
+from thermostats.modelling.inference.draws import Array, Settings
 
 
 def of_posterior(posterior: HeritagePosterior) -> Simulator:
     """The model of a fit with its design, priors and method."""
     if posterior.method == CLOSED:
-        given = posterior.total_sd, posterior.concentration, posterior.residuals
-        return by_weights(posterior.design, total_sd=given[0], concentration=given[1], residuals=given[2])
+        return by_weights(
+            posterior.design,
+            total_sd=posterior.total_sd,
+            concentration=posterior.concentration,
+            residuals=posterior.residuals,
+        )
     settings = replace(SHORT, target_accept=posterior.draws.settings.target_accept)
     return sampled(posterior.design, posterior.data(), settings=settings)
 
@@ -48,7 +52,7 @@ def sampled(laid_out: Design, data: Mapping[str, Any], *, settings: Settings = S
         return dict(zip(kept, np.split(outcome, np.cumsum([data[name].size for name in kept])[:-1]), strict=True))
 
     return calibration.by_sampling(
-        heritage_model, data, joint, arrays_of, settings=settings, quantities=lambda v: quantities(laid_out, v)
+        heritage_model, data, joint, arrays_of, lambda values: quantities(laid_out, values), settings=settings
     )
 
 
@@ -60,21 +64,23 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float, resid
         rng = np.random.default_rng(seed)
         share = rng.dirichlet(np.full(len(laid_out.blocks), concentration), size)
         total = np.abs(rng.normal(scale=total_sd, size=size))
-        sd, y = np.empty_like(share), np.empty((size, laid_out.n_models))
+        drawn, y = [], np.empty((size, laid_out.n_models))
         for i in range(size):
             parts = contributions(laid_out, dict(zip(laid_out.blocks, share[i], strict=True)), total[i], rng)
             if residuals != NORMAL:
                 own = total[i] * np.sqrt(share[i, -1])
                 parts["model"] = own * standard_residuals(law(residuals), laid_out, rng, 1)[0]
-            sd[i] = stacked_sds(parts)
+            drawn.append(parts)
             y[i] = rng.normal(0.0, 2 * total_sd) + sum(parts.values())
+        contributed = {name: np.stack([parts[name] for parts in drawn]) for name in laid_out.blocks}
+        truths = _named(total, share, contributed)
         if (n == 1).all():
-            return _named(laid_out, total, share, sd), np.concatenate([y, np.zeros(y.shape)], axis=1)
+            return truths, np.concatenate([y, np.zeros(y.shape)], axis=1)
         omega = np.exp(rng.normal(*SPREAD, size=(size, 1)))
         sigma = np.exp(rng.normal(*CENTRE, size=(size, 1)) + omega * rng.normal(size=y.shape))
         spread = sigma * np.sqrt(rng.chisquare(np.maximum(n - 1, 1), size=y.shape) / np.maximum(n - 1, 1))
         y = y + sigma / np.sqrt(n) * rng.normal(size=y.shape)
-        return _named(laid_out, total, share, sd), np.concatenate([y, spread], axis=1)
+        return truths, np.concatenate([y, spread], axis=1)
 
     def posterior(outcome: Array, seed: int) -> Refit:
         mean, spread = np.split(outcome, 2)
@@ -95,12 +101,10 @@ def by_weights(laid_out: Design, *, total_sd: float, concentration: float, resid
 
 def quantities(laid_out: Design, values: Mapping[str, Array]) -> dict[str, Array]:
     """What is ranked, from draws (… per quantity): τ, shares, finite-population SDs, and indicators of the orders."""
-    parts = block_contributions(laid_out, cast(Draws, values))  # it reads by name alone
-    return _named(laid_out, values["tau"], values["share"], stacked_sds(parts))
+    return _named(values["tau"], values["share"], block_contributions(laid_out, values))
 
 
-def _named(laid_out: Design, total: Array, share: Array, sd: Array) -> dict[str, Array]:
-    found = {"total_sd": total}
-    for kind, values in (("share", share), ("sd", sd)):
-        found |= {f"{kind}_{name}": values[..., b] for b, name in enumerate(laid_out.blocks)}
-    return found | {order: in_order(order, sd).astype(np.float64) for order in ORDERS}
+def _named(total: Array, share: Array, parts: Mapping[str, Array]) -> dict[str, Array]:
+    sds = block_sds(parts)
+    shares = {f"share_{name}": share[..., b] for b, name in enumerate(parts)}
+    return {"total_sd": total, **shares, **sds} | {o: in_order(o, sds).astype(np.float64) for o in ORDERS}

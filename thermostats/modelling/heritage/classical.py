@@ -14,7 +14,6 @@ from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
 from thermostats.modelling.heritage.blocks import Design
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, dominance, freedman_lane, r_squared_of_sets
-from thermostats.modelling.inference.draws import Array
 
 PERMUTATIONS = 4999
 Blocks = dict[str, list[str]]
@@ -93,25 +92,6 @@ def commonality(laid_out: Design) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def shape_parts(geometry: Array, scale: Array, laid_out: Design) -> dict[str, Array]:
-    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
-
-    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
-    """
-    together = geometry + scale
-    centred = together - together.mean(axis=-1, keepdims=True)
-
-    def beyond(basis: Array) -> Array:
-        q, _ = np.linalg.qr(basis)
-        return np.asarray((centred - (centred @ q) @ q.T).std(axis=-1))
-
-    return {
-        "sd_geometry_and_scale": centred.std(axis=-1),
-        "sd_geometry_alone": beyond(laid_out.scale),
-        "sd_scale_alone": beyond(laid_out.geometry),
-    }
-
-
 def _partial(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, object]:
     found = block_f(frame, "log_gain", blocks)[block]
     return {"statistic": found.f, "df": found.df_block, "df_residual": found.df_residual, "p_value": found.p_value}
@@ -119,7 +99,7 @@ def _partial(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, objec
 
 def _shuffled(frame: pd.DataFrame, blocks: Blocks, seed: int, permutations: int, block: str) -> dict[str, object]:
     found = freedman_lane(frame, "log_gain", blocks, block, seed=seed, permutations=permutations)
-    return {"statistic": found.estimate, "p_value": found.p_value}
+    return {"statistic": found.f, "p_value": found.p_value}
 
 
 def _mixed(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, object]:

@@ -45,7 +45,7 @@ def closed_form(
     seed: int,
     settings: Settings = Settings(),  # noqa: B008 - frozen
     blocks: Sequence[str] | None = None,
-    unseen: Sequence[int] = (),
+    unseen: Sequence[int] | NDArray[np.int64] = (),
     means: Averages | None = None,
     residuals: str = NORMAL,
     begin: Start | None = None,
@@ -75,7 +75,7 @@ def closed_form(
         total_sd=total_sd,
         concentration=concentration,
         law=(own := law(residuals)),
-        unit=laid_out.lab if own.of_labs else np.arange(y.size),
+        units=laid_out.lab if own.of_labs else np.arange(y.size),
     )
     size = settings.chains * settings.draws
     if own.name == NORMAL:
@@ -87,13 +87,12 @@ def closed_form(
     tau, phi, effects, m = given_variances(given, theta, latent, chosen, rng)
     drawn = {"tau": tau, "alpha": effects[:, 0], "m": m, "share": np.zeros((size, len(laid_out.blocks)))}
     drawn["share"][:, [*(laid_out.blocks.index(name) for name in kept), -1]] = phi
-    if own.name != NORMAL:
-        drawn |= {"shape": own.shape[latent.shape], "factor": latent.factor}
-        drawn |= {"shift": latent.shift, "error": latent.errors}
     parts = dict(zip(kept, np.split(effects[:, 1:], np.cumsum(given.ranks)[:-1], axis=1), strict=True))
     for name, basis in bases.items():
         drawn[EFFECTS[name]] = parts.get(name, np.zeros((size, basis.shape[1])))
     if own.name != NORMAL:
+        drawn |= {"shape": own.shape[latent.shape], "factor": latent.factor}
+        drawn |= {"shift": latent.shift, "error": latent.errors}
         return sampling.chained_draws(
             drawn, judged=("tau", "share", "alpha", "shape"), seed=seed, settings=settings, start=start
         )
@@ -132,10 +131,9 @@ def _chains(
 def start_of(draws: Draws, residuals: str, models: NDArray[np.int64]) -> Start:
     """Where chains of some of the models (their numbers) begin, from draws of a fit whose residuals are not normal."""
     errors, factor, shift = (draws.flat(name)[:, models] for name in ("error", "factor", "shift"))
-    shape = np.abs(draws.flat("shape")[:, None] - law(residuals).shape).argmin(axis=1)
+    shape = law(residuals).number_of(draws.flat("shape"))
     theta = 2 * np.log(draws.flat("tau"))[:, None] + np.log(draws.flat("share"))
-    cell = np.zeros((len(shape), 1), dtype=np.int64)
-    return theta, Latent(errors=errors, factor=factor, shift=shift, shape=shape, cell=cell)
+    return theta, Latent(errors=errors, factor=factor, shift=shift, shape=shape)
 
 
 def _together(parts: Sequence[tuple[Array, Latent]]) -> tuple[Array, Latent]:
@@ -204,7 +202,7 @@ def _latent(
         log_weight = log_weight + more
     factor, shift = (values[shape[:, None], cell][:, units] for values in (own.factor, own.shift))
     errors = np.maximum(errors, FLOOR)
-    return Latent(errors=errors, factor=factor, shift=shift, shape=shape, cell=cell), log_weight
+    return Latent(errors=errors, factor=factor, shift=shift, shape=shape), log_weight
 
 
 def _change(values: Array, pulled: Array, ones: Array, delta: Array, shift: Array) -> Array:

@@ -25,7 +25,7 @@ def log_density_of(posterior: HeritagePosterior, draws: Draws, models: NDArray[n
     given = law(posterior.residuals)
     if given.of_labs:
         return np.asarray(stats.norm.logpdf(mean, centre, np.sqrt(own**2 * draws.flat("factor")[:, models] + error**2)))
-    shapes = np.abs(draws.flat("shape")[:, None] - given.shape).argmin(axis=1)
+    shapes = given.number_of(draws.flat("shape"))
     found = np.empty(centre.shape)
     for h in np.unique(shapes):
         every = np.flatnonzero(shapes == h)

@@ -14,7 +14,7 @@ from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.densities import log_density_of
 from thermostats.modelling.heritage.held_out import refit_without
 from thermostats.modelling.heritage.laws import BY_LAB, NORMAL, SKEW, STUDENT
-from thermostats.modelling.heritage.model import CLOSED, HeritagePosterior, block_contributions
+from thermostats.modelling.heritage.model import CLOSED, HeritagePosterior
 from thermostats.modelling.heritage.predictive import model_statistics, new_models
 from thermostats.modelling.inference import checks
 from thermostats.modelling.inference.draws import Array
@@ -48,18 +48,7 @@ def expanded(posterior: HeritagePosterior, name: str) -> HeritagePosterior:
         settings=posterior.draws.settings,
         residuals=residuals,
     )
-    return HeritagePosterior(
-        design=design,
-        draws=draws,
-        method=CLOSED,
-        total_sd=posterior.total_sd,
-        concentration=posterior.concentration,
-        lab_df=0.0,
-        residuals=residuals,
-        leave_out=posterior.leave_out,
-        seed=posterior.seed,
-        contributions=block_contributions(design, draws),
-    )
+    return replace(posterior, design=design, draws=draws, method=CLOSED, residuals=residuals)
 
 
 def not_reproduced(posterior: HeritagePosterior, seed: int) -> list[str]:

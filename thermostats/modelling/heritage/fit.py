@@ -15,9 +15,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,14 +27,13 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.heritage import classical
 from thermostats.modelling.heritage.blocks import (
-    FAMILY,
     LARGE_STUDY,
     LINEAGE_ORDER,
     ORDER,
-    ORDERS,
     bayes_factor,
-    block_sds,
     design,
+    in_order,
+    orders,
     verdict,
 )
 from thermostats.modelling.heritage.closed_form import closed_form
@@ -49,10 +47,8 @@ from thermostats.modelling.heritage.model import (
     TOTAL_SD,
     HeritagePosterior,
     arrays,
-    block_contributions,
     equations,
     heritage_model,
-    lineages,
     prior_orders,
     priors,
 )
@@ -61,14 +57,14 @@ from thermostats.modelling.heritage.predictive import part_of
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.heritage.sensitivity import alternatives, left_out
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import PASSED, SEED, Array, Settings
+from thermostats.modelling.inference.draws import PASSED, SEED, Settings
 from thermostats.modelling.inference.fitted import NO_SOURCE, Deferred, Fitted, Panel
+from thermostats.plots import posterior as plots
+from thermostats.plots.general import forest
 from thermostats.words import number
 
 CAREFUL = Settings(draws=1500, target_accept=0.98)
 """Shares near 0 and averages with heavy tails need smaller steps, and move slowly."""
-OF_LAB = "mean log gain of "
-"""How the names of labs begin among the draws that statements may ask about."""
 SUMMED = ("total_amplification", "total_amplification_from_input")
 SUMMED_TOTAL_SD = 2.0
 """For gains that multiply over all layers."""
@@ -142,7 +138,6 @@ def fit_heritage(
         lab_df=lab_df,
         leave_out=tuple(leave_out),
         seed=seed,
-        contributions=block_contributions(laid_out, draws),
     )
     return _fitted(posterior, blocks or {}, said)
 
@@ -151,29 +146,26 @@ def _fitted(
     posterior: HeritagePosterior, columns: Mapping[str, Sequence[str]], warnings: tuple[str, ...]
 ) -> HeritageFit:
     """What follows from design and draws."""
-    group, quantities = columns.get("heritage", ("heritage",))[0], _quantities(posterior)
+    group, quantities, laid_out = columns.get("heritage", ("heritage",))[0], posterior.reported, posterior.design
 
     @functools.cache
     def expand(name: str) -> HeritageFit:
         said = (*warnings, f"{name}, in closed form of the models' means")
         return _fitted(expanded(posterior, name), columns, said)
 
-    asked = (*ORDERS, LINEAGE_ORDER) if posterior.design.families else ORDERS
-    probabilities = {order: float(posterior.holds(order).mean()) for order in asked}
-    prior = prior_orders(
-        posterior.design, concentration=posterior.concentration, lab_df=posterior.lab_df, seed=posterior.seed
-    )
+    probabilities = orders(quantities, laid_out.orders)
+    prior = prior_orders(laid_out, concentration=posterior.concentration, lab_df=posterior.lab_df, seed=posterior.seed)
     return HeritageFit(
-        **vars(posterior),
+        **{own.name: getattr(posterior, own.name) for own in fields(posterior)},
         family="heritage",
-        estimand=posterior.design.estimand,
-        sources=posterior.design.sources,
-        n_models=posterior.design.n_models,
-        n_heritages=len(posterior.design.labs),
+        estimand=laid_out.estimand,
+        sources=laid_out.sources,
+        n_models=laid_out.n_models,
+        n_heritages=len(laid_out.labs),
         parts={"heritage": part_of(posterior, quantities)},
         quantities=quantities,
-        more=_lab_means(posterior),
-        statements={order: partial(_in_order, order) for order in asked if order in (ORDER, LINEAGE_ORDER)},
+        more=posterior.lab_means,
+        statements={order: partial(in_order, order) for order in (ORDER, LINEAGE_ORDER) if order in laid_out.orders},
         probabilities=probabilities,
         prior=prior,
         tables=Deferred(
@@ -182,23 +174,18 @@ def _fitted(
                 "labs": partial(labs_table, posterior),
                 "superpopulation": partial(superpopulation, posterior),
                 "models": partial(_models, posterior),
-                "classical": partial(classical.classical, posterior.design, seed=posterior.seed),
-                "dominance": partial(classical.dominance_table, posterior.design, seed=posterior.seed),
-                "commonality": partial(classical.commonality, posterior.design),
+                "classical": partial(classical.classical, laid_out, seed=posterior.seed),
+                "dominance": partial(classical.dominance_table, laid_out, seed=posterior.seed),
+                "commonality": partial(classical.commonality, laid_out),
             }
         ),
         warnings=warnings,
         figure=_figure,
-        alternatives=partial(alternatives, posterior, _asked),
-        left_out=partial(left_out, posterior, _asked) if posterior.leave_out else None,
-        equations=equations(
-            columns,
-            bool(posterior.design.families),
-            interaction=posterior.design.interaction,
-            residuals=posterior.residuals,
-        ),
+        alternatives=partial(alternatives, posterior),
+        left_out=partial(left_out, posterior) if posterior.leave_out else None,
+        equations=equations(columns, laid_out, posterior.residuals),
         expand=expand,
-        priors=priors(**posterior.priors_given, families=bool(posterior.design.families)),
+        priors=priors(**posterior.priors_given, families=bool(laid_out.families)),
         titles=TITLES,
         called={"heritage": group, "labs": f"{group}s", "lab": group} if group != "heritage" else {},
         prefixed=False,
@@ -288,40 +275,6 @@ class HeritageFit(HeritagePosterior, Fitted):
         return super().to_dict() | {"method": self.method, "verdict": self.verdict()}
 
 
-def _quantities(posterior: HeritagePosterior) -> dict[str, Array]:
-    """Finite-population standard deviations, shares and τ, each chain × draw."""
-    laid_out, draws, parts = posterior.design, posterior.draws, posterior.contributions
-    lineage = {}
-    if laid_out.families:
-        lineage["sd_lineage"] = block_sds(lineages(parts)["heritage"])
-        lineage["lineage_share"] = draws["share"][..., [0, laid_out.blocks.index(FAMILY)]].sum(axis=-1)
-    return {
-        **{f"sd_{name}": block_sds(part) for name, part in parts.items()},
-        **{f"share_{name}": draws["share"][..., b] for b, name in enumerate(laid_out.blocks)},
-        **lineage,
-        "total_sd": draws["tau"],
-        "mean_log_gain": draws["m"].mean(axis=-1),
-        **classical.shape_parts(parts["geometry"], parts["scale"], laid_out),
-    }
-
-
-def _lab_means(posterior: HeritagePosterior) -> dict[str, Array]:
-    """Mean log gain over the models of every lab, chain × draw."""
-    means = posterior.draws["m"] @ posterior.design.lab_means()
-    return {f"{OF_LAB}{lab}": means[..., j] for j, lab in enumerate(posterior.design.labs)}
-
-
-def _asked(posterior: HeritagePosterior) -> dict[str, Array]:
-    """What statements may ask of a refit."""
-    return _quantities(posterior) | _lab_means(posterior)
-
-
-def _in_order(order: str, drawn: Mapping[str, Array]) -> Any:
-    """Draws in which the blocks' standard deviations come in this order."""
-    sds = [drawn[f"sd_{name}"] for name in order.split(" > ")]
-    return np.logical_and.reduce([a > b for a, b in pairwise(sds)])
-
-
 def _orders(after: Mapping[str, float], before: Mapping[str, float]) -> pd.DataFrame:
     rows = [(order, after[order], before[order], bayes_factor(after[order], before[order])) for order in after]
     return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
@@ -337,8 +290,6 @@ def _models(posterior: HeritagePosterior) -> pd.DataFrame:
 
 def _figure(fit: HeritageFit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
-    from thermostats.plots.general import forest  # noqa: PLC0415 (matplotlib is loaded when a figure is drawn)
-
     blocks = fit.design.blocks
     rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()
     named = {"model": "residual between models"} | dict(fit.called)
@@ -349,8 +300,6 @@ def _figure(fit: HeritageFit, axes: Axes) -> Axes:
 
 
 def _panels(fit: HeritageFit) -> dict[str, Callable[[], Panel]]:
-    from thermostats.plots import posterior as plots  # noqa: PLC0415
-
     def orders() -> Panel:
         row = fit.orders().set_index("statement").loc[ORDER]
         return Panel(

@@ -7,12 +7,12 @@ hundred labs take milliseconds. Residuals that are not normal have their varianc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thermostats.modelling.heritage.laws import NORMAL, Law, law
+from thermostats.modelling.heritage.laws import Law
 from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.sums import logsumexp
 
@@ -43,15 +43,10 @@ class Means:
     """Models whose means are observed; the others are predicted."""
     total_sd: float
     concentration: float
-    law: Law = field(default_factory=lambda: law(NORMAL))
+    law: Law
     """Of the residuals."""
-    unit: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Whose latent number of that law is every model's; empty: its own."""
-
-    @property
-    def units(self) -> NDArray[np.int64]:
-        """The same, one a model in every case."""
-        return self.unit if self.unit.size else np.arange(self.y.size)
+    units: NDArray[np.int64]
+    """Whose latent number of that law is every model's: its own, or its lab's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +60,6 @@ class Latent:
     """Of the residuals, in units of their standard deviation."""
     shape: NDArray[np.int64]
     """Number of the value of the law's shape."""
-    cell: NDArray[np.int64]
-    """Node of every unit's latent number, × units."""
 
     def of(self, rows: NDArray[np.int64]) -> Latent:
         """Some rows."""
@@ -80,7 +73,9 @@ def log_density(means: Means, theta: Array, latent: Latent | None = None) -> Arr
     """
     latent = plain(means, len(theta)) if latent is None else latent
     pieces = np.array_split(np.arange(len(theta)), _steps(means, theta))
-    return np.concatenate([_log_density(means, theta[at], latent.of(at)) for at in pieces])
+    return np.concatenate(
+        [density_given(means, theta[at], conditional(means, theta[at], latent.of(at))) for at in pieces]
+    )
 
 
 def plain(means: Means, size: int) -> Latent:
@@ -91,12 +86,7 @@ def plain(means: Means, size: int) -> Latent:
         factor=np.ones(whole),
         shift=np.zeros(whole),
         shape=np.zeros(size, dtype=np.int64),
-        cell=np.zeros((size, 1), dtype=np.int64),
     )
-
-
-def _log_density(means: Means, theta: Array, latent: Latent) -> Array:
-    return density_given(means, theta, conditional(means, theta, latent))
 
 
 def density_given(means: Means, theta: Array, found: Conditional) -> Array:

@@ -7,6 +7,7 @@ for the first, without geometry and scale for the second. Importance sampling ov
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +15,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
+from thermostats.modelling.heritage.averages import Averages
+from thermostats.modelling.heritage.blocks import Design
 from thermostats.modelling.heritage.closed_form import closed_form, start_of
 from thermostats.modelling.heritage.densities import log_density_of
 from thermostats.modelling.heritage.laws import NORMAL
-from thermostats.modelling.heritage.model import CLOSED, SAMPLING, HeritagePosterior, arrays, heritage_model, without
-from thermostats.modelling.inference import sampling
+from thermostats.modelling.heritage.model import CLOSED, HeritagePosterior
 from thermostats.modelling.inference.draws import Array, Draws, Settings, equal_tailed
 
-REFIT = Settings(draws=750, tune=500, target_accept=0.98)
 LIGHT = Settings(chains=2, draws=500)
 """Of refits whose residuals are not normal, which take seconds."""
 LEFT_OUT = {"model": ("geometry", "scale", "model"), "heritage": ("heritage", "family", "model")}
@@ -62,13 +63,10 @@ class HeldOut:
         return pd.DataFrame([{name: getattr(self, name) for name in names}])
 
 
-def leave_one_out(
-    fit: HeritagePosterior, *, by: str, seed: int, method: str = CLOSED, settings: Settings = REFIT, cache: bool = True
-) -> HeldOut:
+def leave_one_out(fit: HeritagePosterior, *, by: str, seed: int) -> HeldOut:
     """Refit without each model (`by="model"`, labs of two or more) or without each lab (`by="heritage"`).
 
-    `method`: the closed form of the models' means, a second a refit, or sampling of the whole model. The rival is
-    refitted in closed form in both. Raises UsageError for another `by` or `method`, or where no lab has two models.
+    Refits are the closed form of the models' means. Raises UsageError for another `by`.
     """
     laid_out = fit.design
     if by not in LEFT_OUT:
@@ -77,18 +75,16 @@ def leave_one_out(
         held = [np.array([i]) for i in np.flatnonzero(laid_out.lab_sizes()[laid_out.lab] >= 2)]
     else:
         held = [np.flatnonzero(laid_out.lab == j) for j in range(len(laid_out.labs))]
-    if not held:
-        raise UsageError("no lab has two models", got=by, allowed="heritage")
     rows = []
     for number, out in enumerate(held):
-        draws = refit_without(fit, out, seed=seed + number, method=method, settings=settings, cache=cache)
-        rival = refit_without(fit, out, seed=seed + number, method=CLOSED, blocks=LEFT_OUT[by])
+        draws = refit_without(fit, out, seed=seed + number)
+        rival = refit_without(fit, out, seed=seed + number, blocks=LEFT_OUT[by])
         rows.append(_predictions(fit, draws, rival, out, seed).assign(fold=number))
     table = pd.concat(rows, ignore_index=True)
     gained = (table["log_density"] - table["rival_log_density"]).groupby(table["fold"]).sum()
     return HeldOut(
         left_out=by,
-        method=method,
+        method=CLOSED,
         predictions=table.drop(columns="fold"),
         rmse=_rmse(table, "predicted"),
         rmse_baseline=_rmse(table, "baseline"),
@@ -131,41 +127,44 @@ def _predictions(fit: HeritagePosterior, draws: Draws, rival: Draws, out: NDArra
 
 
 def refit_without(
-    fit: HeritagePosterior,
-    models: NDArray[np.int64],
-    *,
-    seed: int,
-    method: str = CLOSED,
-    settings: Settings = REFIT,
-    blocks: tuple[str, ...] | None = None,
-    cache: bool = True,
+    fit: HeritagePosterior, models: NDArray[np.int64], *, seed: int, blocks: tuple[str, ...] | None = None
 ) -> Draws:
     """Draws of the model without the observations of some models (their numbers), whose log gains `m` are predicted.
 
-    Sampling takes no new compilation; `blocks`, those that stay in the model, may be fewer in closed form only.
-    Raises UsageError for fewer blocks by sampling, and for Student-t lab effects in closed form.
+    `blocks`: those that stay in the model. Raises UsageError for Student-t lab effects, which have no closed form.
     """
-    if method == SAMPLING and blocks is None:
-        data = arrays(without(fit.design, models), **fit.priors_given)
-        return sampling.fit(heritage_model, data, seed=seed, settings=settings, cache=cache, progress=False)
-    if method != CLOSED or fit.lab_df:
-        raise UsageError(
-            "no such refit",
-            got=f"method {method}, blocks {', '.join(blocks or ('all',))}, lab_df {fit.lab_df:g}",
-            allowed=f"{SAMPLING} of all blocks, or {CLOSED} with normal lab effects",
-        )
-    everyone = np.arange(fit.design.n_models)
-    begins = fit.residuals != NORMAL and blocks is None
+    if fit.lab_df:
+        raise UsageError("no such refit", got=f"lab_df {fit.lab_df:g}", allowed=f"{CLOSED} with normal lab effects")
+    return refit(fit, fit.design, np.arange(fit.design.n_models), seed=seed, blocks=blocks, unseen=models)
+
+
+def refit(
+    fit: HeritagePosterior,
+    laid_out: Design,
+    models: NDArray[np.int64],
+    *,
+    seed: int,
+    blocks: Sequence[str] | None = None,
+    unseen: Sequence[int] | NDArray[np.int64] = (),
+    means: Averages | None = None,
+) -> Draws:
+    """The closed form of another design, of some of the fit's models (their numbers), by its priors and residuals.
+
+    `blocks`, `unseen` and `means` are those of `closed_form`. Chains of the same blocks begin at the draws of the fit.
+    """
+    normal = fit.residuals == NORMAL
+    begins = not normal and blocks is None and laid_out.blocks == fit.design.blocks
     return closed_form(
-        fit.design,
+        laid_out,
         total_sd=fit.total_sd,
         concentration=fit.concentration,
         seed=seed,
+        settings=Settings() if normal else LIGHT,
         blocks=blocks,
-        unseen=[int(i) for i in models],
-        settings=Settings() if fit.residuals == NORMAL else LIGHT,
+        unseen=unseen,
+        means=means,
         residuals=fit.residuals,
-        begin=start_of(fit.draws, fit.residuals, everyone) if begins else None,
+        begin=start_of(fit.draws, fit.residuals, models) if begins else None,
     )
 
 

@@ -37,6 +37,10 @@ class Law:
     shift: Array
     """Both shapes × nodes."""
 
+    def number_of(self, shape: Array) -> NDArray[np.int64]:
+        """Numbers of values of the shape parameter."""
+        return np.asarray(np.abs(shape[:, None] - self.shape).argmin(axis=1))
+
     def draws(self, shape: NDArray[np.int64], units: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Factor and shift of new units for rows of `shape` (their numbers), each rows × units."""
         at = shape[:, None]

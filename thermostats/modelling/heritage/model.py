@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import null_space
 
 from thermostats.modelling.heritage.averages import CENTRE, SPREAD
-from thermostats.modelling.heritage.blocks import (
-    BLOCKS,
-    EFFECTS,
-    FAMILY,
-    LINEAGE_ORDER,
-    ORDER,
-    Design,
-    block_sds,
-    in_order,
-    orders,
-    stacked_sds,
-)
+from thermostats.modelling.heritage.blocks import BLOCKS, EFFECTS, FAMILY, Design, block_sds, orders
 from thermostats.modelling.heritage.laws import BY_LAB, NORMAL, SKEW, STUDENT, Law, law
 from thermostats.modelling.inference.draws import Array, Draws
 
@@ -42,6 +31,8 @@ LAWS = {
     BY_LAB: "N(0, τ²φ_model λ_lab(i)), log λ normal with mean of λ 1 and SD half-normal(1)",
 }
 """Laws of the residuals, in symbols."""
+OF_LAB = "mean log gain of "
+"""How the names of labs begin among the draws that statements may ask about."""
 AVERAGES = ("average", "average_variance", "average_n", "average_model")
 
 
@@ -122,10 +113,9 @@ def priors(
     )
 
 
-def equations(
-    columns: Mapping[str, Sequence[str]], families: bool, *, interaction: bool = False, residuals: str = NORMAL
-) -> tuple[str, ...]:
+def equations(columns: Mapping[str, Sequence[str]], laid_out: Design, residuals: str) -> tuple[str, ...]:
     """The model in lines; `columns` of the blocks, none for those of labs, shape and size."""
+    families, interaction = laid_out.families, laid_out.interaction
     further = ("f_i,family + " if families else "") + ("f_i,lab × geometry + " if interaction else "")
     heritage, geometry, scale = (", ".join(columns.get(name, ())) for name in BLOCKS[:-1])
     shape = f"geometry: {geometry}; scale: {scale}"
@@ -162,8 +152,11 @@ class HeritagePosterior:
     leave_out: tuple[str, ...] = ("heritage", "model")
     """What the check of influence leaves out."""
     seed: int
-    contributions: Mapping[str, Array]
-    """Contribution of every block to every model's log gain, chain × draw × model."""
+
+    @cached_property
+    def contributions(self) -> dict[str, Array]:
+        """Contribution of every block to every model's log gain, chain × draw × model."""
+        return block_contributions(self.design, self.draws)
 
     @property
     def priors_given(self) -> dict[str, float]:
@@ -174,15 +167,29 @@ class HeritagePosterior:
         """What `heritage_model` reads."""
         return arrays(self.design, **self.priors_given)
 
-    def holds(self, order: str) -> NDArray[np.bool_]:
-        """Draws in which the blocks' standard deviations come in this order, chain × draw."""
-        sd = stacked_sds(lineages(self.contributions) if order.startswith("lineage") else self.contributions)
-        return in_order(order.replace("lineage", "heritage"), sd)
+    @property
+    def reported(self) -> dict[str, Array]:
+        """Finite-population standard deviations, shares and τ, each chain × draw."""
+        design, draws, parts = self.design, self.draws, self.contributions
+        lineage = {}
+        if design.families:
+            both = {"lineage": parts["heritage"] + parts[FAMILY]}
+            shares = draws["share"][..., [0, design.blocks.index(FAMILY)]]
+            lineage = block_sds(both) | {"lineage_share": shares.sum(axis=-1)}
+        return {
+            **block_sds(parts),
+            **{f"share_{name}": draws["share"][..., b] for b, name in enumerate(design.blocks)},
+            **lineage,
+            "total_sd": draws["tau"],
+            "mean_log_gain": draws["m"].mean(axis=-1),
+            **geometry_and_scale(design, parts),
+        }
 
-
-def lineages(contributions: Mapping[str, Array]) -> dict[str, Array]:
-    """Contributions with those of lab and family together in the place of the lab's."""
-    return {**contributions, "heritage": contributions["heritage"] + contributions.get(FAMILY, 0.0)}
+    @property
+    def lab_means(self) -> dict[str, Array]:
+        """Mean log gain over the models of every lab, chain × draw, as statements may ask about it."""
+        means = self.draws["m"] @ self.design.lab_means()
+        return {f"{OF_LAB}{lab}": means[..., j] for j, lab in enumerate(self.design.labs)}
 
 
 def arrays(
@@ -215,14 +222,7 @@ def arrays(
     return record
 
 
-def without(laid_out: Design, models: NDArray[np.int64]) -> Design:
-    """The same design with the observations of some models (their numbers) left out."""
-    y, average = ~np.isin(laid_out.y_model, models), ~np.isin(laid_out.average_model, models)
-    kept = {name: getattr(laid_out, name)[y] for name in ("y", "y_model", "y_category")}
-    return replace(laid_out, **kept, **{name: getattr(laid_out, name)[average] for name in AVERAGES})
-
-
-def block_contributions(laid_out: Design, draws: Draws) -> dict[str, Array]:
+def block_contributions(laid_out: Design, draws: Draws | Mapping[str, Array]) -> dict[str, Array]:
     """Contribution of every block to every model's log gain, chain × draw × model."""
     scale = draws["tau"][..., None] * np.sqrt(draws["share"])
     parts = {
@@ -243,15 +243,15 @@ def explained(laid_out: Design, draws: Draws) -> tuple[Array, Array]:
 def prior_blocks(
     laid_out: Design, *, total_sd: float, concentration: float, lab_df: float, seed: int, residuals: str = NORMAL
 ) -> dict[str, Array]:
-    """Draws from the prior: `sd` and `share` (draws × blocks), SD of the `lineage`, `total`, `m` (500 draws × M)."""
+    """Draws from the prior: `total_sd`, `sd_` and `share_` of every block, SD of the `lineage`, `m` (500 draws × M)."""
     rng = np.random.default_rng(seed)
     M = laid_out.n_models
     draws = min(PRIOR_DRAWS, PRIOR_NUMBERS // M)
     share = rng.dirichlet(np.full(len(laid_out.blocks), concentration), size=draws)
     total = np.abs(rng.normal(scale=total_sd, size=draws))
-    sd, shown = np.empty_like(share), rng.normal(0, 2 * total_sd, (PRIOR_SHOWN, 1)) + np.zeros(M)
-    lineage = np.zeros((draws, M))
-    for b, basis in enumerate((*laid_out.bases().values(), None)):
+    found, lineage = {"total_sd": total}, np.zeros((draws, M))
+    shown = rng.normal(0, 2 * total_sd, (PRIOR_SHOWN, 1)) + np.zeros(M)
+    for b, (name, basis) in enumerate([*laid_out.bases().items(), (BLOCKS[-1], None)]):
         size = (draws, M if basis is None else basis.shape[1])
         heavy = lab_df and b == 0
         u = rng.standard_t(lab_df, size) * ((lab_df - 2) / lab_df) ** 0.5 if heavy else rng.normal(size=size)
@@ -259,11 +259,11 @@ def prior_blocks(
             u = standard_residuals(law(residuals), laid_out, rng, draws)
         part = u if basis is None else u @ basis.T
         scale = total * np.sqrt(share[:, b])
-        sd[:, b] = scale * block_sds(part)
-        if laid_out.blocks[b] in ("heritage", FAMILY):
+        found |= {f"sd_{name}": scale * part.std(axis=-1), f"share_{name}": share[:, b]}
+        if name in ("heritage", FAMILY):
             lineage += scale[:, None] * part
         shown += scale[:PRIOR_SHOWN, None] * part[:PRIOR_SHOWN]
-    return {"sd": sd, "share": share, "total": total, "m": shown, "lineage": block_sds(lineage)}
+    return found | {"m": shown, "lineage": lineage.std(axis=-1)}
 
 
 def standard_residuals(own: Law, laid_out: Design, rng: np.random.Generator, draws: int) -> Array:
@@ -278,8 +278,23 @@ def standard_residuals(own: Law, laid_out: Design, rng: np.random.Generator, dra
 def prior_orders(laid_out: Design, *, concentration: float, lab_df: float = 0.0, seed: int) -> dict[str, float]:
     """Prior probabilities of the orders on this design, by simulation; τ, which multiplies all blocks, is left out."""
     before = prior_blocks(laid_out, total_sd=1.0, concentration=concentration, lab_df=lab_df, seed=seed)
-    found = orders(before["sd"])
-    if laid_out.families:
-        sd = np.column_stack([before["lineage"], before["sd"][:, 1:]])
-        found[LINEAGE_ORDER] = float(in_order(ORDER, sd).mean())
-    return found
+    return orders(before | {"sd_lineage": before["lineage"]}, laid_out.orders)
+
+
+def geometry_and_scale(laid_out: Design, parts: Mapping[str, Array]) -> dict[str, Array]:
+    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
+
+    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
+    """
+    together = parts["geometry"] + parts["scale"]
+    centred = together - together.mean(axis=-1, keepdims=True)
+
+    def beyond(basis: Array) -> Array:
+        q, _ = np.linalg.qr(basis)
+        return np.asarray((centred - (centred @ q) @ q.T).std(axis=-1))
+
+    return {
+        "sd_geometry_and_scale": centred.std(axis=-1),
+        "sd_geometry_alone": beyond(laid_out.scale),
+        "sd_scale_alone": beyond(laid_out.geometry),
+    }

@@ -82,7 +82,6 @@ def _latent_given_effects(means: Means, theta: Array, beta: Array, latent: Laten
         factor=law.factor[column, cell][:, units],
         shift=law.shift[column, cell][:, units],
         shape=shape,
-        cell=cell,
     )
 
 

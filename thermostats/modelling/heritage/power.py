@@ -13,7 +13,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.averages import known
-from thermostats.modelling.heritage.blocks import Design, design, orders, stacked_sds
+from thermostats.modelling.heritage.blocks import Design, block_sds, design, orders
 from thermostats.modelling.heritage.closed_form import closed_form
 from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
 from thermostats.modelling.heritage.simulate import contributions, model_facts
@@ -23,6 +23,8 @@ from thermostats.modelling.inference.draws import Settings
 PER_DESIGN = 10
 """Simulated outcomes per drawn geometry."""
 DRAWN = Settings(chains=2, draws=250)
+TOTAL, ERROR = 0.2, 0.01
+"""SD of log gain between models; standard error of a model's mean over prompts."""
 LEVEL = 0.95
 """Of the intervals for the rates."""
 
@@ -37,11 +39,11 @@ class Power:
     geometry: str
     seed: int
     simulations: int
-    threshold: float
     rates: Mapping[str, float]
     """Per statement, share of simulated studies in which its posterior probability is above the threshold."""
     errors: Mapping[str, float]
     """Standard errors of the rates, over drawn geometries."""
+    threshold: float = SURE
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per statement: percent of simulated studies with P above the threshold.
@@ -86,20 +88,16 @@ def power(
     n_labs: int,
     shares: Mapping[str, float],
     *,
-    total: float = 0.2,
-    error: float = 0.01,
     simulations: int = 400,
     geometry: str = "met",
-    threshold: float = SURE,
     seed: int,
     progress: bool = False,
 ) -> Power:
     """What a study of N models in M labs could show if these were the shares, by the closed-form model.
 
-    `total`: SD of log gain between models; `error`: standard error of a model's mean over prompts. Shares are those of
-    the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes; `progress`: a bar on
-    standard error where that is a terminal. Raises UsageError for fewer than 2 × 10 simulations and as `model_facts`
-    does.
+    Shares are those of the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes;
+    `progress`: a bar on standard error where that is a terminal. Raises UsageError for fewer than 2 × 10 simulations
+    and as `model_facts` does.
 
     How geometry goes with labs decides much of the answer. Percent of 400 simulated studies with shares 0.60, 0.15,
     0.05 in which P(H > G), and P(H > G > S), were above 0.95 (standard errors up to 2.6; of 120 studies, and up to 4.6,
@@ -113,18 +111,16 @@ def power(
     """
     if simulations < 2 * PER_DESIGN:
         raise UsageError("too few simulations", got=simulations, allowed=f"{2 * PER_DESIGN} or more")
-    if error <= 0 or total <= 0:
-        raise UsageError("not spreads of a study", got=f"total {total:g}, error {error:g}", allowed="numbers above 0")
     rng, console = np.random.default_rng(seed), Console(stderr=True)
     designs = -(-simulations // PER_DESIGN)
     found: dict[str, list[list[float]]] = {}
     with Progress(console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
         for _ in bar.track(range(designs), description="simulating studies"):
             blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
-            drawn = [_orders(blank, error, shares, total, rng) for _ in range(PER_DESIGN)]
+            drawn = [_orders(blank, shares, rng) for _ in range(PER_DESIGN)]
             for statement in drawn[0]:
                 found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
-    hits = {statement: (np.array(values) > threshold).mean(axis=1) for statement, values in found.items()}
+    hits = {statement: (np.array(values) > SURE).mean(axis=1) for statement, values in found.items()}
     return Power(
         n_models=n_models,
         n_labs=n_labs,
@@ -132,18 +128,15 @@ def power(
         geometry=geometry,
         seed=seed,
         simulations=designs * PER_DESIGN,
-        threshold=threshold,
         rates={statement: float(own.mean()) for statement, own in hits.items()},
         errors={statement: float(own.std(ddof=1) / designs**0.5) for statement, own in hits.items()},
     )
 
 
-def _orders(
-    blank: Design, error: float, shares: Mapping[str, float], total: float, rng: np.random.Generator
-) -> dict[str, float]:
+def _orders(blank: Design, shares: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
     """Posterior probabilities of the orders in one simulated study."""
-    y = np.sum(list(contributions(blank, shares, total, rng).values()), axis=0)
-    y = y + error * rng.normal(size=blank.n_models)
-    means = known(y, np.full(y.size, error))
+    y = np.sum(list(contributions(blank, shares, TOTAL, rng).values()), axis=0)
+    y = y + ERROR * rng.normal(size=blank.n_models)
+    means = known(y, np.full(y.size, ERROR))
     drawn = closed_form(blank, total_sd=TOTAL_SD, seed=int(rng.integers(2**31)), settings=DRAWN, means=means)
-    return orders(stacked_sds(block_contributions(blank, drawn)))
+    return orders(block_sds(block_contributions(blank, drawn)))

@@ -26,7 +26,7 @@ from thermostats.modelling.heritage.model import (
 from thermostats.modelling.heritage.sensitivity import log_ratios
 from thermostats.modelling.inference import checks
 from thermostats.modelling.inference.draws import Array
-from thermostats.modelling.inference.parts import Part, Update
+from thermostats.modelling.inference.parts import Part, updates_of
 
 REPLICATED = 400
 
@@ -37,44 +37,22 @@ def part_of(posterior: HeritagePosterior, quantities: Mapping[str, Array]) -> Pa
     return Part(
         draws=posterior.draws,
         observed=posterior.design.means()[0],
-        of=_names(posterior.design),
+        of={"model_id": posterior.design.models, "lab": [posterior.design.labs[i] for i in posterior.design.lab]},
         statistics=model_statistics(posterior.design),
         prior=partial(from_prior, posterior),
         replicate=partial(new_models, posterior),
         density=partial(density_of_means, posterior),
         log_prior=lambda: -0.5 * np.square(posterior.draws["tau"] / posterior.total_sd),
         alternatives=partial(log_ratios, posterior),
-        updates=partial(_updates, posterior, quantities),
+        updates=lambda seed: updates_of(prior_of(posterior, seed), quantities),
         simulator=of_posterior(posterior),
         loo=partial(prompt_pit, posterior) if prompted else None,
     )
 
 
-def _names(of: Design) -> dict[str, list[str]]:
-    return {"model_id": list(of.models), "lab": [of.labs[i] for i in of.lab]}
-
-
-def _updates(posterior: HeritagePosterior, quantities: Mapping[str, Array], seed: int) -> dict[str, Update]:
-    """Standard deviations of the blocks, shares and τ before and after the data."""
-    before = prior_of(posterior, seed)
-    found = {"total_sd": Update(prior=before["total"], posterior=quantities["total_sd"].ravel())}
-    for b, name in enumerate(posterior.design.blocks):
-        for kind in ("sd", "share"):
-            after = quantities[f"{kind}_{name}"].ravel()
-            found[f"{kind}_{name}"] = Update(prior=before[kind][:, b], posterior=after)
-    return found
-
-
 def prior_of(posterior: HeritagePosterior, seed: int) -> dict[str, Array]:
     """Draws from the prior of a posterior's model."""
-    return prior_blocks(
-        posterior.design,
-        total_sd=posterior.total_sd,
-        concentration=posterior.concentration,
-        lab_df=posterior.lab_df,
-        residuals=posterior.residuals,
-        seed=seed,
-    )
+    return prior_blocks(posterior.design, **posterior.priors_given, residuals=posterior.residuals, seed=seed)
 
 
 def model_statistics(design: Design) -> dict[str, checks.Statistic]:
@@ -93,8 +71,7 @@ def new_models(posterior: HeritagePosterior, seed: int, draws: int = REPLICATED)
     factor, shift = np.ones(mean.shape), np.zeros(mean.shape)
     if posterior.residuals != NORMAL:
         given = law(posterior.residuals)
-        shapes = np.abs(posterior.draws.flat("shape")[at, None] - given.shape).argmin(axis=1)
-        factor, shift = given.draws(shapes, mean.shape[1], rng)
+        factor, shift = given.draws(given.number_of(posterior.draws.flat("shape")[at]), mean.shape[1], rng)
         if given.of_labs:
             factor = posterior.draws.flat("factor")[at]
     mean = mean + own * shift

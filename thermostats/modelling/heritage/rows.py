@@ -102,11 +102,8 @@ def chosen_rows(
     return ordered
 
 
-def _of_sources(
-    table: pd.DataFrame, estimand: str, files: Sequence[str] | None, usable: pd.Series | None = None
-) -> pd.DataFrame:
+def _of_sources(table: pd.DataFrame, estimand: str, files: Sequence[str] | None, usable: pd.Series) -> pd.DataFrame:
     """Rows of the sources asked for, all but the controlled study by default; UsageError where none is usable."""
-    usable = table[estimand].notna() if usable is None else usable
     asked = table["source"].isin(files) if files is not None else table["source"] != NURSERY
     if not (asked & usable).any():
         raise UsageError(
@@ -228,7 +225,7 @@ def model_rows(
     """
     columns_of(table, "model_id", "heritage", "source", estimand)
     files = [source] if isinstance(source, str) else source
-    asked = _of_sources(table, estimand, files)
+    asked = _of_sources(table, estimand, files, table[estimand].notna())
     rows = asked[asked[estimand].notna()]
     labels(rows["heritage"], "heritage")
     said = left_out(asked["model_id"], rows["model_id"], f"no {estimand}")

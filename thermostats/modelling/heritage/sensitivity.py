@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
 from thermostats.modelling.heritage.blocks import LARGE_STUDY, Design, Integers, residual, scaled_basis
-from thermostats.modelling.heritage.closed_form import closed_form, start_of
-from thermostats.modelling.heritage.held_out import LIGHT
-from thermostats.modelling.heritage.laws import NORMAL
-from thermostats.modelling.heritage.model import HeritagePosterior, block_contributions
-from thermostats.modelling.inference.draws import Array, Settings
+from thermostats.modelling.heritage.held_out import refit
+from thermostats.modelling.heritage.model import HeritagePosterior
+from thermostats.modelling.inference.draws import Array
 from thermostats.modelling.inference.statements import Quantities
 
 CONCENTRATIONS = (0.5, 2.0)
 LAB_DF = 4.0
 """Degrees of freedom of the heavy-tailed alternative for lab effects."""
-Ask = Callable[[HeritagePosterior], Quantities]
-"""What is reported of a posterior."""
 
 
 def log_ratios(fit: HeritagePosterior) -> dict[str, Array]:
     """Shares with concentration 0.5 and 2, and Student-t lab effects where they were fitted as normal, chain × draw.
 
-    Log ratios of the densities of every draw.
+    Log ratios of the densities of every draw; lab effects have unit variance under both priors.
     """
-    a, log_share = fit.concentration, np.log(fit.draws["share"]).sum(axis=-1)
+    a, log_share, u = fit.concentration, np.log(fit.draws["share"]).sum(axis=-1), fit.draws["u"]
     ratios = {f"concentration {value * a:g}, by weights": (value - 1) * a * log_share for value in CONCENTRATIONS}
-    if fit.lab_df:
-        return ratios
-    return ratios | {f"Student-t lab effects, {LAB_DF:g} degrees of freedom": heavy_tails(fit)}
+    if not fit.lab_df:
+        heavy = stats.t.logpdf(u, LAB_DF, scale=((LAB_DF - 2) / LAB_DF) ** 0.5) - stats.norm.logpdf(u)
+        ratios[f"Student-t lab effects, {LAB_DF:g} degrees of freedom"] = heavy.sum(axis=-1)
+    return ratios
 
 
-def heavy_tails(fit: HeritagePosterior) -> Array:
-    """Log ratio, chain × draw, of a Student-t prior of the lab effects (unit variance) to the normal one."""
-    u = fit.draws["u"]
-    scale = ((LAB_DF - 2) / LAB_DF) ** 0.5
-    return np.asarray((stats.t.logpdf(u, LAB_DF, scale=scale) - stats.norm.logpdf(u)).sum(axis=-1))
-
-
-def alternatives(fit: HeritagePosterior, ask: Ask, seed: int) -> Iterator[tuple[str, Quantities]]:
+def alternatives(fit: HeritagePosterior, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Other concentrations and designs of all models, refitted in closed form from the models' means.
 
     The closed form of the fit itself; families dropped, where they are in the model; scale dropped;
@@ -50,20 +40,20 @@ def alternatives(fit: HeritagePosterior, ask: Ask, seed: int) -> Iterator[tuple[
     """
     everyone = np.arange(fit.design.n_models)
     for name, (laid_out, concentration) in _variants(fit).items():
-        yield name, ask(_refit(replace(fit, concentration=concentration), laid_out, everyone, seed))
+        yield name, _refit(replace(fit, concentration=concentration), laid_out, everyone, seed)
     single = fit.design.lab_sizes()[fit.design.lab] == 1
     if single.any() and "model" in fit.leave_out and _told_apart(fit.design, everyone[~single]):
-        yield "without labs of one model", ask(_refit(fit, fit.design, everyone[~single], seed))
+        yield "without labs of one model", _refit(fit, fit.design, everyone[~single], seed)
 
 
-def left_out(fit: HeritagePosterior, ask: Ask, seed: int) -> Iterator[tuple[str, Quantities]]:
+def left_out(fit: HeritagePosterior, seed: int) -> Iterator[tuple[str, Quantities]]:
     """Exact refits without each lab and each model, as `fit.leave_out` asks; none of more than `LARGE_STUDY` models."""
     design, everyone = fit.design, np.arange(fit.design.n_models)
     units = {"heritage": (design.labs, design.lab), "model": (design.models, everyone)}
     for names, own in (units[unit] for unit in fit.leave_out if design.n_models <= LARGE_STUDY):
         for i, name in enumerate(names):
             if _told_apart(design, kept := everyone[own != i]):
-                yield name, ask(_refit(fit, design, kept, seed))
+                yield name, _refit(fit, design, kept, seed)
 
 
 def _variants(fit: HeritagePosterior) -> dict[str, tuple[Design, float]]:
@@ -88,8 +78,8 @@ def _told_apart(design: Design, kept: Integers) -> bool:
     return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)
 
 
-def _refit(fit: HeritagePosterior, design: Design, kept: Integers, seed: int) -> HeritagePosterior:
-    """The closed form of some of the models, blocks built anew."""
+def _refit(fit: HeritagePosterior, design: Design, kept: Integers, seed: int) -> Quantities:
+    """What the closed form of some of the models says, blocks built anew."""
     labs, lab = np.unique(design.lab[kept], return_inverse=True)
     families, family = np.unique(design.family[kept] if design.families else kept[:0], return_inverse=True)
     smaller = replace(
@@ -102,16 +92,6 @@ def _refit(fit: HeritagePosterior, design: Design, kept: Integers, seed: int) ->
         geometry=scaled_basis(design.geometry[kept]),
         scale=scaled_basis(design.scale[kept]),
     )
-    means, a = design.averages.of(kept), fit.concentration
-    begins = fit.residuals != NORMAL and smaller.blocks == fit.design.blocks
-    drawn = closed_form(
-        smaller,
-        total_sd=fit.total_sd,
-        concentration=a,
-        seed=seed,
-        means=means,
-        residuals=fit.residuals,
-        settings=Settings() if fit.residuals == NORMAL else LIGHT,
-        begin=start_of(fit.draws, fit.residuals, kept) if begins else None,
-    )
-    return replace(fit, design=smaller, draws=drawn, contributions=block_contributions(smaller, drawn))
+    draws = refit(fit, smaller, kept, seed=seed, means=design.averages.of(kept))
+    refitted = replace(fit, design=smaller, draws=draws)
+    return refitted.reported | refitted.lab_means

@@ -12,16 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import (
-    NO_INTERVAL,
-    RESAMPLES,
-    Array,
-    Estimate,
-    columns_of,
-    holm,
-    labels,
-    numbers,
-)
+from thermostats.modelling.classical.estimates import RESAMPLES, Array, columns_of, holm, labels, numbers
 
 Blocks = Mapping[str, Sequence[str]]
 """Name of a block → its columns; text, category and true/false columns become dummies."""
@@ -34,14 +25,17 @@ LEAST_DF = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockF(Estimate):
-    """Partial F test of one block, all others in the model; the estimate is the change in R² when it is added last."""
+class BlockF:
+    """Partial F test of one block, all others in the model."""
 
-    block: str
+    estimate: float
+    """The change in R² when the block is added last."""
     f: float
     df_block: int
     df_residual: int
-    p_holm: float
+    p_value: float
+    p_holm: float = math.nan
+    """Adjusted for the other blocks."""
     r_squared: float
     """Of the full model."""
 
@@ -83,11 +77,10 @@ def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, Bloc
 
 def freedman_lane(
     frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str, *, seed: int, permutations: int = RESAMPLES
-) -> Estimate:
-    """Permutation p of the partial F of one block: residuals of the model without it are shuffled.
+) -> BlockF:
+    """Partial F of one block with its permutation p: residuals of the model without it are shuffled.
 
-    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). The estimate is the observed F. Raises UsageError
-    as `block_f` does.
+    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). Raises UsageError as `block_f` does.
     """
     if block not in blocks:
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
@@ -97,17 +90,7 @@ def freedman_lane(
     shuffled = np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1) + fitted
     rss_full, rss_reduced = (np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced))
     f = (rss_reduced - rss_full) / observed.df_block / (rss_full / observed.df_residual)
-    p = float((np.sum(f >= observed.f * (1 - 1e-12)) + 1) / (permutations + 1))
-    return Estimate(
-        test=f"Freedman–Lane permutation of the {observed.test}, (b + 1)/({permutations} + 1)",
-        estimate=observed.f,
-        lower=math.nan,
-        upper=math.nan,
-        level=math.nan,
-        interval=f"{NO_INTERVAL}: an F statistic",
-        p_value=p,
-        n=y.size,
-    )
+    return replace(observed, p_value=float((np.sum(f >= observed.f * (1 - 1e-12)) + 1) / (permutations + 1)))
 
 
 def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, permutations: int = 2000) -> Dominance:
@@ -267,19 +250,11 @@ def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: st
     total = float(np.square(y - y.mean()).sum())
     f = (rss_reduced - rss_full) / df / (rss_full / df_residual) if rss_full > 0 else math.inf
     return BlockF(
-        test=f"partial F test of {block} given {', '.join(b for b in blocks if b != block) or 'the mean'}",
         estimate=(rss_reduced - rss_full) / total,
-        lower=math.nan,
-        upper=math.nan,
-        level=math.nan,
-        interval=f"{NO_INTERVAL}: a change in R² has no simple interval",
-        p_value=float(stats.f.sf(f, df, df_residual)),
-        n=y.size,
-        block=block,
         f=f,
         df_block=df,
         df_residual=df_residual,
-        p_holm=math.nan,
+        p_value=float(stats.f.sf(f, df, df_residual)),
         r_squared=1 - rss_full / total,
     )
 

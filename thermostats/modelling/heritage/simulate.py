@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import Design, block_root, block_sds, design
+from thermostats.modelling.heritage.blocks import Design, design
 from thermostats.modelling.heritage.study import check_size
 from thermostats.modelling.inference.draws import Array
 
 HEAD_WIDTHS = (64, 80, 128, 256)
+CATEGORY_SD = 0.01
 VOCABULARIES = (32_000, 50_304, 128_256, 256_000)
 
 
@@ -68,12 +69,10 @@ def simulate_heritage(
     *,
     shares: Mapping[str, float],
     total: float = 0.2,
-    mean: float = 0.0,
     n_prompts: int = 25,
     prompt_sd: float = 0.05,
     nu: float = 5.0,
     n_categories: int = 5,
-    category_sd: float = 0.01,
     seed: int,
 ) -> Simulated:
     """A table of gains per prompt from the heritage model with given shares (the model's own is what is left of 1).
@@ -85,22 +84,22 @@ def simulate_heritage(
     blank = design(facts.assign(gain=1.0), "simulated")
     parts = contributions(blank, shares, total, rng)
     order = {name: i for i, name in enumerate(blank.models)}
-    means = mean + sum(parts.values())
+    means = np.asarray(sum(parts.values()))
     index = np.repeat([order[name] for name in facts["model_id"]], n_prompts)
     category = np.tile(np.arange(n_prompts) % n_categories, len(facts))
-    effect = rng.normal(scale=category_sd, size=n_categories)
+    effect = rng.normal(scale=CATEGORY_SD, size=n_categories)
     scale = prompt_sd * np.exp(rng.normal(scale=0.5, size=len(facts)))
     noise = rng.standard_t(nu, size=index.size) * scale[index]
     table = facts.loc[facts.index.repeat(n_prompts)].assign(
         prompt_id=np.tile([f"p{i:03d}" for i in range(n_prompts)], len(facts)),
         category=[f"category {c}" for c in category],
-        gain=np.exp(np.asarray(means)[index] + (effect - effect.mean())[category] + noise),
+        gain=np.exp(means[index] + (effect - effect.mean())[category] + noise),
     )
     return Simulated(
         table=table.reset_index(drop=True),
         contributions=parts,
-        means=np.asarray(means),
-        sds={name: float(block_sds(part)) for name, part in parts.items()},
+        means=means,
+        sds={name: float(part.std()) for name, part in parts.items()},
     )
 
 
@@ -114,7 +113,9 @@ def contributions(
     if unknown or own < -1e-9 or min(shares.values(), default=0.0) < 0:
         raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(causes)}, together ≤ 1")
     full = {**{name: shares.get(name, 0.0) for name in causes}, blank.blocks[-1]: max(own, 0.0)}
-    return {
-        name: total * np.sqrt(full[name]) * (block_root(covariance) @ rng.normal(size=blank.n_models))
-        for name, covariance in blank.covariances().items()
-    }
+    found = {}
+    for name, basis in {**blank.bases(), blank.blocks[-1]: np.eye(blank.n_models)}.items():
+        values, vectors = np.linalg.eigh(basis @ basis.T)  # may be singular
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        found[name] = total * np.sqrt(full[name]) * (root @ rng.normal(size=blank.n_models))
+    return found

@@ -189,15 +189,15 @@ def by_sampling(
     data: Mapping[str, Any],
     joint: Callable[[int, int], tuple[Mapping[str, Array], Array]],
     told: Callable[[Array], Mapping[str, Array]],
+    quantities: Callable[[Mapping[str, Array]], Mapping[str, Array]],
     *,
     settings: Settings = SHORT,
-    quantities: Callable[[Mapping[str, Array]], Mapping[str, Array]] | None = None,
 ) -> Simulator:
     """A simulator whose posteriors are sampled, all of one compilation.
 
-    `told`: an outcome to the arrays of the data that hold it; `quantities`: all draws to what is ranked, by default as
-    they are. Where a truth would be ranked among fewer effective draws than `RANKED` there is a second attempt with
-    smaller steps and twice the draws. Raises UsageError for settings that give too few draws to rank among.
+    `told`: an outcome to the arrays of the data that hold it; `quantities`: all draws to what is ranked. Where a truth
+    would be ranked among fewer effective draws than `RANKED` there is a second attempt with smaller steps and twice the
+    draws. Raises UsageError for settings that give too few draws to rank among.
     """
     if settings.chains * settings.draws < 2 * RANKED:
         raise UsageError(
@@ -208,7 +208,7 @@ def by_sampling(
 
     def sampled(outcome: Array, seed: int, how: Settings) -> Refit:
         values, divergences = sampling.sample_only(model, {**data, **told(outcome)}, seed=seed, settings=how)
-        return Refit(values=quantities(values) if quantities else values, divergences=divergences)
+        return Refit(values=quantities(values), divergences=divergences)
 
     def posterior(outcome: Array, seed: int) -> Refit:
         refit = sampled(outcome, seed, settings)
@@ -216,7 +216,7 @@ def by_sampling(
         return refit if worst >= RANKED else sampled(outcome, seed, settings.retried())
 
     def key() -> str:
-        sources = [source_of(getattr(f, "func", f)) for f in (joint, told, quantities, calibrate) if f]
+        sources = [source_of(function) for function in (joint, told, quantities, calibrate)]
         same = {"settings": asdict(settings), "versions": sampling.versions(), "ranked": RANKED, "sources": sources}
         return cache_key(model, data, **same)
 
@@ -311,7 +311,7 @@ def _tails(n: int) -> Array:
 
 def _read(path: Path | None) -> pd.DataFrame:
     """Simulations that are kept; a file that is damaged is as good as none."""
-    none = pd.DataFrame({name: pd.Series(dtype=object if name == "quantity" else np.float64) for name in COLUMNS})
+    none = pd.DataFrame(columns=list(COLUMNS))
     if path is None or not path.is_file():
         return none
     try:

@@ -15,11 +15,10 @@ from matplotlib.axes import Axes
 
 from thermostats.choices import at_level, options
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import checks, sampling, shown, statements
+from thermostats.modelling.inference import checks, groups, sampling, shown, statements
 from thermostats.modelling.inference.calibration import Calibration, calibrate
 from thermostats.modelling.inference.checks import Check, Gate
 from thermostats.modelling.inference.draws import PASSED, SAMPLER, Array, Draws
-from thermostats.modelling.inference.groups import groups_of
 from thermostats.modelling.inference.parts import Part, Update, checks_of
 from thermostats.modelling.inference.statements import Quantities, Statement
 from thermostats.words import number
@@ -161,7 +160,7 @@ class Fitted:
         Raises UsageError for a part that the fit does not have.
         """
         chosen = self.seed if seed is None else seed
-        return sampling.to_arviz(*groups_of(self, self.parts[self._part(part)], chosen))
+        return groups.to_arviz(self, self.parts[self._part(part)], chosen)
 
     def _part(self, name: str | None) -> str:
         chosen = next(iter(self.parts)) if name is None else name

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import Array, element_names
 from thermostats.modelling.inference.parts import Part, Update
 
@@ -22,17 +23,7 @@ OF_DESIGN = {"u": ("lab", "labs"), "v": ("family", "families"), "share": ("block
 """Quantities of a fit with a `design`: their dimension, and the field of the design that names its elements."""
 
 
-class Groups(NamedTuple):
-    """Variables by group and name, the names of their dimensions behind the draws, and those of the elements."""
-
-    variables: dict[str, dict[str, Array]]
-    dims: dict[str, list[str]]
-    coords: dict[str, list[str]]
-    of: dict[str, Sequence[str]]
-    """Further names of the outcomes, along their dimension."""
-
-
-def groups_of(fit: Any, part: Part, seed: int) -> Groups:
+def to_arviz(fit: Any, part: Part, seed: int) -> Any:
     """Groups posterior, prior, prior_predictive, posterior_predictive, log_likelihood and observed_data of a part.
 
     Posterior: chain × draw × …, with the quantities that are reported where they have as many draws. Others: 1 × draw ×
@@ -52,25 +43,23 @@ def groups_of(fit: Any, part: Part, seed: int) -> Groups:
     }
     [unit] = dims[OUTCOME]
     further = {name: names for name, names in part.of.items() if name != unit}
-    return Groups({name: group for name, group in variables.items() if group}, dims, coords, further)
+    return sampling.to_arviz({name: group for name, group in variables.items() if group}, dims, coords, further)
 
 
 def _axes(fit: Any, part: Part, posterior: Mapping[str, Array]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Dimensions of variables and names along dimensions; of elements named as the outcomes are it is the outcomes'."""
     unit, names = _units(part)
     dims, coords = {OUTCOME: [unit]}, {unit: names}
     design = getattr(fit, "design", None)
     named = {name: (axis, getattr(design, field, ())) for name, (axis, field) in OF_DESIGN.items()}
-    named |= {name: (_axis(name, labels, part), labels) for name, labels in fit.labels.items()}
+    for name, labels in fit.labels.items():
+        same = [axis for axis, of in part.of.items() if set(of) == set(labels)]
+        named[name] = (same[0] if same else f"{name}_of", labels)
     for name, (axis, elements) in named.items():
         own = [str(element) for element in elements]
         if name in posterior and posterior[name].shape[2:] == (len(own),) and coords.get(axis, own) == own:
             dims[name], coords[axis] = [axis], own
     return dims, coords
-
-
-def _axis(name: str, labels: Sequence[str], part: Part) -> str:
-    """Dimension of a quantity's elements: that of the outcomes' names where they are the same, else its own."""
-    return next((axis for axis, names in part.of.items() if set(names) == set(labels)), f"{name}_of")
 
 
 def _units(part: Part) -> tuple[str, list[str]]:

@@ -214,22 +214,19 @@ class Drawn:
     """draws × columns of U."""
     scales: Array
     """draws × (kinds + 1): s_1, s_2, …, r."""
-    log_evidence: float
     effective: float
     """Effective number 1/Σw² of the weights by which the scales were chosen among the candidates, at most all."""
 
 
 def draw_components(model: Components, *, seed: int, draws: int) -> Drawn:
-    """Independent draws of the effects and their scales, and log p(z)."""
+    """Independent draws of the effects and their scales."""
     wide = [wide_axis(s, COMPONENT_NODES) for s in model.scales]
     axes = where_the_mass_is(wide, lambda axes: _joint_on_grid(model, axes), rounds=2)
     density = _joint_on_grid(model, axes)
     steps = np.array([axis[1] - axis[0] for axis in axes])
-    total = float(logsumexp(density))
     rng = np.random.default_rng(seed)
-    nodes = np.unravel_index(
-        rng.choice(density.size, CANDIDATES * draws, p=np.exp(density - total).ravel()), density.shape
-    )
+    chances = np.exp(density - float(logsumexp(density))).ravel()
+    nodes = np.unravel_index(rng.choice(density.size, CANDIDATES * draws, p=chances), density.shape)
     logs = np.column_stack([axis[at] for axis, at in zip(axes, nodes, strict=True)])
     logs = logs + steps * rng.uniform(-0.5, 0.5, logs.shape)
     log_weight = _log_joint(model, logs) - density[nodes]
@@ -240,8 +237,7 @@ def draw_components(model: Components, *, seed: int, draws: int) -> Drawn:
         factor, z = _factored(model, scales[at])[:2]
         noise = rng.standard_normal(z.shape)
         effects[at] = np.linalg.solve(np.swapaxes(factor, 1, 2), (z + noise)[..., None])[..., 0]
-    evidence = total + float(np.log(steps).sum() + logsumexp(log_weight)) - math.log(len(logs))
-    return Drawn(effects=effects, scales=scales, log_evidence=evidence, effective=float(1 / np.square(weight).sum()))
+    return Drawn(effects=effects, scales=scales, effective=float(1 / np.square(weight).sum()))
 
 
 def components_density(model: Components, scales: Array) -> Array:

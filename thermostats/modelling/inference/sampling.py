@@ -97,8 +97,7 @@ def by_gibbs(
         start = time.perf_counter()
         values = sweeps(model, seed=seed, settings=settings)
         flat = {name: drawn.reshape(-1, *drawn.shape[2:]) for name, drawn in values.items()}
-        drawn = exact_draws(flat, seed=seed, settings=settings, start=start)
-        return replace(drawn, diagnostics=_diagnostics(values, np.full((2, 2), np.nan), 0), exact=False)
+        return chained_draws(flat, judged=tuple(values), seed=seed, settings=settings, start=start)
 
     own = replace(settings, sampler=GIBBS)
     data = {**vars(model), "engine": source_of(walked)}

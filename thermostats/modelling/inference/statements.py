@@ -64,7 +64,8 @@ def sensitivity(
     """
     weights = {name: sampling.pareto_smooth(ratio.ravel()) for name, ratio in log_ratios.items()}
     rows: list[tuple[str, str, float, float]] = []
-    for name, statement, truth in _whole(statements, quantities):
+    for name, statement in statements.items():
+        truth = truth_of(statement, quantities)
         rows.append((name, AS_FITTED, float(truth.mean()), np.nan))
         rows += [(name, other, p, np.nan) for other, p in _again(statement, refits)]
         for other, (log_weight, k) in weights.items():
@@ -82,17 +83,10 @@ def influence(
     A unit without which the statement cannot be asked is passed over.
     """
     rows: list[tuple[str, str, float]] = []
-    for name, statement, truth in _whole(statements, quantities):
-        rows.append((name, "nothing", float(truth.mean())))
+    for name, statement in statements.items():
+        rows.append((name, "nothing", float(truth_of(statement, quantities).mean())))
         rows += [(name, unit, p) for unit, p in _again(statement, refits)]
     return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
-
-
-def _whole(
-    statements: Mapping[str, Statement], quantities: Quantities
-) -> Iterator[tuple[str, Statement, NDArray[np.bool_]]]:
-    for name, statement in statements.items():
-        yield name, statement, truth_of(statement, quantities)
 
 
 def _again(statement: Statement, refits: Iterable[tuple[str, Quantities]]) -> Iterator[tuple[str, float]]:
