@@ -74,6 +74,11 @@ def at_level(level: float = LEVEL) -> Iterator[None]:
         options.level = chosen
 
 
+def cores_there_are() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _set_cache(value: Any) -> None:
     if value is None:
         os.environ.pop(CACHE_VARIABLE, None)

@@ -14,6 +14,7 @@ import pytest
 from conftest import command, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
+from thermostats.choices import cores_there_are
 from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
@@ -368,7 +369,7 @@ def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> N
     with runner._shared("1"):
         assert sampling._cores(sampling.Settings()) == 1
     alone = sampling._cores(sampling.Settings())
-    assert alone == min(4, runner.cores_there_are())
+    assert alone == min(4, cores_there_are())
     monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
     with runner._shared("1"):
         assert sampling._cores(sampling.Settings()) == 2  # what the user has set stays

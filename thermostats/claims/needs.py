@@ -12,7 +12,6 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
-from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.claims.views import TABLES, viewed
@@ -82,16 +81,9 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
 
 
 def _carried(question: Question, evidence: Evidence, name: str) -> Carried:
-    empty = Finding(claim=question.id.partition(".")[0], estimand="", verdict=UNMEASURED, plain="", id=question.id)
-    found = viewed(question, empty, evidence.named(name))
-    return Carried(
-        question.id,
-        name,
-        found.verdict,
-        found.n_models,
-        found.n_heritages,
-        found.settles * (found.verdict == UNMEASURED),
-    )
+    found = viewed(question, evidence.named(name))
+    takes = found.settles * (found.verdict == UNMEASURED)
+    return Carried(question.id, name, found.verdict, found.n_models, found.n_heritages, takes)
 
 
 def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]:

@@ -20,6 +20,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
+from thermostats.choices import cores_there_are
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
@@ -110,11 +111,6 @@ def _tables(data: Path) -> Evidence:
 def _die_quietly() -> None:
     """What an interrupted process has to say its parent says."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def cores_there_are() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_one(job: Path | str, data: Path, tables: Evidence | None = None, key: str = "") -> Run:
