@@ -19,7 +19,6 @@ import pytest
 from thermostats.tables import store
 from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.runs import run_id
-from thermostats.tables.schemas import TABLES
 
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.register_profile("many", deadline=None, max_examples=10_000)
@@ -197,6 +196,3 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != ".lock"
     }
-
-
-ALL_TABLES = tuple(TABLES)

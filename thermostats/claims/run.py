@@ -24,7 +24,7 @@ from thermostats.choices import cores_there_are
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.kept import Kept
+from thermostats.claims.kept import Kept, Made
 from thermostats.claims.scripts import ONE_THREAD, scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
@@ -35,18 +35,20 @@ BEGIN = "a store created by thermostats includes them: name a new folder with --
 
 @dataclass(frozen=True)
 class Run:
-    """What running one analysis gave: its findings, figures as SVG by number of the finding, and what it read."""
+    """What running one analysis gave: its findings with their figures, and what it read."""
 
     claim: Claim | None
-    findings: tuple[Finding, ...] = ()
-    figures: dict[int, bytes] = field(default_factory=dict)
-    panels: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
-    """Figures of the posterior of a finding, by its number."""
+    made: tuple[Made, ...] = ()
     selections: dict[str, str] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     """Of a page: its files by name within the report."""
     error: str = ""
     seconds: float = 0.0
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings alone."""
+        return tuple(one.finding for one in self.made)
 
 
 def claims(analyses: str | Path) -> list[Claim]:
@@ -140,11 +142,8 @@ def _analysis(path: Path, tables: Evidence, data: Path, key: str) -> Run:
         if len({(finding.estimand, finding.evidence) for finding in findings}) < len(findings):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
         kept.write()
-        made = [kept.made[finding.id, finding.evidence] for finding in findings]
-        figures = {number: one.figure for number, one in enumerate(made, 1) if one.figure}
-        panels = {number: one.panels for number, one in enumerate(made, 1) if one.finding.posterior}
-        bare = tuple(one.finding for one in made)
-        return Run(claim.stated(), bare, figures, panels, dict(sorted(tables.selections.items())))
+        made = tuple(kept.made[finding.id, finding.evidence] for finding in findings)
+        return Run(claim.stated(), made, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
         words, near = _words(error, path), _nearest(error, tables.columns())
