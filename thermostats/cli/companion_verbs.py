@@ -113,7 +113,7 @@ def needs(
         print(f"{one.claim} {one.title}")
         columns = ["finding", "evidence", "models", "groups", "verdict", "needs"]
         if one.sets:
-            print_rows([asdict(carried) for carried in one.sets], columns, spare=("groups",))
+            print_rows(one.sets, columns, spare=("groups",))
         else:
             print("Its questions are put to only one set of evidence.")
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]

@@ -204,8 +204,7 @@ def written(
     both = pd.concat([runs[runs["source"].isin(published)], ours])
     tables = {schema.name: store.load(schema.name, folder, runs=set(both["run_id"])) for schema in OF_RUNS}
     tables |= {"runs": both, "models": store.load("models", folder), "prompts": store.load("prompts", folder)}
-    explained = [(each.quantity, each.instead, each.why) for each in plans.explanations_of(asked.study)]
-    agreement = compared(tables, published, explained)
+    agreement = compared(tables, published, plans.explanations_of(asked.study))
     sets = (PUBLISHED, REPLICATED if asked.prompts == plans.STUDY else MEASURED)
     about = {"study": asked.study.name, "made_with": f"thermostats {thermostats.__version__}"}
     name = source or bundle.source_of(folder, set(ours["run_id"]))
