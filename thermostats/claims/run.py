@@ -13,14 +13,14 @@ import traceback
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
-from thermostats.choices import cores_there_are
+from thermostats.choices import cores_there_are, variables
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
@@ -194,18 +194,10 @@ def _nearest(error: BaseException, columns: set[str]) -> str:
     return f". Next: {meant}" if meant else ""
 
 
-@contextmanager
-def _shared(cores: str) -> Iterator[None]:
+def _shared(cores: str) -> AbstractContextManager[None]:
     """Processes started meanwhile compute in one thread each, fits in their share of the cores.
 
     They do not fight, and sums come in one order. What the user has set stays.
     """
     wanted = {**dict.fromkeys(ONE_THREAD, "1"), CORES_VARIABLE: cores}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update({name: before[name] or value for name, value in wanted.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
+    return variables({name: os.environ.get(name) or value for name, value in wanted.items()})
