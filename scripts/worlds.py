@@ -19,10 +19,11 @@ from typing import Any
 import pandas as pd
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from thermostats.choices import cores_there_are
 from thermostats.claims import operating
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import TooFew
-from thermostats.claims.run import claim_of, cores_there_are
+from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import command as thermostats
-from conftest import finding, layer, model, run, snapshot, table
+from conftest import layer, model, run, snapshot, table
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -195,10 +195,3 @@ def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_
     assert len(models("--nursery")) > 10 * len(usual)
     runs = json.loads(thermostats("ls", "runs", "--lab", "TII", "--json").stdout)
     assert {row["model_id"] for row in runs} == {"tiiuae/falcon-7b"}
-
-
-def test_findings_of_one_claim(tmp_path: Path) -> None:
-    rows = table("findings", *(finding(claim, finding=claim) for claim in ("C01", "C04")))
-    store.save(rows, "findings", tmp_path / "findings.csv")
-    listed = thermostats("findings", "c04", "--out", tmp_path).stdout.splitlines()
-    assert [line.split("\t")[0] for line in listed] == ["claim", "C04"]

@@ -96,10 +96,11 @@ def test_a_terminal_gets_a_table_and_a_next_step_a_pipe_neither() -> None:
 
 def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> None:
     numbers = {"estimate": -0.8784280431089985, "lower": -0.977812345, "upper": -0.45612345, "n_models": 123456}
-    store.save(table("findings", finding("C01", **numbers)), "findings", tmp_path / "findings.csv")
-    piped = command("findings", "--out", tmp_path).stdout.splitlines()
-    assert piped[1].split("\t") == ["C01", "claim", "supported", "", "x", "−0.88 [−0.98, −0.46]", "123456", "2"]
-    (told,) = json.loads(command("findings", "--out", tmp_path, "--json").stdout)
+    rows = table("findings", finding("C01", **numbers), finding("C04", finding="C04"))
+    store.save(rows, "findings", tmp_path / "findings.csv")
+    _, row = command("findings", "c01", "--out", tmp_path).stdout.splitlines()
+    assert row.split("\t") == ["C01", "claim", "supported", "", "x", "−0.88 [−0.98, −0.46]", "123456", "2"]
+    told, _ = json.loads(command("findings", "--out", tmp_path, "--json").stdout)
     assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -0.977812345)
     assert "−0.88 [−0.98, −0.46]" in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
 

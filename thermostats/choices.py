@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,26 @@ def at_level(level: float = LEVEL) -> Iterator[None]:
         yield
     finally:
         options.level = chosen
+
+
+def cores_there_are() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables as processes started meanwhile shall find them."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _set_cache(value: Any) -> None:

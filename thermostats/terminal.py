@@ -13,9 +13,7 @@ from typing import Any
 from thermostats.errors import ThermostatsError
 
 PROSE = 20
-"""Least width of a column of prose."""
-LONGEST_NAME = 20
-"""Characters from which on a text is prose, which is wrapped, and a word of prose, such as a path, may be broken."""
+"""Characters from which on a text with blanks is prose, which is wrapped, and least width of a column of it."""
 
 
 def print_json(value: object) -> None:
@@ -49,30 +47,22 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
     from rich.text import Text  # noqa: PLC0415
 
     console = Console()
-    least: dict[str, int] = {}
-    whole: dict[str, int] = {}
-    for label in columns:
-        cells = [label, *(row[label] for row in rows)]
-        whole[label] = max(map(len, cells))
-        prose = whole[label] > LONGEST_NAME and any(" " in cell for cell in cells)
-        words = max(len(word) for cell in cells for word in cell.split())
-        least[label] = max(len(label), min(words, LONGEST_NAME), PROSE) if prose else whole[label]
+    whole = {label: max(len(label), *(len(row[label]) for row in rows), 0) for label in columns}
+    prose = {label for label in columns if whole[label] > PROSE and any(" " in row[label] for row in rows)}
+
+    def fits(labels: Sequence[str]) -> bool:
+        return sum(2 + (PROSE if label in prose else whole[label]) for label in labels) - 2 <= console.width
+
     shown = list(columns)
-    if sum(least[name] + 2 for name in shown) - 2 > console.width:
+    if not fits(shown):
         shown = [label for label in columns if any(row[label] for row in rows)] or shown
     for label in [*spare, *reversed(columns)]:
-        if (room := console.width - sum(least[name] + 2 for name in shown) + 2) >= 0:
-            break
-        if label in shown[1:]:
+        if not fits(shown) and label in shown[1:]:
             shown.remove(label)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    growing = [label for label in shown if least[label] < whole[label]]
-    for label in sorted(growing, key=lambda name: whole[name] - least[name]):
-        more = min(whole[label] - least[label], max(room, 0) // len(growing))
-        least[label], room = least[label] + more, room - more
-        growing = growing[1:]
     for label in shown:
-        table.add_column(label, overflow="fold", width=min(least[label], console.width))
+        width = None if label in prose else min(whole[label], console.width)
+        table.add_column(label, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(row[label]) for label in shown))
     console.print(table)

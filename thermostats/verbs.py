@@ -1,13 +1,11 @@
-"""What the verbs of the package and of its studies share: options, and how help shows them."""
+"""Options that the verbs of the package and of its studies share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from thermostats.errors import UsageError, did_you_mean
 
@@ -51,38 +49,3 @@ def check_file(path: Path, otherwise: str = "check the path") -> None:
         return
     beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
     raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, beside, otherwise))
-
-
-def _untyped(options: list[Any]) -> list[Any]:
-    """Options whose help says no type of a flag: there is no value to give."""
-    for option in options:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
-    return options
-
-
-class Command(TyperCommand):
-    """A verb."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Arguments and options, `--help` too."""
-        return _untyped(super().get_params(ctx))
-
-
-class Group(TyperGroup):
-    """Verbs under a name; its help as that of `Command`."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Options before the verb, `--help` too."""
-        return _untyped(super().get_params(ctx))
-
-
-class Verbs(typer.Typer):
-    """A Typer application whose verbs are of the classes above."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(cls=Group, **settings)
-
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """As that of Typer."""
-        return super().command(name, cls=Command, **settings)

@@ -34,8 +34,7 @@ def asked(claim: Claim) -> list[Question]:
 
 
 def view(question: Question, data: Path | None, name: str) -> Finding:
-    empty = Finding(question.id[:3], "", UNMEASURED, "", id=question.id, evidence=question.evidence)
-    return viewed(question, empty, tables(data).named(name))
+    return viewed(question, tables(data).named(name))
 
 
 @cache
@@ -175,7 +174,7 @@ def test_features_of_a_set() -> None:
 def test_a_question_without_a_trial_has_no_views() -> None:
     question = Question("T01.x", "x", None, lambda _: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(DataError, match="one set of evidence"):
-        viewed(question, Finding("T01", "", UNMEASURED, ""), Evidence().named(MEASURED))
+        viewed(question, Evidence().named(MEASURED))
 
 
 @pytest.fixture(scope="module")
@@ -224,11 +223,11 @@ def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(own_n
 def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
     question = next(q for q in asked(CLAIMS["C04"]) if q.id == "C04.size.penultimate_gain")
     evidence = Evidence().named(POOLED)
-    assert not viewed(question, Finding("C04", "", UNMEASURED, ""), evidence).notes
+    assert not viewed(question, evidence).notes
     features = evidence._joined("features")
     repeats = features["model_id"] == "EleutherAI/pythia-1b"
     evidence._loaded["features"] = features.assign(seed_of=np.where(repeats, "EleutherAI/pythia-1.4b", ""))
     evidence._digests.clear()
-    (note,) = viewed(question, Finding("C04", "", UNMEASURED, ""), evidence).notes
+    (note,) = viewed(question, evidence).notes
     assert "seeds alone change the penultimate gain" in note and "of its log variance" in note
     assert "EleutherAI/pythia-1b" not in set(model_rows(evidence)["model_id"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workplaces import EVIL, make_workplace, report_of_five
+from workplaces import report_of_five
 
 from thermostats.claims.evidence import Evidence
 from thermostats.reporting.pages import atlas, atlas_rows
@@ -255,15 +255,3 @@ def test_the_panels_fit_the_width(opened: Any, shipped: Path, width: int) -> Non
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert 0.75 * (width - 40) < page.locator("#atlas svg").bounding_box()["width"] <= width
-
-
-def test_a_model_named_like_a_script_is_shown_and_not_run(opened: Any, tmp_path: Path) -> None:
-    path = tmp_path / "atlas.html"
-    path.write_text(atlas.page(Evidence(make_workplace(tmp_path)["data"])), encoding="utf-8")
-    page = opened(path)
-    assert EVIL in page.locator("#model select").inner_text()
-    page.get_by_label("Meta", exact=True).uncheck()
-    page.wait_for_timeout(300)
-    page.locator(POINTS).last.hover()
-    page.wait_for_timeout(300)
-    assert EVIL in page.locator("#vg-tooltip-element").inner_text()

@@ -14,6 +14,7 @@ from workplaces import EVIL, make_workplace, report_of_five, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
+from thermostats.claims.kept import Made
 from thermostats.reporting import render as rendered
 from thermostats.reporting.pages.claim import claim_files, compared_figures
 from thermostats.reporting.render import html
@@ -191,7 +192,8 @@ CLAIM = Claim(
 def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[str, bytes]:
     """Files of a claim with these findings, some of which are drawn."""
     made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
-    return claim_files(CLAIM, list(findings), drawn or {}, {}, "c01.py", made_of)
+    made = [Made(one, (drawn or {}).get(number, b""), (), {}) for number, one in enumerate(findings, 1)]
+    return claim_files(CLAIM, made, "c01.py", made_of)
 
 
 def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:

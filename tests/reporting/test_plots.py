@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from unittest.mock import MagicMock
 
@@ -13,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 from thermostats.plots import general as plots
-from thermostats.plots import labels, marks
+from thermostats.plots import labels, marks, posterior
+from thermostats.plots.column import COLUMN
 from thermostats.plots.scales import log_axis
 from thermostats.plots.svg import drawn
 
@@ -28,6 +30,81 @@ TABLE = pd.DataFrame(
         "upper": [1.2, 1.0, 1.4, 1.1],
     }
 )
+SUMMARY = pd.DataFrame(
+    {
+        "quantity": ["sd_heritage", "share_scale", "share_model", "share_geometry", "share_heritage"],
+        "median": [0.1, 0.05, 0.3, 0.2, 0.4],
+        "lower": [0.0, 0.0, 0.1, 0.0, 0.1],
+        "upper": [0.2, 0.3, 0.6, 0.5, 0.8],
+    }
+)
+ORDERS = pd.DataFrame(
+    {
+        "statement": ["heritage > geometry", "heritage > geometry > scale"],
+        "probability": [0.71, 0.44],
+        "prior": [0.5, 0.18],
+        "bayes_factor": [2.4, 3.6],
+    }
+)
+LABS = pd.DataFrame(
+    {
+        "heritage": ["Meta", "EleutherAI", "<script>"],
+        "n_models": [5, 12, 1],
+        "median": [0.03, -0.05, 0.0],
+        "lower": [-0.03, -0.1, -0.2],
+        "upper": [0.1, 0.0, 0.2],
+        "probability_dampens": [0.01, 0.97, 0.5],
+    }
+)
+PREDICTIVE = pd.DataFrame(
+    {
+        "statistic": ["largest", "smallest"],
+        "observed": [0.2, -1.0],
+        "lower": [0.0, -0.5],
+        "upper": [0.4, 0.5],
+        "p": [0.5, 0.999],
+    }
+)
+STAGES = pd.DataFrame(
+    {
+        "quantity": ["tau", "tau", "share", "share"],
+        "stage": ["prior", "posterior"] * 2,
+        "median": [0.5, 0.2, 0.3, 0.4],
+        "lower": [0.1, 0.1, 0.0, 0.2],
+        "upper": [0.9, 0.3, 0.6, 0.6],
+    }
+)
+PREDICTIONS = pd.DataFrame(
+    {
+        "model_id": ["a/one", "b/two", "b/three"],
+        "heritage": ["Meta", "TII", "TII"],
+        "observed": [0.1, 0.5, -0.1],
+        "predicted": [0.0, 0.0, 0.0],
+        "lower": [-0.2] * 3,
+        "upper": [0.2] * 3,
+        "baseline": [0.05] * 3,
+    }
+)
+DRAWN: dict[Callable[..., Axes], pd.DataFrame] = {
+    posterior.variance_shares: SUMMARY,
+    posterior.order_probability_bar: ORDERS,
+    posterior.lab_forest: LABS,
+    posterior.posterior_predictive_panels: PREDICTIVE,
+    posterior.prior_to_posterior: STAGES,
+    posterior.left_out_errors: PREDICTIONS,
+}
+
+
+def shown(function: Callable[..., Axes]) -> Axes:
+    axes = Figure(figsize=(COLUMN, 2)).add_subplot()
+    assert function(DRAWN[function], axes) is axes
+    return axes
+
+
+def rows(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.get_yticklabels()]
+
+
 HELPERS: dict[str, Callable[[Axes], Axes]] = {
     "scatter_labelled": lambda axes: plots.scatter_labelled(TABLE, axes, x="n_layers", y="gain"),
     "gain_by_depth": lambda axes: plots.gain_by_depth(
@@ -40,17 +117,23 @@ HELPERS: dict[str, Callable[[Axes], Axes]] = {
 }
 
 
-@pytest.mark.parametrize("name", HELPERS)
-def test_every_helper_draws_on_the_axes_it_is_given_the_same_way_twice(name: str) -> None:
-    images = []
+PICTURES = {name: (draw, TABLE) for name, draw in HELPERS.items()}
+PICTURES |= {function.__name__: (partial(function, table), table) for function, table in DRAWN.items()}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_same_table_gives_the_same_picture_twice_and_is_left_as_it_was(name: str) -> None:
+    (draw, table), images = PICTURES[name], []
+    before = table.copy()
     for _ in range(2):
         with plots.house_style():
             axes = Figure().add_subplot()
-            assert HELPERS[name](axes) is axes
+            assert draw(axes) is axes
             stream = io.BytesIO()
             axes.figure.savefig(stream, format="svg", metadata={"Date": None})
             images.append(stream.getvalue())
     assert images[0] == images[1]
+    pd.testing.assert_frame_equal(before, table)
 
 
 def test_a_heritage_looks_the_same_whatever_else_is_shown() -> None:
@@ -202,3 +285,48 @@ def test_ticks_are_plain_numbers_within_the_limits(limits: tuple[float, float], 
     ticks = [tick for tick in axes.get_xticks() if limits[0] <= tick <= limits[1]]
     assert [axes.xaxis.get_major_formatter()(tick, 0) for tick in ticks] == expected
     assert axes.get_xlim() == limits
+
+
+def test_shares_stand_in_the_order_of_the_claim_and_other_quantities_are_left_out() -> None:
+    axes = shown(posterior.variance_shares)
+    assert rows(axes) == ["heritage", "geometry", "scale", "residual between models"]
+    medians = next(c for c in axes.collections if "median" in str(c.get_label())).get_offsets()
+    assert np.ma.getdata(medians)[:, 0] == pytest.approx([0.4, 0.2, 0.05, 0.3])
+
+
+def test_bars_are_as_long_as_the_probabilities() -> None:
+    axes = shown(posterior.order_probability_bar)
+    lengths = [[patch.get_width() for patch in container] for container in axes.containers]
+    assert lengths == [[0.71, 0.44], [0.5, 0.18]]
+    assert [text.get_text() for text in axes.texts] == ["BF 2.4", "BF 3.6"]
+
+
+def test_labs_stand_in_order_of_their_effect_with_their_own_probability() -> None:
+    axes = shown(posterior.lab_forest)
+    assert rows(axes) == ["EleutherAI (12)", "<script> (1)", "Meta (5)"]
+    assert [text.get_text() for text in axes.texts][:3] == ["0.97", "0.50", "0.01"]
+
+
+def test_an_observation_outside_its_interval_has_another_mark() -> None:
+    axes = shown(posterior.posterior_predictive_panels)
+    points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in axes.collections}
+    assert points["observed, inside"].tolist() == [[0.5, 0.0]]
+    assert points["observed, further to the left than shown"].tolist() == [[-posterior.BEYOND, 1.0]]
+    near = posterior.posterior_predictive_panels(PREDICTIVE.assign(observed=-0.6), Figure().add_subplot())
+    points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in near.collections}
+    assert points["observed, outside"][0].tolist() == pytest.approx([-0.1, 1.0])
+
+
+def test_prior_and_posterior_of_a_quantity_share_its_row() -> None:
+    axes = shown(posterior.prior_to_posterior)
+    assert rows(axes) == ["tau", "share"]
+    assert [bar.get_width() for bar in axes.containers[0]] == pytest.approx([0.8, 0.6])
+    ends = [end for bar in axes.containers[0] for end in (bar.get_x(), bar.get_x() + bar.get_width())]
+    assert axes.get_xlim()[0] < min(ends) and max(ends) < axes.get_xlim()[1]
+
+
+def test_a_missed_model_is_hollow() -> None:
+    axes = shown(posterior.left_out_errors)
+    white = [c for c in axes.collections if len(c.get_facecolor()) and np.allclose(c.get_facecolor()[0, :3], 1.0)]
+    hollow = [c for c in white if len(c.get_offsets()) and c.get_linewidths()[0] > 1]
+    assert [np.ma.getdata(c.get_offsets())[0, 0] for c in hollow] == [0.5]

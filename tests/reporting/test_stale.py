@@ -13,7 +13,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
 from thermostats.reporting import stale, state
 from thermostats.reporting.names import MANIFEST
-from thermostats.reporting.stale import PAGE_CODE, Record, sha, stale_because
+from thermostats.reporting.stale import PAGE_CODE, Record, stale_because
 
 
 @pytest.fixture
@@ -57,16 +57,6 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evi
     assert {why: stale_because(before, now, tables.changed, tmp_path) for why, (before, now) in reasons.items()} == {
         why: why for why in reasons
     }
-
-
-def test_a_file_that_was_edited_or_removed_is_named(record: Record, tables: Evidence, tmp_path: Path) -> None:
-    (tmp_path / "index.md").write_bytes(b"as it was")
-    made = replace(record, files={"index.md": sha(b"as it was")})
-    assert stale_because(made, made, tables.changed, tmp_path) == ""
-    (tmp_path / "index.md").write_bytes(b"edited")
-    assert stale_because(made, made, tables.changed, tmp_path) == "index.md was edited"
-    (tmp_path / "index.md").unlink()
-    assert stale_because(made, made, tables.changed, tmp_path) == "index.md is missing"
 
 
 def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:

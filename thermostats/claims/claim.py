@@ -194,12 +194,11 @@ class Claim:
             parts = tuple(found.values()) if question.parts else ()
             found[question.id] = kept(question.id, named, partial(self._found, question, found), parts)
         own = [found[question.id] for question in self.questions]
-        seen = [(question, name) for question in self.questions if question.views for name in question.views.sets]
-        for question, name in seen:
-            one, measures = found[question.id], self.measures
-            own.append(
-                kept(question.id, evidence.named(name), partial(viewed, question, one, measures=measures), (one,))
-            )
+        for question in self.questions:
+            one = found[question.id]
+            make = partial(viewed, question, own=one, measures=self.measures)
+            for name in question.views.sets if question.views else ():
+                own.append(kept(question.id, evidence.named(name), make, (one,)))
         return own
 
     def _found(self, question: Question, found: Mapping[str, Finding], evidence: Evidence) -> Finding:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import Reason
-from thermostats.words import chance_of, comparison, estimate_text, number, probability_text
+from thermostats.words import chance_of, comparison, estimate_text, number, plural, probability_text
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,7 @@ def text_of(finding: Finding) -> str:
     if finding.posterior is not None:
         lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
         lines += [wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
-    models, heritages = (
-        f"{n} {noun}{'s' if n != 1 else ''}"
-        for n, noun in ((finding.n_models, "model"), (finding.n_heritages, finding.group))
-    )
-    lines.append(f"  rests on     {models} of {heritages}")
+    lines.append(f"  rests on     {plural(finding.n_models, 'model')} of {plural(finding.n_heritages, finding.group)}")
     for row in comparison(finding.published, finding.reproduced):
         lines.append(
             f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"

@@ -25,30 +25,23 @@ EXACT = "The rule compares a computed number with a bar. It has no error rate, s
 
 
 @dataclass(frozen=True)
-class Views:
+class Views(AtLeast):
     """The other sets of evidence that a question is put to, and what each must have."""
 
-    models: int
-    groups: int = 1
     including: tuple[str, ...] = ()
     """Labs that must be among them."""
     sets: tuple[str, ...] = VIEWS
 
-    @property
-    def needs(self) -> AtLeast:
-        """The counts."""
-        return AtLeast(self.models, self.groups if self.groups > 1 else 0)
-
-    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows handed on where they are enough; raises TooFew where not."""
         if not set(self.including) <= set(rows["heritage"]):
-            raise TooFew(Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique()))
-        return self.needs.of(rows)
+            raise TooFew(Result(n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words))
+        return super().of(rows, group, **words)
 
     def words(self) -> str:
         """How many are needed."""
         among = f", {listed(self.including)} among them" if self.including else ""
-        return f"{self.needs.words()}{among}"
+        return f"{super().words()}{among}"
 
 
 @dataclass(frozen=True)
@@ -144,6 +137,21 @@ def together(claim: str, words: Template, question: Question, parts: Sequence[Fi
     )
 
 
+def numbers(result: Result) -> dict[str, Any]:
+    """What a finding has of a result's headline and counts."""
+    head = result.headline
+    return {
+        "estimate": head.value,
+        "lower": head.lower,
+        "upper": head.upper,
+        "interval": head.interval,
+        "probability": head.p,
+        "probability_kind": head.p_kind if head.p is not None else "",
+        "n_models": result.n_models,
+        "n_heritages": result.n_groups,
+    }
+
+
 def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:
     """What the words may name: `q`, the quantities by name, and the result's own."""
     return {
@@ -169,7 +177,7 @@ def _finding(
     known: Known | None = None,
     said: str = "",
 ) -> Finding:
-    values, head = _values(question, result, verdict), result.headline
+    values = _values(question, result, verdict)
     plain = words.line(question.name, "plain", values)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
     sampled: dict[str, Any] = convergence(result.fit) if fitted and result.fit else {}
@@ -183,22 +191,15 @@ def _finding(
         rule=question.rule(),
         plain=" ".join(filter(None, [plain, _sentence(fitted)])),
         settles=said,
-        could=(known.could() if question.trial or head.interval else EXACT) if known else "",
+        could=(known.could() if question.trial or result.headline.interval else EXACT) if known else "",
         worlds=len(known.rates) if known and question.trial else None,
         operating=known.rates if known and len(known.rates) else None,
         published=result.audit.published,
         reproduced=result.audit.reproduced,
-        estimate=head.value,
-        lower=head.lower,
-        upper=head.upper,
-        interval=head.interval,
         above=above,
         below=below,
-        probability=head.p,
-        probability_kind=head.p_kind if head.p is not None else "",
-        n_models=result.n_models,
-        n_heritages=result.n_groups,
         group=question.group,
+        **numbers(result),
         **sampled,
         notes=words.notes(question.name, values),
         table=result.table,

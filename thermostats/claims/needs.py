@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
-from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.claims.views import TABLES, viewed
@@ -25,19 +25,6 @@ PROMPTS, TOKENS = "core", 12
 """Prompts that are measured where nothing else is asked for, and about how many tokens each has."""
 PRODUCT = 1024
 """Size of the matrix product by which the machine is timed."""
-
-
-@dataclass(frozen=True)
-class Carried:
-    """How far one set of evidence carries a question."""
-
-    finding: str
-    evidence: str
-    verdict: str
-    models: int
-    groups: int
-    needs: str
-    """What the question takes, and how many models its rule needs for a power of 0.8; empty where it has a verdict."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,9 @@ class Needs:
 
     claim: str
     title: str
-    sets: tuple[Carried, ...]
+    sets: tuple[dict[str, Any], ...]
+    """How far each set of evidence carries a question: finding, evidence, verdict, models, groups, and where it has no
+    verdict what it `needs`, with how many models its rule has a power of 0.8."""
     models: tuple[Lacking, ...]
     commands: tuple[str, ...]
     """Lines that bring the models in, the user's own first."""
@@ -75,23 +64,22 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
     Models are those of published rows and the user's own. A claim of mathematics has none.
     """
     evidence = Evidence(data)
-    asked = [question for question in claim.questions if question.views]
-    sets = tuple(_carried(question, evidence, name) for question in asked for name in question.views.sets)  # type: ignore[union-attr]
+    asked = [(question, name) for question in claim.questions if question.views for name in question.views.sets]
+    sets = tuple(_carried(question, evidence.named(name)) for question, name in asked)
     models = _lacking(claim.measures, evidence) if claim.measures else ()
     return Needs(claim.id, claim.title, sets, models, _commands(claim.measures, models, data))
 
 
-def _carried(question: Question, evidence: Evidence, name: str) -> Carried:
-    empty = Finding(claim=question.id.partition(".")[0], estimand="", verdict=UNMEASURED, plain="", id=question.id)
-    found = viewed(question, empty, evidence.named(name))
-    return Carried(
-        question.id,
-        name,
-        found.verdict,
-        found.n_models,
-        found.n_heritages,
-        found.settles * (found.verdict == UNMEASURED),
-    )
+def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
+    found = viewed(question, evidence)
+    return {
+        "finding": question.id,
+        "evidence": evidence.name,
+        "verdict": found.verdict,
+        "models": found.n_models,
+        "groups": found.n_heritages,
+        "needs": found.settles * (found.verdict == UNMEASURED),
+    }
 
 
 def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]:

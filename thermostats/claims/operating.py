@@ -141,17 +141,13 @@ class Known:
 
     def takes(self, group: str) -> str:
         """What a study takes that finds the declared effect mostly, in plain words; empty where that is not known."""
-        needed = self._needed(group)
-        return needed and f"{needed} would find an effect of the declared size in {WANTED:.0%} of simulations."
-
-    def _needed(self, group: str) -> str:
-        """Models (of groups), pairs or prompts of such a study; empty where that is not known."""
         declared = self.rates[self.rates["declared"].astype(bool) & self.rates["models_wanted"].notna()]
         if declared.empty:
             return ""
         wanted = declared.iloc[0]
         needed = plural(int(wanted["models_wanted"]), self.larger)
-        return needed + (f" of {plural(int(wanted['groups_wanted']), group)}" if self.larger == "model" else "")
+        needed += f" of {plural(int(wanted['groups_wanted']), group)}" if self.larger == "model" else ""
+        return f"{needed} would find an effect of the declared size in {WANTED:.0%} of simulations."
 
     def sentence(self, verdict: Verdict, group: str) -> str:
         """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated."""

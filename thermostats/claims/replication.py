@@ -50,13 +50,8 @@ class Part:
         return self.commit or self.revision
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """What a published figure may be in truth: another measured quantity, and how that comes about."""
-
-    quantity: str
-    instead: str
-    why: str
+EXPLAINED = ("quantity", "instead", "why")
+"""Columns of what a published figure may be in truth: another measured quantity, and how that comes about."""
 
 
 def study_named(name: str) -> Study:
@@ -70,7 +65,7 @@ def study_named(name: str) -> Study:
 def plan_of(study: Study) -> tuple[Part, ...]:
     """The study's plan; raises DataError where the file is not as it must be."""
     found = []
-    for where, row in _rows(study, "plan.csv", Part):
+    for where, row in _rows(study, "plan.csv", [field.name for field in fields(Part)]):
         what = tuple(row["what"].split(","))
         precisions = tuple(row["study_precisions"].split())
         if set(what) - set(WHAT) or set(precisions) - set(PRECISIONS):
@@ -80,17 +75,17 @@ def plan_of(study: Study) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def explanations_of(study: Study) -> tuple[Explanation, ...]:
-    """What the study's figures may be instead; raises DataError as `plan_of` does."""
-    return tuple(Explanation(**row) for _, row in _rows(study, "explanations.csv", Explanation))
+def explanations_of(study: Study) -> list[tuple[str, str, str]]:
+    """Rows of `EXPLAINED`: what the study's figures may be instead; raises DataError as `plan_of` does."""
+    rows = _rows(study, "explanations.csv", EXPLAINED)
+    return [(row["quantity"], row["instead"], row["why"]) for _, row in rows]
 
 
-def _rows(study: Study, name: str, of: type) -> Iterator[tuple[str, dict[str, str]]]:
+def _rows(study: Study, name: str, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     path = files(study.replication) / "replication" / name
     lines = path.read_text(encoding="utf-8").splitlines()
-    columns = [field.name for field in fields(of)]
     for number, row in enumerate(csv.DictReader(lines), 2):
-        if list(row) != columns or None in row.values():
+        if list(row) != list(columns) or None in row.values():
             got, allowed = ", ".join(map(str, row)), ", ".join(columns)
             raise DataError("not a table of a plan", where=f"{path}, row {number}", got=got, allowed=allowed)
         yield f"{path}, row {number}", row

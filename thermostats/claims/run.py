@@ -13,17 +13,18 @@ import traceback
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
+from thermostats.choices import cores_there_are, variables
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.kept import Kept
+from thermostats.claims.kept import Kept, Made
 from thermostats.claims.scripts import ONE_THREAD, scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.inference.sampling import CORES_VARIABLE
@@ -34,18 +35,20 @@ BEGIN = "a store created by thermostats includes them: name a new folder with --
 
 @dataclass(frozen=True)
 class Run:
-    """What running one analysis gave: its findings, figures as SVG by number of the finding, and what it read."""
+    """What running one analysis gave: its findings with their figures, and what it read."""
 
     claim: Claim | None
-    findings: tuple[Finding, ...] = ()
-    figures: dict[int, bytes] = field(default_factory=dict)
-    panels: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
-    """Figures of the posterior of a finding, by its number."""
+    made: tuple[Made, ...] = ()
     selections: dict[str, str] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     """Of a page: its files by name within the report."""
     error: str = ""
     seconds: float = 0.0
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings alone."""
+        return tuple(one.finding for one in self.made)
 
 
 def claims(analyses: str | Path) -> list[Claim]:
@@ -112,11 +115,6 @@ def _die_quietly() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def cores_there_are() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def run_one(job: Path | str, data: Path, tables: Evidence | None = None, key: str = "") -> Run:
     """Run one analysis, or make one page; whatever it raises is in `error` of the result."""
     started = time.perf_counter()
@@ -144,11 +142,8 @@ def _analysis(path: Path, tables: Evidence, data: Path, key: str) -> Run:
         if len({(finding.estimand, finding.evidence) for finding in findings}) < len(findings):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
         kept.write()
-        made = [kept.made[finding.id, finding.evidence] for finding in findings]
-        figures = {number: one.figure for number, one in enumerate(made, 1) if one.figure}
-        panels = {number: one.panels for number, one in enumerate(made, 1) if one.finding.posterior}
-        bare = tuple(one.finding for one in made)
-        return Run(claim.stated(), bare, figures, panels, dict(sorted(tables.selections.items())))
+        made = tuple(kept.made[finding.id, finding.evidence] for finding in findings)
+        return Run(claim.stated(), made, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
         words, near = _words(error, path), _nearest(error, tables.columns())
@@ -199,18 +194,10 @@ def _nearest(error: BaseException, columns: set[str]) -> str:
     return f". Next: {meant}" if meant else ""
 
 
-@contextmanager
-def _shared(cores: str) -> Iterator[None]:
+def _shared(cores: str) -> AbstractContextManager[None]:
     """Processes started meanwhile compute in one thread each, fits in their share of the cores.
 
     They do not fight, and sums come in one order. What the user has set stays.
     """
     wanted = {**dict.fromkeys(ONE_THREAD, "1"), CORES_VARIABLE: cores}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update({name: before[name] or value for name, value in wanted.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
+    return variables({name: os.environ.get(name) or value for name, value in wanted.items()})

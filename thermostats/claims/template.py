@@ -40,7 +40,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,6 @@ import jinja2
 from thermostats import words
 from thermostats.errors import DataError
 
-PARTS = ("estimand", "plain", "caption", "model", "notes")
 FILTERS = (
     *("number", "figure", "relation", "chance", "listed", "plural", "range_text", "percent", "short_name", "signed"),
     *("estimate_range", "with_interval", "declared"),
@@ -123,11 +121,6 @@ class Template:
     def history(self) -> tuple[str, ...]:
         """The changes of the rules, from the section History."""
         return _items(self.sections.get("History", {}).get("", ""))
-
-    @cached_property
-    def findings(self) -> tuple[str, ...]:
-        """Names of sections with parts, in order."""
-        return tuple(name for name, parts in self.sections.items() if set(parts) & set(PARTS))
 
 
 def _items(text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.judge import Question, standing
+from thermostats.claims.judge import Question, numbers, standing
 from thermostats.claims.model_rows import SHALLOW
 from thermostats.claims.operating import Known, hangs_on, nearest
 from thermostats.claims.result import Result, TooFew
@@ -34,7 +34,7 @@ NAMED = 12
 """Models up to which a set is listed."""
 
 
-def viewed(question: Question, own: Finding, evidence: Evidence, measures: Sequence[str] = ()) -> Finding:
+def viewed(question: Question, evidence: Evidence, own: Finding | None = None, measures: Sequence[str] = ()) -> Finding:
     """The finding of one question on a named set of evidence; `own`: on the set that it was asked of first.
 
     measures: what the claim reads of a model; with it, notes say which of the user's models are left out, and why.
@@ -46,8 +46,10 @@ def viewed(question: Question, own: Finding, evidence: Evidence, measures: Seque
     if trial is None or primary is None or needs is None:
         raise DataError("a question without a trial can have only one set of evidence", where=question.id)
     group = "recipe" if evidence.name == NURSERY else question.group
+    claim = question.id.partition(".")[0]
+    own = own or Finding(claim, question.name, UNMEASURED, "", id=question.id, evidence=question.evidence)
     found = Finding(
-        claim=own.claim,
+        claim=claim,
         estimand=own.estimand,
         verdict=UNMEASURED,
         plain=f"The same question for {SETS[evidence.name]}.",
@@ -63,18 +65,18 @@ def viewed(question: Question, own: Finding, evidence: Evidence, measures: Seque
     try:
         rows = trial.of(evidence, question.over)
         used = set(rows["model_id"])
-        found = replace(found, notes=_left_out(question, measures, used, evidence))
+        found = replace(found, notes=tuple(left_out(claim, measures, used, evidence)))
         rows = needs.of(rows)
         found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.")
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
-        there = result = trial.test(rows)
+        result = trial.test(rows)
     except TooFew as few:
         known = Known(nearest(question, needs.models)[0], larger=trial.larger)
-        found = found if used else replace(found, notes=_left_out(question, measures, used, evidence))
+        notes = found.notes if used else tuple(left_out(claim, measures, used, evidence))
         takes = f"It {needs.words()}. {known.takes(group)}".strip()
-        return _counted(found, few.result, settles=takes)
+        return replace(found, **numbers(few.result), notes=notes, settles=takes)
     except UsageError as error:
-        return _counted(found, there, settles=f"The test cannot be made: {error.what}.")
+        return replace(found, **numbers(there), settles=f"The test cannot be made: {error.what}.")
     said, (tried, size) = primary.verdict(result), nearest(question, len(rows))
     design = (
         "this design"
@@ -84,8 +86,7 @@ def viewed(question: Question, own: Finding, evidence: Evidence, measures: Seque
     unit = hangs_on(primary, trial, rows, said)
     known = Known(tried, unit, trial.larger, design, smaller=size < len(rows) / ABOUT)
     verdict, reason = standing(primary, result, known, said)
-    head = result.headline
-    judged = replace(
+    return replace(
         found,
         notes=(*found.notes, *(_noise(question, used, evidence) if needs.groups > 1 else ())),
         verdict=verdict,
@@ -94,27 +95,16 @@ def viewed(question: Question, own: Finding, evidence: Evidence, measures: Seque
         could=known.could(),
         worlds=len(tried),
         operating=tried if len(tried) else None,
-        estimate=head.value,
-        lower=head.lower,
-        upper=head.upper,
-        interval=head.interval,
-        probability=head.p,
-        probability_kind=head.p_kind if head.p is not None else "",
+        **numbers(result),
     )
-    return _counted(judged, result)
-
-
-def _left_out(
-    question: Question, measures: Sequence[str], used: Collection[str], evidence: Evidence
-) -> tuple[str, ...]:
-    """Which of the user's models the question does not read; given only for the set `measured`."""
-    claim = question.id.partition(".")[0]
-    return tuple(left_out(claim, measures, used, evidence)) if evidence.name == MEASURED and measures else ()
 
 
 def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence) -> Iterator[str]:
-    """One sentence for each own model that is not among those used; `measures`: what the claim reads of a model."""
-    if evidence.data.resolve() == shipped("data").resolve():
+    """One sentence for each own model in the set `measured` that is not among those used.
+
+    measures: what the claim reads of a model; where that is not stated, there are none.
+    """
+    if evidence.name != MEASURED or not measures or evidence.data.resolve() == shipped("data").resolve():
         return
     own = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
     there, folder = set(evidence.table("models")["model_id"]), evidence.data
@@ -159,9 +149,3 @@ def _named(rows: pd.DataFrame) -> str:
     """The models, where they are few."""
     names = sorted(set(rows["model_id"]))
     return f": {listed(names)}" if len(names) <= NAMED else ""
-
-
-def _counted(found: Finding, result: Result, settles: str = "") -> Finding:
-    """The finding with a result's counts."""
-    settles = settles or found.settles
-    return replace(found, n_models=result.n_models, n_heritages=result.n_groups, settles=settles)

@@ -21,9 +21,9 @@ from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, check_table
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
-from thermostats.verbs import Analyses, Data, Json, Verbs, check_file
+from thermostats.verbs import Analyses, Data, Json, check_file
 
-app = Verbs(
+app = typer.Typer(
     name="thermostats",
     help="Put claims about residual-stream gains in transformers to the test.",
     no_args_is_help=True,

@@ -18,13 +18,13 @@ from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
 from thermostats.tables.schemas import TABLES
 from thermostats.terminal import print_json, print_rows, say_next, watched
-from thermostats.verbs import NEW, Data, Json, Verbs
+from thermostats.verbs import NEW, Data, Json
 
 if TYPE_CHECKING:
     from thermostats.claims.needs import Lacking
 
-app = Verbs()
-new = Verbs(help="Write a file as a starting point for your own work.", no_args_is_help=True)
+app = typer.Typer()
+new = typer.Typer(help="Write a file as a starting point for your own work.", no_args_is_help=True)
 app.add_typer(new, name="new")
 
 
@@ -113,7 +113,7 @@ def needs(
         print(f"{one.claim} {one.title}")
         columns = ["finding", "evidence", "models", "groups", "verdict", "needs"]
         if one.sets:
-            print_rows([asdict(carried) for carried in one.sets], columns, spare=("groups",))
+            print_rows(one.sets, columns, spare=("groups",))
         else:
             print("Its questions are put to only one set of evidence.")
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import os
 import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import thermostats
+from thermostats.choices import cores_there_are
 from thermostats.errors import ThermostatsError, install
+from thermostats.reporting.stale import versions
 from thermostats.tables import folders
 from thermostats.tables.schemas import TABLES
 
@@ -56,21 +56,12 @@ def _python(_: object) -> Iterator[Check]:
     yield Check("Python", OK, found) if good else Check("Python", BROKEN, found, "use Python 3.11, 3.12 or 3.13")
 
 
-def _installed(*names: str) -> dict[str, str]:
-    """Versions by name of those distributions that are installed."""
-    found = {}
-    for name in names:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
 def _listed(found: dict[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in found.items())
 
 
 def _required(name: str, *libraries: str) -> Check:
-    found = _installed(*libraries)
+    found = versions(*libraries)
     lacking = [library for library in libraries if library not in found]
     advice = f"pip install {' '.join(lacking)}" if lacking else ""
     return Check(name, BROKEN if lacking else OK, _listed(found), advice)
@@ -81,22 +72,22 @@ def _libraries(_: object) -> Iterator[Check]:
     fitting = _required("fitted models", *FITTING)
     yield fitting
     if fitting.state == OK:
-        yield Check("PyMC generation", OK, _installed("pymc")["pymc"].split(".")[0])
+        yield Check("PyMC generation", OK, versions("pymc")["pymc"].split(".")[0])
         compiler = shutil.which("g++") or shutil.which("clang++")
         slow = "install g++: without it predictive checks of fitted models take many times longer"
         yield Check("C++ compiler", OK, compiler) if compiler else Check("C++ compiler", SLOW, "none", slow)
     for extra, (libraries, what) in EXTRAS.items():
-        found = _installed(*libraries)
+        found = versions(*libraries)
         lacking = len(found) < len(libraries)
         advice = f"{install(extra)} for {what}" if lacking else ""
         yield Check(f"extra {extra}", MISSING if lacking else OK, _listed(found) or "not installed", advice)
 
 
 def _machine(_: object) -> Iterator[Check]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = cores_there_are()
     few = cores < 4
     yield Check("cores", SLOW if few else OK, str(cores), "four chains are sampled at once on four" if few else "")
-    if _installed("torch"):
+    if versions("torch"):
         yield _accelerator()
     from thermostats.tables.caching import cache_folder  # noqa: PLC0415 - kept from the verbs that do without
 

@@ -25,20 +25,17 @@ def rows(
     what: str,
     data: str | Path | None = None,
     *,
-    own: bool = False,
     table: str | None = None,
     analyses: Path | None = None,
     rules: bool = True,
-    lab: str = "",
-    family: str = "",
-    nursery: bool = True,
+    own: bool = False,
+    **chosen: Any,
 ) -> Rows:
-    """Rows and the columns to show of one listing; `own`: of models and runs those alone that lie in the folder itself.
+    """Rows and the columns to show of one listing.
 
     table: of columns, those of this table alone. analyses: folder of claims. rules: without them, claims that ship are
-    read from their words alone, since scripts state the rules. The verb has checked the names. lab, family: of models
-    and runs those alone. nursery: without it, those of the controlled study are left out unless they are asked for by
-    lab.
+    read from their words alone, since scripts state the rules. The verb has checked the names. own, chosen: models and
+    runs that `table_listing.rows` lists.
 
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
     """
@@ -49,33 +46,27 @@ def rows(
     if what == "architectures":
         return _architectures()
     if what == "claims":
-        return (
-            _titles(shipped("analyses")) if analyses is None and not rules else _claims(analyses or shipped("analyses"))
-        )
+        return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
     from thermostats.cli import table_listing  # noqa: PLC0415 - Arrow
 
-    return table_listing.rows(what, data, own=own, lab=lab, family=family, nursery=nursery)
+    return table_listing.rows(what, data, own=own, **chosen)
 
 
-def _titles(analyses: Path) -> Rows:
-    """The claims of a folder of analyses by their words, without loading what computes: whose rows, and how many."""
+def _claims(analyses: Path, *, rules: bool) -> Rows:
+    """The claims of a folder by their words, and with their rules, for which all that computes is loaded."""
     from thermostats.claims.template import Template  # noqa: PLC0415 - jinja2
 
     words = [Template.read(script.with_suffix(".md")) for script in scripts(analyses).values()]
-    return [
-        {"claim": each.id, "reads": each.facts.get("rows", ""), "needs": each.facts.get("needs", "")}
-        | {"title": each.title}
+    listed = [
+        dict(zip(CLAIMED, (each.id, each.facts.get("rows", ""), each.facts.get("needs", ""), each.title), strict=True))
         for each in words
-    ], [*CLAIMED]
+    ]
+    if rules:
+        from thermostats.claims.run import claims  # noqa: PLC0415 - listing tables must not load it
 
-
-def _claims(analyses: Path) -> Rows:
-    """The claims of a folder of analyses with their rules, without running them."""
-    from thermostats.claims.run import claims  # noqa: PLC0415 - listing tables must not load it
-
-    listed, shown = _titles(analyses)
-    ruled = {claim.id: {"said": claim.said, "rule": claim.rule} for claim in claims(analyses)}
-    return [row | ruled[row["claim"]] for row in listed], shown
+        ruled = {claim.id: {"said": claim.said, "rule": claim.rule} for claim in claims(analyses)}
+        listed = [row | ruled[row["claim"]] for row in listed]
+    return listed, [*CLAIMED]
 
 
 def _columns(table: str | None) -> Rows:

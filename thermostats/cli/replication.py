@@ -13,12 +13,12 @@ import pandas as pd
 
 import thermostats
 from thermostats.claims import replication as plans
-from thermostats.claims.both_sets import both_sets
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, REPLICATED, Evidence
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.study import Study
+from thermostats.claims.views import viewed
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.estimate import fits, memory, seconds
 from thermostats.measurement.execute import place_of
@@ -28,7 +28,7 @@ from thermostats.measurement.session import quiet
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.terminal import own_cache, run_specs
-from thermostats.reporting.pages.replication import Replication, replication_files
+from thermostats.reporting.pages.replication import replication_files
 from thermostats.tables import bundle, store
 from thermostats.tables.agreement import compared
 from thermostats.tables.atomic import write_atomically
@@ -41,6 +41,8 @@ GB, MINUTE = 1e9, 60.0
 FACTS = ("model", "precisions", "disk_gb", "memory_gb", "fits", "minutes", "gated", "claims", "needs")
 """Columns of the table that is shown before anything is downloaded; JSON has more."""
 BUNDLE = "bundle.zip"
+COMPARED = ("verdict", "estimate", "lower", "upper", "n_models")
+"""Fields of a finding that are compared with those on the other set of evidence."""
 UNKNOWN_TEXTS = ["x" * 60] * 25
 """Stand for texts that are not at hand where time is reckoned."""
 
@@ -202,27 +204,23 @@ def written(
     both = pd.concat([runs[runs["source"].isin(published)], ours])
     tables = {schema.name: store.load(schema.name, folder, runs=set(both["run_id"])) for schema in OF_RUNS}
     tables |= {"runs": both, "models": store.load("models", folder), "prompts": store.load("prompts", folder)}
-    explained = [(each.quantity, each.instead, each.why) for each in plans.explanations_of(asked.study)]
-    agreement = compared(tables, published, explained)
+    agreement = compared(tables, published, plans.explanations_of(asked.study))
     sets = (PUBLISHED, REPLICATED if asked.prompts == plans.STUDY else MEASURED)
-    claims = both_sets(asked.claims, Evidence(folder), sets)
     about = {"study": asked.study.name, "made_with": f"thermostats {thermostats.__version__}"}
     name = source or bundle.source_of(folder, set(ours["run_id"]))
     page = replication_files(
-        Replication(
-            title=asked.study.title,
-            prompts=tuple(dict.fromkeys(part.prompts for part in asked.parts)),
-            same_prompts=asked.prompts == plans.STUDY,
-            planned=len({part.model for part in plans.plan_of(asked.study)}),
-            sets=sets,
-            agreement=agreement,
-            claims=claims,
-            runs=ours,
-            outcomes=outcomes,
-            smaller=tuple(dict.fromkeys(str(row["model"]) for row in rows if row["left_out"])),
-            bundle=BUNDLE,
-            source=name,
-        )
+        agreement,
+        both_sets(asked.claims, Evidence(folder), sets),
+        ours,
+        outcomes,
+        title=asked.study.title,
+        prompts=tuple(dict.fromkeys(part.prompts for part in asked.parts)),
+        same_prompts=asked.prompts == plans.STUDY,
+        planned=len({part.model for part in plans.plan_of(asked.study)}),
+        sets=sets,
+        smaller=tuple(dict.fromkeys(str(row["model"]) for row in rows if row["left_out"])),
+        bundle=BUNDLE,
+        source=name,
     )
     for file, content in page.items():
         write_atomically(out / file, content)
@@ -230,6 +228,22 @@ def written(
     bundle.write(out / BUNDLE, folder, set(ours["run_id"]), pages, source=name, **about)
     counts = agreement["agrees"].value_counts().to_dict()
     return {"page": str(out / "index.html"), "bundle": str(out / BUNDLE), "source": name, "figures": counts}
+
+
+def both_sets(claims: Sequence[Claim], tables: Evidence, sets: tuple[str, str]) -> pd.DataFrame:
+    """Claims put to two sets of evidence by the same test and rule, without a fit: a row for each question.
+
+    Columns: claim, title, finding, `COMPARED` of the first set, those of the second with `_again`, same (the verdicts),
+    settles (what the second still takes).
+    """
+    rows = []
+    for claim, question in ((one, each) for one in claims for each in one.questions if each.views):
+        first, second = (viewed(question, tables.named(name)) for name in sets)
+        row = {"claim": claim.id, "title": claim.title, "finding": question.id}
+        row |= {name: getattr(first, name) for name in COMPARED}
+        row |= {f"{name}_again": getattr(second, name) for name in COMPARED}
+        rows.append(row | {"same": first.verdict == second.verdict, "settles": second.settles})
+    return pd.DataFrame(rows)
 
 
 def _ours(asked: Asked, runs: pd.DataFrame) -> pd.DataFrame:

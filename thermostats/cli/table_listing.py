@@ -12,6 +12,7 @@ from typing import Any
 from pyarrow import Table
 
 from thermostats.claims.scripts import chosen
+from thermostats.cli.listing import OWN, Rows
 from thermostats.errors import DataError, unknown
 from thermostats.reporting.names import findings_file
 from thermostats.tables import rows as tables
@@ -23,13 +24,15 @@ from thermostats.tables.schemas import TABLES, key
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import with_interval
 
-Rows = tuple[list[dict[str, Any]], list[str]]
-OWN = ("models", "runs")
-"""Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
 
+def rows(
+    what: str, data: str | Path | None, *, own: bool, lab: str = "", family: str = "", nursery: bool = True
+) -> Rows:
+    """Rows and the columns to show of a listing.
 
-def rows(what: str, data: str | Path | None, *, own: bool, lab: str, family: str, nursery: bool) -> Rows:
-    """Rows and the columns to show of a listing: `listing.rows`."""
+    own: of models and runs those alone that lie in the folder itself. lab, family: those of them alone. nursery:
+    without it, those of the controlled study are left out unless they are asked for by lab.
+    """
     read: dict[str, Callable[[str | Path | None, bool], Rows]] = {
         "models": _models,
         "prompts": _prompts,

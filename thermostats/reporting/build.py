@@ -89,7 +89,7 @@ class Build:
             assert run.claim is not None  # noqa: S101
             made_of = {name: getattr(now, name) for name in ("inputs", "script", "code")}
             made_of |= {"selections": len(run.selections), "machine": machine()}
-            files = claim_files(run.claim, run.findings, run.figures, run.panels, path.name, made_of)
+            files = claim_files(run.claim, run.made, path.name, made_of)
         self._write(name, now, files)
         write_manifest(self.state.out, self.state.records)
 

@@ -25,11 +25,6 @@ def findings_name(claim: str) -> str:
     return f"{folder_of(claim)}/findings.json"
 
 
-def is_kept(out: Path) -> bool:
-    """True where the folder holds a snapshot."""
-    return (out / IGNORE).is_file()
-
-
 def findings_file(out: Path) -> Path:
     """Table of the findings of the last report of a folder."""
     return out / NOW if (out / NOW).is_file() else out / TABLE

@@ -186,7 +186,7 @@ def read_manifest(out: Path) -> dict[str, Record]:
 
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
     """Write the records; nothing where they are as they were."""
-    _write_json(out / MANIFEST, {name: asdict(record) for name, record in sorted(records.items())})
+    write_files(out, {MANIFEST: _json({name: asdict(record) for name, record in records.items()})})
 
 
 def read_seconds(out: Path) -> dict[str, float]:
@@ -199,12 +199,13 @@ def read_seconds(out: Path) -> dict[str, float]:
 
 def write_seconds(out: Path, seconds: Mapping[str, float]) -> None:
     """Note how long each analysis took."""
-    _write_json(out / SECONDS, dict(seconds))
+    write_files(out, {SECONDS: _json(seconds)})
 
 
 def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write those files that are not there with the same bytes; their names."""
-    written = [name for name, content in files.items() if not _holds(out / name, content)]
+    there = {name: out / name for name in files if (out / name).is_file()}
+    written = [name for name, content in files.items() if name not in there or there[name].read_bytes() != content]
     write_all(out, {out / name: files[name] for name in written})
     return written
 
@@ -287,12 +288,5 @@ def _templates() -> list[Path]:
     return sorted(path for path in (OWN / "templates").iterdir() if path.is_file())
 
 
-def _write_json(path: Path, value: object) -> None:
-    """Write canonical JSON; nothing where the file holds it already."""
-    content = (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-    if not _holds(path, content):
-        write_all(path.parent, {path: content})
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
 from thermostats.reporting.layout import Layout
-from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of, is_kept
+from thermostats.reporting.names import CHECKSUMS, IGNORE, findings_name, folder_of
 from thermostats.reporting.stale import OWN, PACKAGE, Record, module_file, record_now, sha, sha_of, stale_because
 from thermostats.tables import folders
 from thermostats.words import listed, plural
@@ -81,7 +81,7 @@ class State:
     @cached_property
     def is_kept(self) -> bool:
         """True where the index's Markdown and the table of findings are a snapshot's."""
-        return is_kept(self.out)
+        return (self.out / IGNORE).is_file()
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -11,6 +11,7 @@ import jinja2
 import pandas as pd
 
 from thermostats import words
+from thermostats.claims.template import FILTERS
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 
 ROWS_SHOWN = 40
@@ -85,19 +86,12 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     made.globals.update(signs=SIGNS, newline=Text("  "))
+    made.filters |= {name: getattr(words, name) for name in FILTERS}
     made.filters.update(
-        number=words.number,
-        figure=words.figure,
         estimate=words.estimate_text,
-        estimate_range=words.estimate_range,
         probability=words.probability_text,
         first_sentences=words.first_sentences,
-        chance=words.chance,
-        percent=words.percent,
-        plural=words.plural,
-        listed=words.listed,
         slug=slug,
-        declared=words.declared,
         versions=lambda machine: ", ".join(f"{name} {version}" for name, version in machine.items()),
     )
     return made

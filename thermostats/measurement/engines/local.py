@@ -5,12 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from thermostats.choices import cores_there_are, variables
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.session import Outcome, Progress, lost, measure_one, quiet
@@ -51,7 +51,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, str(data)), daemon=True)
-        with _environment(environment):
+        with variables(environment):
             self.process.start()
         theirs.close()
         self.slot = slot
@@ -145,21 +145,6 @@ def _exit(code: int | None) -> str:
     return f"status {code}"
 
 
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Variables as a process to be started shall find them."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
 def local_place(settings: Settings) -> Place:
     """The room of this machine: its smallest GPU, or all where models are spread over them, else its free memory."""
     import torch  # noqa: PLC0415 - loaded only where something is measured
@@ -175,7 +160,7 @@ def local_place(settings: Settings) -> Place:
 
 def _environments(settings: Settings, place: Place) -> list[dict[str, str]]:
     """Variables of each process that there may be at once."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = cores_there_are()
     cpus = min(settings.cpus or CPUS, cores)
     threads = {"OMP_NUM_THREADS": str(cpus)}
     if place.kind == "cpu":

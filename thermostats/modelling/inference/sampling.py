@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.choices import options
+from thermostats.choices import cores_there_are, options
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.inference.draws import (
     GIBBS,
@@ -324,8 +324,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 def _cores(settings: Settings) -> int:
     """Cores for the chains of one fit: all there are, or as many as fits side by side are given each."""
     given = os.environ.get(CORES_VARIABLE, "")
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(settings.chains, max(1, int(given)) if given.isdigit() else options.cores or available)
+    return min(settings.chains, max(1, int(given)) if given.isdigit() else options.cores or cores_there_are())
 
 
 def _build(model: Model, data: Data) -> Any:

@@ -16,6 +16,7 @@ from thermostats import words
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
+from thermostats.claims.kept import Made
 from thermostats.claims.operating import WANTED
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import is_own
@@ -84,26 +85,15 @@ class Entry:
     """Of each finding what its file says of the posterior."""
 
 
-def claim_files(
-    claim: Claim,
-    findings: Sequence[Finding],
-    figures: Mapping[int, bytes],
-    panels: Mapping[int, Sequence[bytes]],
-    script: str,
-    made_of: Mapping[str, Any],
-) -> dict[str, bytes]:
+def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]) -> dict[str, bytes]:
     """Files of one claim by name within the report, `index.md` of its folder among them.
 
-    figures and panels: SVG of each finding and of its posterior's panels, by number from 1. made_of: SHA-256 of
-    `inputs`, `script` and `code`, the number of `selections` and the `machine`.
+    made_of: SHA-256 of `inputs`, `script` and `code`, the number of `selections` and the `machine`.
     """
-    files = Files(folder_of(claim.id))
-    views = [
-        _view(number, finding, figures.get(number), panels.get(number, ()), files, number == min(figures, default=0))
-        for number, finding in enumerate(findings, 1)
-        if not finding.view_of
-    ]
-    if lead := min(figures, default=0):  # the first figure there is heads the page
+    files, findings = Files(folder_of(claim.id)), [one.finding for one in made]
+    lead = next((number for number, one in enumerate(made, 1) if one.figure), 0)
+    views = [_view(number, one, files, number == lead) for number, one in enumerate(made, 1) if not one.finding.view_of]
+    if lead:  # the first figure there is heads the page
         views[lead - 1]["figure"], views[0]["figure"] = Text(), views[lead - 1]["figure"]
     rules = [finding.rule for finding in findings]
     for view in views:
@@ -203,14 +193,12 @@ def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]
     return [row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row for row in rows]
 
 
-def _view(
-    number: int, finding: Finding, figure: bytes | None, panels: Sequence[bytes], files: Files, is_lead: bool
-) -> dict[str, Any]:
+def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any]:
     """What a template shows of a finding."""
-    suffix = "" if number == 1 else f"-{number}"
+    finding, suffix = made.finding, "" if number == 1 else f"-{number}"
     drawn, behind, posterior = Text(), Text(), finding.posterior
-    if figure:
-        drawn = files.figure(figure, f"figure{'' if is_lead else suffix}.svg", finding.caption or finding.plain)
+    if made.figure:
+        drawn = files.figure(made.figure, f"figure{'' if is_lead else suffix}.svg", finding.caption or finding.plain)
     if finding.table is not None:
         behind = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
     published, reproduced = (
@@ -230,7 +218,7 @@ def _view(
         numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
         view["rests_on"] = [words.plural(n, noun) for n, noun in numbered if n]
         view["intervals"] = _kinds(posterior)
-        view["placed"] = placed = _placed(posterior, panels, files, f"posterior{suffix}")
+        view["placed"] = placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
         for name, other in UNFOLDED.items():
             if number > 1:
                 placed[other] = placed[name] + placed[other]

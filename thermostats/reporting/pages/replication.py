@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -35,43 +34,24 @@ LEAST = 3
 OF_RUNS = ("model_id", "revision", "dtype", "prompt_set", "versions", "device", "run_id")
 
 
-@dataclass(frozen=True)
-class Replication:
-    """What the page is about."""
+def replication_files(
+    rows: pd.DataFrame, claims: pd.DataFrame, runs: pd.DataFrame, outcomes: Sequence[Any], **about: Any
+) -> dict[str, bytes]:
+    """The page as Markdown and HTML, its figures and its tables.
 
-    title: str
-    """Of the study."""
-    prompts: tuple[str, ...]
-    same_prompts: bool
-    planned: int
-    """Models in the plan."""
-    sets: tuple[str, str]
-    """Of evidence, which claims are put to."""
-    agreement: pd.DataFrame
-    """Of `tables/agreement.py`."""
-    claims: pd.DataFrame
-    """Of `claims/both_sets.py`."""
-    runs: pd.DataFrame
-    """Measured runs, rows of the table `runs`."""
-    outcomes: Sequence[Any]
-    smaller: tuple[str, ...]
-    """Models that float32 did not fit."""
-    bundle: str
-    source: str
-
-
-def replication_files(found: Replication) -> dict[str, bytes]:
-    """The page as Markdown and HTML, its figures and its tables."""
-    files = Files()
-    rows, of = found.agreement, found.agreement["agrees"]
+    rows: figures as `tables/agreement.py` compares them. claims: put to two sets of evidence. runs: what was measured,
+    rows of the table `runs`. about: title of the study, prompts, whether they are the study's (same_prompts), number of
+    models planned, both sets of evidence, models that float32 did not fit (smaller), bundle, and source.
+    """
+    files, of = Files(), rows["agrees"]
     beyond = rows[of == BEYOND]
-    reasons = [(each.model, each.revision, each.reason) for each in found.outcomes if each.status == "failed"]
+    reasons = [(each.model, each.revision, each.reason) for each in outcomes if each.status == "failed"]
     failed = pd.DataFrame(reasons, columns=["model", "revision", "reason"])
     values: dict[str, Any] = {"identity": "", "altman": "", "limits": "", "beyond": "", "quantities": []}
     if len(rows):
-        about = f"{len(rows)} figures, {rows['quantity'].nunique()} quantities; bars are 95% intervals"
+        held = f"{len(rows)} figures, {rows['quantity'].nunique()} quantities; bars are 95% intervals"
         values["identity"] = files.figure(
-            drawn(lambda axes: identity(rows, axes, KINDS)), "identity.svg", f"Measured against published: {about}."
+            drawn(lambda axes: identity(rows, axes, KINDS)), "identity.svg", f"Measured against published: {held}."
         )
         values["altman"] = files.figure(
             drawn(lambda axes: bland_altman(rows, axes, KINDS)),
@@ -87,15 +67,12 @@ def replication_files(found: Replication) -> dict[str, bytes]:
     if len(beyond):
         values["beyond"] = files.table(beyond, "Beyond measurement error", "beyond.csv", shown=_shown(beyond))
     files.add(AGREEMENT, _csv(rows))
-    files.add(CLAIMS, _csv(found.claims))
-    listed = found.runs[list(OF_RUNS)]
+    files.add(CLAIMS, _csv(claims))
     values |= {
-        **{name: getattr(found, name) for name in ("title", "prompts", "same_prompts", "planned", "sets", "smaller")},
-        "bundle": found.bundle,
-        "source": found.source,
-        "models": found.runs["model_id"].nunique(),
-        "runs": len(found.runs),
-        "counts": {s: sum(o.status == s for o in found.outcomes) for s in ("measured", "skipped", "failed")},
+        **about,
+        "models": runs["model_id"].nunique(),
+        "runs": len(runs),
+        "counts": {s: sum(o.status == s for o in outcomes) for s in ("measured", "skipped", "failed")},
         "totals": {
             "all": len(rows),
             "within": int((of == WITHIN).sum()),
@@ -103,12 +80,12 @@ def replication_files(found: Replication) -> dict[str, bytes]:
             "unknown": int((of == UNTOLD).sum()),
             "explained": int((beyond["why"] != "not explained").sum()),
         },
-        "moved": moved(found.runs),
+        "moved": moved(runs),
         "unmeasured": UNMEASURED,
         "tolerances": ", ".join(f"{name} {share:.1%}" for name, share in TOLERANCE.items()),
-        "claims": [_claim(rows) for _, rows in found.claims.groupby("claim", sort=True)] if len(found.claims) else [],
+        "claims": [_claim(own) for _, own in claims.groupby("claim", sort=True)] if len(claims) else [],
         "failed": files.table(failed, "Failed", "failed.csv") if len(failed) else "",
-        "runs_table": files.table(listed, "Measured runs", RUNS),
+        "runs_table": files.table(runs[list(OF_RUNS)], "Measured runs", RUNS),
         "link_agreement": link(AGREEMENT, AGREEMENT),
         "link_claims": link(CLAIMS, CLAIMS),
     }

@@ -19,12 +19,12 @@ from thermostats.measurement.settings import Settings, check_device, check_here,
 from thermostats.studies.nursery.plan import check_corpora, read_record, records, shipped_design, shipped_models
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
-from thermostats.verbs import Data, Json, Verbs, check_file
+from thermostats.verbs import Data, Json, check_file
 
 if TYPE_CHECKING:
     from thermostats.studies.nursery.packs import Member, Pack
 
-app = Verbs(
+app = typer.Typer(
     name="nursery",
     help="Train families of small models in a randomised design, to see what a training recipe does to the gain.",
     no_args_is_help=True,
