@@ -110,8 +110,7 @@ def trained(evidence: Evidence, measure: Case) -> Result:
     others = maps.by_layer(every.table("attention", variant="exact"))
     middle = maps.over_models(table)
     xlabel = f"{measure.words}, mean over edges: median and 90% of models"
-    return replace(
-        found,
+    return found.adding(
         draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
         fit=fit_share(table, "shows_it", sources=[NURSERY], seed=SEED),
         fit_tables=("groups",),

@@ -1,7 +1,6 @@
 """C17: attention always contracts, the last MLP always expands, its gain goes as params^0.35."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -114,8 +113,7 @@ def exponent(evidence: Evidence) -> Result:
     found = power_law(last["n_params"], last["gain_mlp"], against=STATED)
     least = stats.linregress(np.log10(last["n_params"]), np.log10(last["gain_mlp"]))
     fit = fit_line(last, "log_gain", ["log_params"], scale=SCALE, group=None, sources=[gains.SCALING], seed=SEED)
-    return replace(
-        line(last),
+    return line(last).adding(
         draw=partial(gain_by_size, last=last, found=found, stated=STATED),
         fit=fit,
         fit_tables=("rows",),
@@ -130,8 +128,7 @@ def attention(evidence: Evidence) -> Result:
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
     breaking = layers[layers["gain_attention"] >= 1]
     again = evidence.table("layers", source=gains.FFN)
-    return replace(
-        contracting(last),
+    return contracting(last).adding(
         table=breaking if len(breaking) else last,
         audit=gains.contracting_audit(evidence, layers),
         words={
@@ -151,8 +148,7 @@ def last_mlp(evidence: Evidence) -> Result:
     others = layers.merge(last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id")
     largest = layers.loc[layers.groupby("model_id")["gain_mlp"].idxmax()].merge(last, on=["model_id", "layer"])
     ylabel = "MLP gain, output over normed input"
-    return replace(
-        expanding(last),
+    return expanding(last).adding(
         table=last[["model_id", "gain_mlp"]],
         draw=drawing(lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
         fit=fit,

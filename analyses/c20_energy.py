@@ -1,7 +1,6 @@
 """C20: the product of gains over the blocks is above 1 in every family."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -93,28 +92,25 @@ def families(evidence: Evidence) -> Result:
     shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
     draw = figure(shown, "net amplification, blocks after the first", "family")
     words = {
-        **found.words,
         "shown": shown,
         "left_out": list(table.loc[~table["comparable"], "model_id"]),
         "over_root": float(fair["over_root_of_L"].median()),
         "under_root": int((fair["over_root_of_L"] < 1).sum()),
     }
-    return replace(found, table=table, draw=draw, words=words, fit=fit, fit_tables=("groups",))
+    return found.adding(table=table, draw=draw, words=words, fit=fit, fit_tables=("groups",))
 
 
 @CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS))
 def with_input_and_norm(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     table = published_product(evidence)
-    found = share(logs(table))
     shown = table.assign(lower=table["without_block_1"], upper=table["amplification"])
     draw = figure(shown, "product of all gains (point), without block 1 (end of bar)")
     words = {
-        **found.words,
         "first": float((np.log(table["of_block_1"]) / np.log(table["amplification"])).median()),
         "smallest": table.loc[table["blocks_2_to_before_last"].idxmin()],
     }
-    return replace(found, table=table, draw=draw, words=words, audit=product_audit(evidence, table))
+    return share(logs(table)).adding(table=table, draw=draw, words=words, audit=product_audit(evidence, table))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """X01: tuning can move the gain of the last block across 1."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -95,7 +93,7 @@ def answer(evidence: Evidence, over: Case) -> Result:
         paired(shown, axes, before="base", after="gain", label="pair", names=("base", "tuned"))
         axes.set_xlabel(f"{QUANTITIES[over.column]}, {over.words}")
 
-    return replace(found, draw=draw, words={**found.words, "left_out": left})
+    return found.adding(draw=draw, words={"left_out": left})
 
 
 WORLDS = worlds_of_levels(

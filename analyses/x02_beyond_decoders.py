@@ -1,7 +1,7 @@
 """X02: encoders and vision models amplify over their blocks, as decoders do."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -52,16 +52,6 @@ def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
     return means.assign(**columns).drop(columns=["mean", "sem", "count", "run_id"]).reset_index(drop=True)
 
 
-def pre(evidence: Evidence) -> pd.DataFrame:
-    """Models that add to the stream."""
-    return models_of(evidence, post=False)
-
-
-def post(evidence: Evidence) -> pd.DataFrame:
-    """Models that norm the sum."""
-    return models_of(evidence, post=True)
-
-
 def share(rows: pd.DataFrame) -> Result:
     """Families all of whose models lie above 1, and the exact interval of their share."""
     ends = {name: np.exp(rows["log"] + sign * rows["half"]) for name, sign in (("lower", -1), ("upper", 1))}
@@ -96,23 +86,25 @@ SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
 """Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ by a tenth."""
 
 
-@CLAIM.finding("pre_norm", primary=AMPLIFY, trial=Trial(pre, share, "", NETS), evidence=MEASURED, needs=LEAST)
+PRE, POST = (Trial(partial(models_of, post=post), share, "", worlds) for post, worlds in ((False, NETS), (True, SUMS)))
+
+
+@CLAIM.finding("pre_norm", primary=AMPLIFY, trial=PRE, evidence=MEASURED, needs=LEAST)
 def pre_norm(evidence: Evidence) -> Result:
     """Do encoders and vision models without post-norm amplify over the blocks after the first?"""
-    found = share(pre(evidence))
+    found = share(models_of(evidence, post=False))
     own = found.rows["models"]
     shown = own.assign(per_block=np.exp(own["log"] / (own["n_layers"] - 1)))
     decoders = model_rows(evidence.named(POOLED), "geometric_gain_to_penultimate").query("comparable")["gain"]
-    others = {"n_decoders": len(decoders), "median": float(decoders.median())}
-    draw = figure(own, "net amplification, blocks after the first")
-    return replace(found, draw=draw, words={**found.words, "shown": shown, **others})
+    words = {"shown": shown, "n_decoders": len(decoders), "median": float(decoders.median())}
+    return found.adding(draw=figure(own, "net amplification, blocks after the first"), words=words)
 
 
-@CLAIM.finding("post_norm", primary=AMPLIFY, trial=Trial(post, share, "", SUMS), evidence=MEASURED, needs=LEAST)
+@CLAIM.finding("post_norm", primary=AMPLIFY, trial=POST, evidence=MEASURED, needs=LEAST)
 def post_norm(evidence: Evidence) -> Result:
     """Are the sums before the norms of post-norm encoders longer than what enters?"""
-    found = share(post(evidence))
-    return replace(found, draw=figure(found.rows["models"], "sum before the norm over what enters, mean"))
+    found = share(models_of(evidence, post=True))
+    return found.adding(draw=figure(found.rows["models"], "sum before the norm over what enters, mean"))
 
 
 if __name__ == "__main__":

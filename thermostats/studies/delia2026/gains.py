@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.model_rows import model_rows
 from thermostats.modelling.heritage.rows import chosen_rows
@@ -29,26 +29,8 @@ GAIN_WORDS = {
     "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
 }
 """The named gains that the files of penultimate gains hold, in words."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A named gain; findings are declared over several."""
-
-    column: str
-
-    @property
-    def id(self) -> str:
-        """The last part of a finding's id."""
-        return self.column.removesuffix("_to_penultimate")
-
-    @property
-    def words(self) -> str:
-        """Its name in words."""
-        return GAIN_WORDS[self.column]
-
-
-NAMED_GAINS = tuple(map(Gain, GAIN_WORDS))
+NAMED_GAINS = tuple(Case(name.removesuffix("_to_penultimate"), said, name) for name, said in GAIN_WORDS.items())
+"""The same; findings are declared over several."""
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
