@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,8 +19,6 @@ HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
 FOUR = "4model_validation_results.json"
 LEVEL = 0.95
-BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
-
 GAIN_WORDS = {
     "penultimate_gain": "penultimate gain (block L − 1)",
     "normed_gain": "last gain with the final norm in it",
@@ -34,29 +31,20 @@ NAMED_GAINS = tuple(Case(name.removesuffix("_to_penultimate"), said, name) for n
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
-    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale.
-
-    Without files: of all runs but the controlled study's.
-    """
-    read = {name: tables.table(name, **_of(sources)) for name in BY_SOURCE}
+    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale."""
+    names = ("runs", "layers", "summaries", "transitions", "weights")
+    read = {name: tables.table(name, source=list(sources)) for name in names}
     return combine(models=tables.table("models"), **read)
 
 
-def heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
-    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage_rows.gain_rows`.
-
-    Without files: of all rows but the controlled study's, a user's own among them.
-    """
-    read = {name: tables.table(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
+def heritage_rows(tables: Evidence, estimand: str) -> pd.DataFrame:
+    """Rows for `fit_heritage` of the files of penultimate gains: see `modelling.heritage.rows.gain_rows`."""
+    files = (PYTHIA, HUNT)
+    read = {name: tables.table(name, source=list(files)) for name in ("runs", "layers", "summaries")}
     values = by_prompt(models=tables.table("models"), **read)
-    rows = features_of(tables, *sources)
+    rows = features_of(tables, *files)
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    return chosen_rows(estimand, rows, prompts, values, sources or None)
-
-
-def _of(sources: Sequence[str]) -> dict[str, list[str]]:
-    """Which rows `Evidence.table` is asked for."""
-    return {"source": list(sources)} if sources else {}
+    return chosen_rows(estimand, rows, prompts, values, files)
 
 
 def prompt_counts(tables: Evidence, rows: pd.DataFrame) -> dict[str, int]:

@@ -54,7 +54,7 @@ def means(tables: Evidence) -> pd.DataFrame:
     return both.astype(dict.fromkeys(numeric, float)).sort_values(["source", "model_id"], ignore_index=True)
 
 
-def draw_means(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_means(table: pd.DataFrame, axes: Axes) -> None:
     """‖W_V‖₂ against ‖W_O‖₂ of every model, with the line of equal norms."""
     ends = np.array([table[["wv", "wo"]].min().min() * 0.7, table[["wv", "wo"]].max().max() * 1.5])
     axes.plot(ends, ends, color=MUTED, linestyle="--", linewidth=0.9, zorder=0)
@@ -72,7 +72,6 @@ def draw_means(table: pd.DataFrame, axes: Axes) -> Axes:
     log_axis(axes, "y")
     legend_above(axes)
     name_points(axes, table["wv"], table["wo"], table["model_id"])
-    return axes
 
 
 def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
@@ -104,7 +103,7 @@ def over_depth(tables: Evidence) -> pd.DataFrame:
     return both.sort_values(["model_id", "layer"], ignore_index=True)
 
 
-def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> Axes:
+def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
     """‖W_V‖₂ to a power over relative depth; models of which only the mean is known are dashed lines across."""
     ends: list[tuple[float, float, str]] = []
     for lab, rows in table.groupby("heritage", sort=True):
@@ -125,7 +124,6 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> Axes:
     log_axis(axes, "y")
     legend_above(axes)
     name_points(axes, *zip(*ends, strict=True))
-    return axes
 
 
 def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
@@ -135,10 +133,10 @@ def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
     return {"known": known, "rest": _listed(table[table["layer"].isna()]) or "none", "cut": _cut(table)}
 
 
-def draw_squared(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_squared(table: pd.DataFrame, axes: Axes) -> None:
     """The trace proxy ‖W_V‖₂² over relative depth, the last quarter shaded."""
     axes.axvspan(LATE, 1.0, color=RULE, alpha=0.5, linewidth=0)
-    return draw_over_depth(table, axes, power=2)
+    draw_over_depth(table, axes, power=2)
 
 
 def numbers_squared(table: pd.DataFrame) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def transitions(tables: Evidence) -> pd.DataFrame:
     return out.sort_values(["n_layers", "found"], ignore_index=True)
 
 
-def draw(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw(table: pd.DataFrame, axes: Axes) -> None:
     """One row per model: L*/L found, its spread over definitions, the formula (upright bar) and L/2 (dashed)."""
     reference(axes, 0.5, vertical=True)
     L = table["n_layers"]
@@ -52,7 +52,6 @@ def draw(table: pd.DataFrame, axes: Axes) -> Axes:
     name_rows(axes, [short_name(name) for name in table["model_id"]])
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(0, 1))
     legend_over_rows(axes)
-    return axes
 
 
 def numbers(table: pd.DataFrame) -> dict[str, Any]:
