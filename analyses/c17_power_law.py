@@ -73,21 +73,10 @@ def line(last: pd.DataFrame) -> Result:
 
 CONTRACTS, EXPANDED = "models with a block at or above 1", "models that do not expand"
 LINE = Trial(last_blocks, line, "model_id", worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER))
-WORLDS = {column: worlds_of_share(column, ALWAYS, HALF) for column in ("contracts", "expands")}
-
-
-def contracting(last: pd.DataFrame) -> Result:
-    """Models in which attention contracts in every block."""
-    return every(last, "contracts", CONTRACTS)
-
-
-def expanding(last: pd.DataFrame) -> Result:
-    """Models whose last MLP expands."""
-    return every(last, "expands", EXPANDED)
-
-
-ATTENTION = Trial(last_blocks, contracting, "", WORLDS["contracts"])
-MLP = Trial(last_blocks, expanding, "", WORLDS["expands"])
+contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
+expanding = partial(every, column="expands", counterexamples=EXPANDED)
+ATTENTION = Trial(last_blocks, contracting, "", worlds_of_share("contracts", ALWAYS, HALF))
+MLP = Trial(last_blocks, expanding, "", worlds_of_share("expands", ALWAYS, HALF))
 
 
 @CLAIM.overall(all_of=PARTS)
