@@ -13,7 +13,7 @@ from thermostats.modelling.classical.association import correlation, power_law, 
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.plots.general import drawing, gain_by_depth
-from thermostats.studies.delia2026.gains import FOUR, HUNT, PYTHIA, features_of, gains, prompt_counts
+from thermostats.studies.delia2026.gains import FOUR, gains, penultimate_features
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 
 TOTAL = 10.0
@@ -90,8 +90,7 @@ TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error",
 @CLAIM.finding("bound", primary=REPLICATED, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS)
 def largest(evidence: Evidence, what: Bound) -> Result:
     """The largest gain, by counting and by a power law with free constants."""
-    rows, features = comparable(evidence), features_of(evidence, PYTHIA, HUNT)
-    counts = prompt_counts(evidence, features)
+    rows, (features, known) = comparable(evidence), penultimate_features(evidence)
     law = power_law(rows["n_layers"], np.log10(rows[what.column]), against=-1.0)
     logs = pd.DataFrame({"log_L": np.log10(rows["n_layers"]), "log_G": np.log10(np.log10(rows[what.column]))})
     columns = ["model_id", "heritage", "n_layers", *[one.column for one in (*GAINS, *PRODUCTS)]]
@@ -100,7 +99,7 @@ def largest(evidence: Evidence, what: Bound) -> Result:
     return bounded(evidence, what).adding(
         table=rows[columns].assign(bound=what.of(rows)),
         draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
-        fit=fit_kleiber(features, what.column, source=[PYTHIA, HUNT], prompt_counts=counts, seed=SEED),
+        fit=fit_kleiber(features, what.column, **known, seed=SEED),
         fit_tables=("models", "quantiles", "rivals"),
         audit=Audit(
             stated(evidence, {"total gain ≤": "section 4.1, eq. 3"}),

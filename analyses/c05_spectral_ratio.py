@@ -15,7 +15,7 @@ from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.laws.spectra import fit_spectral
 from thermostats.studies.delia2026.claim_figures import ratio_of_norms
-from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, finite, gains, prompt_counts
+from thermostats.studies.delia2026.gains import finite, gains, penultimate_features
 from thermostats.studies.delia2026.stated import H4_V2, known_gains
 from thermostats.studies.delia2026.value_norms import LABS, norms_and_gains, value_norm_audit
 from thermostats.studies.nursery.rows import trained_norms
@@ -127,14 +127,13 @@ def right_value_matrix(evidence: Evidence) -> Result:
 @CLAIM.finding("ratio.as_published", robustness=FALLS, needs=FEW, section="ratio", **tried(measured))
 def as_published(evidence: Evidence) -> Result:
     """Norms as published, right matrix or not."""
-    own, features = measured(evidence), features_of(evidence, PYTHIA, HUNT)
+    own, (features, known) = measured(evidence), penultimate_features(evidence)
     how = "norms as published, measured gains of comparable models"
     found = against_gain(own, how).adding(words={"levels": "labs"})
     if len(own) < FEWEST:
         return found
     ratios = own[["model_id", "ratio"]].assign(doubt=np.where(own["right_matrix"], "", NOT_W_V))
-    counts = prompt_counts(evidence, features)
-    return found.adding(**with_slope(features, ratios, source=[PYTHIA, HUNT], prompt_counts=counts))
+    return found.adding(**with_slope(features, ratios, **known))
 
 
 @CLAIM.finding("ratio.all_models", needs=FEW, section="ratio", **tried(every_gain))

@@ -19,12 +19,11 @@ from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.gains import (
-    GAIN_WORDS,
     HUNT,
+    NAMED_GAINS,
     PYTHIA,
-    features_of,
     gains,
-    prompt_counts,
+    penultimate_features,
     prompts_as_averaged,
 )
 
@@ -92,9 +91,7 @@ def threshold(evidence: Evidence) -> Result:
     """The rule on models that it was not made on, at the better end of the published range."""
     every, inside = models(evidence), by_family(evidence, True)
     low, high = audit.published_thresholds(evidence)
-    features = features_of(evidence, PYTHIA, HUNT)
-    features = features[features["family"] != FAMILY]
-    counts = prompt_counts(evidence, features)
+    features, known = penultimate_features(evidence)
     within = (V("threshold") >= low) & (V("threshold") <= high) & (V("below") > 0) & (V("above") < 0)
     fair = every[every["comparable"]]
     best = roc_threshold(fair["rho"], fair["gain"] < 1, seed=SEED)
@@ -104,7 +101,7 @@ def threshold(evidence: Evidence) -> Result:
         reference(axes, 1.0)
         axes.set_xscale("log")
         scatter_labelled(every, axes, x="rho", y="gain", lower="lower", upper="upper")
-        axes.set_ylabel(GAIN_WORDS["penultimate_gain"])
+        axes.set_ylabel(NAMED_GAINS[0].words)
         log_axis(axes, "x")
 
     columns = ["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]
@@ -112,7 +109,7 @@ def threshold(evidence: Evidence) -> Result:
     return by_rule(outside(evidence)).adding(
         table=every[columns].sort_values("rho"),
         draw=draw,
-        fit=fit_crowding(features, source=[PYTHIA, HUNT], prompt_counts=counts, seed=SEED),
+        fit=fit_crowding(features[features["family"] != FAMILY], **known, seed=SEED),
         fit_tables=("threshold", "rivals", "models"),
         statements={STEP.statement: within.truth},
         audit=audit.density(evidence, every, best.estimate),

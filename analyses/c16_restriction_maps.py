@@ -70,7 +70,7 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
     judged = pd.DataFrame({"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]})
     found = shares(of_the_study(evidence, measure)).quantities
     labels = {"y": measure.column, "model": model["model_id"], "ylabel": f"{measure.words}, mean over edges"}
-    audit, lost, every = maps.maps_audit(evidence)
+    audit, lost, every = maps.maps_audit(evidence, layers)
 
     return Result(
         quantities={"mean before L*": Estimate(float(table["before"].iloc[0])), **found},

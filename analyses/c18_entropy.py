@@ -43,11 +43,6 @@ def rows(evidence: Evidence) -> pd.DataFrame:
     return entropies.with_entropy(evidence, gains)
 
 
-def base(evidence: Evidence, every: pd.DataFrame) -> pd.DataFrame:
-    """Without tuned models, which do not count in addition to their bases."""
-    return every[~every["model_id"].isin(evidence.table("models", variant="instruct")["model_id"])]
-
-
 def highest(every: pd.DataFrame) -> str:
     """The category of prompts of the highest mean entropy."""
     return str(every.groupby("category")["entropy"].mean().idxmax())
@@ -61,7 +56,7 @@ def one_each(evidence: Evidence) -> pd.DataFrame:
 
 def bases(evidence: Evidence) -> pd.DataFrame:
     """Base models, one run each."""
-    return base(evidence, one_each(evidence))
+    return by_prompt.without_tuned(evidence, one_each(evidence))
 
 
 def benchmark(evidence: Evidence) -> pd.DataFrame:
@@ -80,7 +75,8 @@ def sensible(evidence: Evidence) -> pd.DataFrame:
 def measured(evidence: Evidence) -> pd.DataFrame:
     """Base models measured here, on the prompts that most of them have."""
     gains = by_prompt.measured_here(evidence, "last_gain")
-    own = ENOUGH.of(base(evidence, entropies.with_entropy(evidence, gains, by_prompt.MEASURED)))
+    every = entropies.with_entropy(evidence, gains, by_prompt.MEASURED)
+    own = ENOUGH.of(by_prompt.without_tuned(evidence, every))
     return own.assign(log_gain=np.log(own["value"]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,15 +20,13 @@ HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
 FOUR = "4model_validation_results.json"
 LEVEL = 0.95
-GAIN_WORDS = {
-    "penultimate_gain": "penultimate gain (block L − 1)",
-    "normed_gain": "last gain with the final norm in it",
-    "geometric_gain_to_penultimate": "mean gain per block, blocks 2 to L − 1",
-    "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
-}
-"""The named gains that the files of penultimate gains hold, in words."""
-NAMED_GAINS = tuple(Case(name.removesuffix("_to_penultimate"), said, name) for name, said in GAIN_WORDS.items())
-"""The same; findings are declared over several."""
+NAMED_GAINS = (
+    Case("penultimate_gain", "penultimate gain (block L − 1)", "penultimate_gain"),
+    Case("normed_gain", "last gain with the final norm in it", "normed_gain"),
+    Case("geometric_gain", "mean gain per block, blocks 2 to L − 1", "geometric_gain_to_penultimate"),
+    Case("max_gain", "largest gain, blocks 2 to L − 1", "max_gain_to_penultimate"),
+)
+"""The named gains that the files of penultimate gains hold; findings are declared over several."""
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
@@ -47,10 +46,12 @@ def heritage_rows(tables: Evidence, estimand: str) -> pd.DataFrame:
     return chosen_rows(estimand, rows, prompts, values, files)
 
 
-def prompt_counts(tables: Evidence, rows: pd.DataFrame) -> dict[str, int]:
-    """Prompts in every prompt set of some rows."""
+def penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Features of the files of penultimate gains, and what a fit has to know of them: files, prompts of every set."""
+    rows = features_of(tables, PYTHIA, HUNT)
     sizes = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
-    return {str(name): int(size) for name, size in sizes.items()}
+    counts = {str(name): int(size) for name, size in sizes.items()}
+    return rows, {"source": [PYTHIA, HUNT], "prompt_counts": counts}
 
 
 def gains(tables: Evidence) -> pd.DataFrame:
@@ -65,9 +66,9 @@ def gains(tables: Evidence) -> pd.DataFrame:
     """
     if tables.name in VIEWS:
         return model_rows(tables)
-    rows = features_of(tables, PYTHIA, HUNT)
+    rows, known = penultimate_features(tables)
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
-    rows["n_prompts"] = rows["prompt_set"].map(prompt_counts(tables, rows)).astype("float64")
+    rows["n_prompts"] = rows["prompt_set"].map(known["prompt_counts"]).astype("float64")
     n = rows["n_prompts"]
     sd = rows["penultimate_gain_sd"] * np.where(averaged, np.sqrt(n / (n - 1)), 1.0)
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)

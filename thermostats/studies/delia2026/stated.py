@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -57,6 +57,13 @@ def audit_by_model(
         for name, value in zip(names, values, strict=True)
     }
     return Audit(stated_by_model(tables, source, names), reproduced)
+
+
+def of_models(
+    rows: pd.DataFrame, figures: Callable[[pd.DataFrame], Sequence[float]]
+) -> Iterator[tuple[object, Sequence[float]]]:
+    """Every model of some rows with the figures of its own rows, as `audit_by_model` takes them."""
+    return ((model, figures(own)) for model, own in rows.groupby("model_id"))
 
 
 def joined(*audits: Audit) -> Audit:

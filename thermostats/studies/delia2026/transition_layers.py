@@ -11,6 +11,7 @@ import pandas as pd
 from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.by_prompt import without_tuned
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, audit_by_model, joined, known_gains, stated
 from thermostats.tables.reading import of_last_revision
 from thermostats.words import short_name
@@ -56,13 +57,9 @@ def empirical(tables: Evidence) -> pd.DataFrame:
     """
     if tables.name in VIEWS:
         rows = tables.table("transitions", trace_variant="exact").dropna(subset="layer")
-        rows = (
-            of_last_revision(rows, "model_id")
-            .rename(columns={"definition": "kind"})
-            .assign(layer=lambda r: r["layer"] - 1)
-        )
-        rows = rows[~rows["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
-        return rows.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+        rows = of_last_revision(rows, "model_id").rename(columns={"definition": "kind"})
+        rows = rows.assign(layer=rows["layer"] - 1)
+        return without_tuned(tables, rows).groupby(["kind", "model_id"], as_index=False)["layer"].mean()
     both = pd.concat([published(tables), all_heads(tables)])
     return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
 
