@@ -1,19 +1,18 @@
 """C01: in the Pythia family the gain falls with depth."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026 import audit
-from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, Gain, gains
+from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, gains
 
 ALPHA = 0.05
 WEAK, STATED = -0.3, -0.81
@@ -43,7 +42,7 @@ def models(evidence: Evidence) -> pd.DataFrame:
     return rows[rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)].sort_values("n_layers", ignore_index=True)
 
 
-def outcomes(evidence: Evidence, gain: Gain) -> pd.DataFrame:
+def outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """The same with one named gain as the outcome."""
     return models(evidence).assign(outcome=lambda rows: rows[gain.column]).dropna(subset="outcome")
 
@@ -70,7 +69,7 @@ TRIAL = Trial(outcomes, by_depth, "model_id", worlds_of_line("outcome", "n_layer
 
 
 @CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS)
-def penultimate(evidence: Evidence, gain: Gain) -> Result:
+def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The gain that the study means, by a test and by a line through the log gains."""
     rows = models(evidence)
     error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
@@ -79,16 +78,14 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
     slopes = slope(rows, "gain ~ n_layers")
     columns = ["model_id", "heritage", "n_layers", "gain", "lower", "upper", *[one.column for one in NAMED_GAINS[1:]]]
     line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
-    result, deep = other(evidence, gain), rows[rows["n_layers"] >= DEEP]
-    return replace(
-        result,
+    deep = rows[rows["n_layers"] >= DEEP]
+    return other(evidence, gain).adding(
         table=rows[columns],
         draw=drawing(gain_by_depth, rows, y="gain", lower="lower", upper="upper", curves=line, ylabel=gain.words),
         fit=fit,
         fit_tables=("rows",),
         audit=audit.depth(evidence, rows, seed=SEED),
         words={
-            **result.words,
             "depth": correlation(rows["n_layers"], rows["gain"], seed=SEED),
             "density": correlation(rows["rho"], rows["gain"], seed=SEED),
             "together": correlation(rows["n_layers"], rows["rho"], seed=SEED),
@@ -106,12 +103,12 @@ def penultimate(evidence: Evidence, gain: Gain) -> Result:
 
 
 @CLAIM.finding("depth", primary=FALLS, over=NAMED_GAINS[1:], trial=TRIAL, views=VIEWS)
-def other(evidence: Evidence, gain: Gain) -> Result:
+def other(evidence: Evidence, gain: Case) -> Result:
     """One named gain."""
     rows = outcomes(evidence, gain)
-    result, parts = by_depth(rows), (rows.drop(place) for place in rows.index)
+    parts = (rows.drop(place) for place in rows.index)
     without = [float(np.corrcoef(part["n_layers"], part["outcome"])[0, 1]) for part in parts]
-    return replace(result, words={**result.words, "without": [min(without), max(without)]})
+    return by_depth(rows).adding(words={"without": [min(without), max(without)]})
 
 
 if __name__ == "__main__":

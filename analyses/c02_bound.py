@@ -1,19 +1,19 @@
 """C02: the maximum gain is bounded by 10^(1/L), so that no network amplifies more than tenfold."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Audit, Case, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.plots.general import drawing, gain_by_depth
-from thermostats.studies.delia2026.gains import FOUR, HUNT, PYTHIA, features_of, gains, prompt_counts
+from thermostats.studies.delia2026.gains import FOUR, gains, penultimate_features
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 
 TOTAL = 10.0
@@ -30,12 +30,9 @@ CLAIM = Claim.read(__file__)
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Case):
     """One thing that the bound can be about."""
 
-    id: str
-    words: str
-    column: str
     per_block: bool = True
     """Whether the bound is 10^(1/L), else 10 whatever the depth."""
 
@@ -55,10 +52,7 @@ PRODUCTS = (
 )
 
 
-@CLAIM.shared
-def models(evidence: Evidence) -> pd.DataFrame:
-    """One row per model, those that norm after the residual sum among them."""
-    return gains(evidence)
+models = CLAIM.shared(gains)
 
 
 def comparable(evidence: Evidence) -> pd.DataFrame:
@@ -96,26 +90,22 @@ TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error",
 @CLAIM.finding("bound", primary=REPLICATED, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS)
 def largest(evidence: Evidence, what: Bound) -> Result:
     """The largest gain, by counting and by a power law with free constants."""
-    rows, features = comparable(evidence), features_of(evidence, PYTHIA, HUNT)
-    counts = prompt_counts(evidence, features)
+    rows, (features, known) = comparable(evidence), penultimate_features(evidence)
     law = power_law(rows["n_layers"], np.log10(rows[what.column]), against=-1.0)
     logs = pd.DataFrame({"log_L": np.log10(rows["n_layers"]), "log_G": np.log10(np.log10(rows[what.column]))})
     columns = ["model_id", "heritage", "n_layers", *[one.column for one in (*GAINS, *PRODUCTS)]]
     products = stated_by_model(evidence, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
     curves, ylabel = {"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)}, "largest gain, blocks 2 to L − 1"
-    result = bounded(evidence, what)
-    return replace(
-        result,
+    return bounded(evidence, what).adding(
         table=rows[columns].assign(bound=what.of(rows)),
         draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
-        fit=fit_kleiber(features, what.column, source=[PYTHIA, HUNT], prompt_counts=counts, seed=SEED),
+        fit=fit_kleiber(features, what.column, **known, seed=SEED),
         fit_tables=("models", "quantiles", "rivals"),
         audit=Audit(
             stated(evidence, {"total gain ≤": "section 4.1, eq. 3"}),
             {"total gain ≤": float(rows["total_to_penultimate"].max())},
         ),
         words={
-            **result.words,
             "law": law,
             "classical": slope(logs, "log_G ~ log_L", errors="classical"),
             "growth": [correlation(rows["n_layers"], np.log(rows[one.column]), seed=SEED) for one in PRODUCTS],
@@ -131,13 +121,9 @@ def largest(evidence: Evidence, what: Bound) -> Result:
 def bounded(evidence: Evidence, what: Bound) -> Result:
     """Models above the bound, and their families."""
     rows = held_to(evidence, what)
-    result = counted(rows)
-    words = {
-        "families_above": rows.loc[rows["outcome"] > rows["bound"], "family"].nunique(),
-        "families": rows["family"].nunique(),
-        "tolerated": TOLERATED,
-    }
-    return replace(result, words={**result.words, **words})
+    above = rows.loc[rows["outcome"] > rows["bound"], "family"].nunique()
+    words = {"families_above": above, "families": rows["family"].nunique(), "tolerated": TOLERATED}
+    return counted(rows).adding(words=words)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """C03: the lab that trained a model fixes the sign: EleutherAI dampens, every other lab expands."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.audit import FOCAL
-from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, gains, heritage_rows
+from thermostats.studies.delia2026.gains import HUNT, features_of, gains, heritage_rows
 from thermostats.words import listed, number
 
 ALPHA = 0.05
@@ -50,10 +49,7 @@ GAINS = (
 """All but one leave out models that norm after the residual sum."""
 
 
-@CLAIM.shared
-def models(evidence: Evidence) -> pd.DataFrame:
-    """One row per model."""
-    return gains(evidence)
+models = CLAIM.shared(gains)
 
 
 def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
@@ -98,7 +94,7 @@ def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
 
 def with_labs(evidence: Evidence) -> dict[str, Any]:
     """The heritage model's means of labs."""
-    rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
+    rows = heritage_rows(evidence, "penultimate_gain")
     fit = fit_heritage(rows, estimand="penultimate_gain", method=CLOSED, seed=HERITAGE_SEED)
     found = fit.labs()
     below = zip(found["heritage"], found["probability_dampens"], strict=True)
@@ -115,7 +111,7 @@ def with_labs(evidence: Evidence) -> dict[str, Any]:
 @CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=GAINS[:1], trial=TRIAL, views=VIEWS)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
-    every, result = models(evidence), other(evidence, gain)
+    every = models(evidence)
     ordered = every.sort_values(["heritage", "gain"], ascending=[False, True])
     words = {
         "shown": len(every),
@@ -124,14 +120,13 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         "exceptions": every[(every["heritage"] != FOCAL) & (every["gain"] < 1)].to_dict("records"),
         "means": every.groupby("heritage")["gain"].mean(),
     }
-    return replace(
-        result,
+    return other(evidence, gain).adding(
         table=every[["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]],
         draw=drawing(
             forest, ordered, label="model_id", estimate="gain", heritage="heritage", null=1.0, xlabel=GAINS_AXIS
         ),
         audit=audit.signs_of_labs(evidence, every),
-        words={**result.words, **words},
+        words=words,
         **with_labs(evidence),
     )
 
@@ -140,15 +135,14 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
 def other(evidence: Evidence, gain: Case) -> Result:
     """One gain over one set of models, with what the audit says of the study's figures."""
     rows, stated = signs(evidence, gain), audit.stated_shares(evidence)
-    result, counts = by_families(rows), audit.dampening(rows, "value")
-    (a, b), (c, d) = counts
+    (a, b), (c, d) = counts = audit.dampening(rows, "value")
     below, above = rows[rows["dampens"] & rows["clear"]], rows[~rows["dampens"] & rows["clear"]]
     words = {"a": a, "inside": a + b, "c": c, "outside": c + d, "stated": stated}
     words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
     if a:
         words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
         words |= {"fisher_stated": stated.fisher(a + b, c + d)}
-    return replace(result, words={**result.words, **words})
+    return by_families(rows).adding(words=words)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.api import OLS, add_constant
 
-from thermostats.claims.claim import MEASURED, POOLED, REPLICATED, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import MEASURED, POOLED, REPLICATED, Case, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import NEVER, Above, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_causes, worlds_without_size
 from thermostats.modelling.heritage.blocks import ORDER
@@ -15,7 +15,7 @@ from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.model import CLOSED
 from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, share_table
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, Gain, gains, heritage_rows
+from thermostats.studies.delia2026.gains import LEVEL, NAMED_GAINS, gains, heritage_rows
 
 SEED = 4
 ALPHA, SMALL, MATTERS = 0.05, 0.05, 0.2
@@ -52,7 +52,7 @@ def every_model(evidence: Evidence) -> pd.DataFrame:
     return rows.assign(**{name: np.log(rows[column].astype(float)) for name, column in LOGS.items()})
 
 
-def models(evidence: Evidence, gain: Gain) -> pd.DataFrame:
+def models(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Comparable models with the log of a gain."""
     rows = every_model(evidence)
     rows = rows[rows["comparable"]].reset_index(drop=True)
@@ -74,9 +74,9 @@ VIEWS = Views(models=12, groups=4, sets=(REPLICATED, MEASURED, POOLED))
 
 
 @CLAIM.shared
-def heritage_fit(evidence: Evidence, gain: Gain, scale: str = "log_n") -> HeritageFit:
+def heritage_fit(evidence: Evidence, gain: Case, scale: str = "log_n") -> HeritageFit:
     """The heritage model of the models' means."""
-    rows = heritage_rows(evidence, gain.column, PYTHIA, HUNT)
+    rows = heritage_rows(evidence, gain.column)
     rows = rows.merge(every_model(evidence)[["model_id", *LOGS]], on="model_id")
     return fit_heritage(rows, estimand=gain.column, blocks=BLOCKS | {"scale": [scale]}, method=CLOSED, seed=SEED)
 
@@ -89,7 +89,7 @@ def heritage_fit(evidence: Evidence, gain: Gain, scale: str = "log_n") -> Herita
     trial=Trial(models, by_shares, worlds=worlds_of_causes("outcome")),
     views=VIEWS,
 )
-def order(evidence: Evidence, gain: Gain) -> Result:
+def order(evidence: Evidence, gain: Case) -> Result:
     """Do the three come in the claimed order?"""
     rows, fit = models(evidence, gain), heritage_fit(evidence, gain)
     found, labs = by_shares(rows), rows.groupby("heritage").size()
@@ -130,7 +130,7 @@ def by_size(rows: pd.DataFrame) -> Result:
     trial=Trial(models, by_size, worlds=worlds_without_size("outcome", MATTERS)),
     views=VIEWS,
 )
-def size(evidence: Evidence, gain: Gain) -> Result:
+def size(evidence: Evidence, gain: Case) -> Result:
     """Has size almost nothing to do with it, however it is counted?"""
     rows, every, fit = models(evidence, gain), every_model(evidence), heritage_fit(evidence, gain)
     return replace(

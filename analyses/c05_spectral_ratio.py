@@ -15,7 +15,7 @@ from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.laws.spectra import fit_spectral
 from thermostats.studies.delia2026.claim_figures import ratio_of_norms
-from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, finite, gains, prompt_counts
+from thermostats.studies.delia2026.gains import finite, gains, penultimate_features
 from thermostats.studies.delia2026.stated import H4_V2, known_gains
 from thermostats.studies.delia2026.value_norms import LABS, norms_and_gains, value_norm_audit
 from thermostats.studies.nursery.rows import trained_norms
@@ -59,16 +59,13 @@ def ranked_recipes(rows: pd.DataFrame) -> Result:
     return replace(ranked(means.assign(model_id=means["heritage"])), n_models=len(rows))
 
 
-def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Result] = ranked, **more: Any) -> Result:
+def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Result] = ranked) -> Result:
     """Ratio against gain over some models; without an estimate where these are too few for any order to decide."""
     sides = {"below": rows.loc[rows["gain"] < 1, "ratio"], "above": rows.loc[rows["gain"] >= 1, "ratio"]}
-    words = {"how": how, "models": rows, "sides": sides, "fewest": FEWEST, "alpha": ALPHA, "weakest": None}
-    words |= more.pop("words", {})
-    known = {"table": None, **more}
-    if len(rows) < FEWEST:
-        return Result.of(rows, words=words, **known)
-    words["weakest"] = weakest_that_decides(len(rows), ALPHA) if len(rows) <= ENUMERATED else None
-    return replace(test(rows), words=words, **known)
+    weakest = weakest_that_decides(len(rows), ALPHA) if FEWEST <= len(rows) <= ENUMERATED else None
+    words = {"how": how, "models": rows, "sides": sides, "fewest": FEWEST, "alpha": ALPHA, "weakest": weakest}
+    found = Result.of(rows) if len(rows) < FEWEST else test(rows)
+    return replace(found, table=None, words=words)
 
 
 def tried(rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked) -> dict[str, Any]:
@@ -124,19 +121,19 @@ def right_value_matrix(evidence: Evidence) -> Result:
     table = cut[["model_id", "heritage", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]]
     how = "models with the right W_V and a measured gain"
     draw = partial(ratio_of_norms, rows=cut[cut["gain"].notna()], xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂", named=True)
-    return against_gain(right(evidence), how, table=table, draw=draw, words=words)
+    return against_gain(right(evidence), how).adding(table=table, draw=draw, words=words)
 
 
 @CLAIM.finding("ratio.as_published", robustness=FALLS, needs=FEW, section="ratio", **tried(measured))
 def as_published(evidence: Evidence) -> Result:
     """Norms as published, right matrix or not."""
-    own, features, more = measured(evidence), features_of(evidence, PYTHIA, HUNT), {}
-    if len(own) >= FEWEST:
-        ratios = own[["model_id", "ratio"]].assign(doubt=np.where(own["right_matrix"], "", NOT_W_V))
-        counts = prompt_counts(evidence, features)
-        more = with_slope(features, ratios, source=[PYTHIA, HUNT], prompt_counts=counts)
+    own, (features, known) = measured(evidence), penultimate_features(evidence)
     how = "norms as published, measured gains of comparable models"
-    return against_gain(own, how, **more, words={"levels": "labs"})
+    found = against_gain(own, how).adding(words={"levels": "labs"})
+    if len(own) < FEWEST:
+        return found
+    ratios = own[["model_id", "ratio"]].assign(doubt=np.where(own["right_matrix"], "", NOT_W_V))
+    return found.adding(**with_slope(features, ratios, **known))
 
 
 @CLAIM.finding("ratio.all_models", needs=FEW, section="ratio", **tried(every_gain))
@@ -160,7 +157,7 @@ def all_models(evidence: Evidence) -> Result:
 def labs(evidence: Evidence) -> Result:
     """‖W_V‖₂ of one lab over that of the other, model by model."""
     rows = norms_and_gains(evidence)
-    return replace(of_labs(rows), audit=value_norm_audit(evidence, rows))
+    return of_labs(rows).adding(audit=value_norm_audit(evidence, rows))
 
 
 def right_norms(rows: pd.DataFrame) -> pd.DataFrame:
@@ -194,11 +191,11 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Models trained here with W_V taken one way."""
     every, rows = trained_norms(evidence), ENOUGH.of(usable(evidence), how=how)
     own = rows.assign(ratio=rows[column], name=rows["model_id"].map(short_name))
-    more = with_slope(own, own[["model_id", "ratio"]], source=NURSERY)
+    fitted = with_slope(own, own[["model_id", "ratio"]], source=NURSERY)
     fused = rows[rows["fused"]]
     words = {
         "off": fused["ratio_cut"] / fused["ratio"],
-        "predicted": more["fit"].numbers,
+        "predicted": fitted["fit"].numbers,
         "over_models": ranks(own),
         "learned": ranks(own[own["learned"].eq(True)]),
         "pinned": (~every["comparable"]).sum(),
@@ -206,7 +203,8 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     }
     columns = ["model_id", "heritage", "fused", "ratio", "ratio_cut", "gain", "lower", "upper", "learned"]
     draw = partial(ratio_of_norms, rows=own, xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}")
-    return against_gain(own, how, ranked_recipes, **more, words=words, table=rows[columns], draw=draw)
+    found = against_gain(own, how, ranked_recipes)
+    return found.adding(words=words, table=rows[columns], draw=draw, **fitted)
 
 
 TRAINED: dict[str, Any] = {"robustness": FALLS, "evidence": NURSERY, "needs": ENOUGH, "section": "trained"}

@@ -1,6 +1,5 @@
 """C06: late layers of EleutherAI models exceed the others 300-fold in squared W_V norm."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -106,15 +105,19 @@ def trained_rows(evidence: Evidence, column: str) -> pd.DataFrame:
 def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Late layers of the models trained here with W_V taken one way."""
     models = ENOUGH.of(trained_rows(evidence, column), how=how)
-    both, result = pairs(models[["heritage", "late", "late_cut", "learned"]], column), by_recipe(models)
+    both = pairs(models[["heritage", "late", "late_cut", "learned"]], column)
     fused = models[models["fused"]]
     learned = both.loc[both["learned"].eq(True) & both["learned_other"].eq(True), "ratio"]
     xlabel = f"mean ‖W_V‖₂² over the last quarter of the layers, {how}"
     draw = drawing(strip_by_group, models, value=column, null=None, xlabel=xlabel, log="x")
     shown = models[["model_id", "heritage", "fused", "late", "late_cut", "learned"]]
-    words = {"how": how, "off": fused["late_cut"] / fused["late"], "learned": learned.max()}
-    words["pair"] = both["ratio"].max()
-    return replace(result, table=shown, draw=draw, words={**result.words, **words})
+    words = {
+        "how": how,
+        "off": fused["late_cut"] / fused["late"],
+        "learned": learned.max(),
+        "pair": both["ratio"].max(),
+    }
+    return by_recipe(models).adding(table=shown, draw=draw, words=words)
 
 
 def tried(column: str) -> dict[str, Any]:

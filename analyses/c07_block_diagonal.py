@@ -1,6 +1,5 @@
 """C07: the trace of the sheaf Laplacian is cheap, and the Laplacian of many heads is block-diagonal."""
 
-from dataclasses import replace
 from functools import partial
 
 import pandas as pd
@@ -24,6 +23,7 @@ IDENTITIES = {
     "trace_by_formula": "trace, Σ A − tr A",
     "trace_as_printed": "trace as printed, Σ A − n",
 }
+STRUCTURE = list(IDENTITIES)[:3]
 
 CLAIM = Claim.read(__file__)
 
@@ -42,7 +42,7 @@ def examples(evidence: Evidence) -> pd.DataFrame:
 def identity(evidence: Evidence, name: str, columns: list[str]) -> Result:
     """The largest residual of some identities over the examples."""
     table = examples(evidence)
-    words = {"examples": table, "structure": table[list(IDENTITIES)[:3]].max(axis=None)}
+    words = {"examples": table, "structure": table[STRUCTURE].max(axis=None)}
     return Result(quantities={name: Estimate(float(table[columns].max(axis=None)))}, words=words)
 
 
@@ -58,9 +58,9 @@ FASTER = V("times as long when built")
 def cost(evidence: Evidence) -> Result:
     """The time of the formula against that of building the operator, as the benchmark measured it."""
     dense, rates = evidence.table("sheaf-dense"), evidence.table("sheaf-exponents").to_dict("records")
-    exact = examples(evidence)[list(IDENTITIES)]
+    exact = examples(evidence)
     words = {"sizes": dense, "rates": rates, "printed": exact["trace_as_printed"].max()}
-    words["structure"] = exact[list(IDENTITIES)[:3]].max(axis=None)
+    words["structure"] = exact[STRUCTURE].max(axis=None)
     rows = {"sizes": dense.rename(columns={"times_slower_when_built": FASTER.name})}
     return Result(rows=rows, table=dense, draw=partial(times_slower, sizes=dense), words=words)
 
@@ -69,8 +69,7 @@ def cost(evidence: Evidence) -> Result:
 def blocks(evidence: Evidence) -> Result:
     """Block structure, the trace by the formula, and the sum of the heads' traces."""
     draw = partial(worst_residuals, table=examples(evidence), names=IDENTITIES, tolerance=TOLERANCE)
-    found = identity(evidence, "largest residual", list(IDENTITIES)[:3])
-    return replace(found, table=examples(evidence), draw=draw)
+    return identity(evidence, "largest residual", STRUCTURE).adding(table=examples(evidence), draw=draw)
 
 
 @CLAIM.finding("printed", primary=holds("residual of the printed formula", TOLERANCE), evidence=None)

@@ -1,6 +1,5 @@
 """C08: the trace of the sheaf Laplacian separates expanders from dampeners."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -44,11 +43,9 @@ def as_said(rows: pd.DataFrame, behaviour: str, variant: str) -> pd.DataFrame:
     return rows.assign(expander=rows[behaviour].astype(bool), log_trace=np.log(rows[variant].astype(float)))
 
 
-def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str, **more: Any) -> Result:
+def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Result:
     """The same with its words."""
-    result = by_files(as_said(rows, behaviour, variant))
-    words = {**result.words, "how": how, "alpha": ALPHA, **more.pop("words", {})}
-    return replace(result, words=words, **more)
+    return by_files(as_said(rows, behaviour, variant)).adding(words={"how": how, "alpha": ALPHA})
 
 
 def tried(behaviour: str, variant: str) -> dict[str, Any]:
@@ -85,20 +82,21 @@ def as_labelled(evidence: Evidence) -> Result:
         "unknown": [name for name in every if name not in set(rows["model_id"])],
         "subsampled": (pairs_above(before.to_numpy(), kinds), int(kinds.sum() * (~kinds).sum())),
     }
-    more = {
-        "table": rows.drop(columns=["by_label", "by_gain"]),
-        "draw": partial(traces_by_file, rows=rows, files=FILES),
-        "audit": trace_audit(evidence, rows),
-        "words": words,
-    }
-    return separated(rows, "by_label", "multi_head", "behaviour as labelled", **more | with_line(rows, "by_label"))
+    return separated(rows, "by_label", "multi_head", "behaviour as labelled").adding(
+        table=rows.drop(columns=["by_label", "by_gain"]),
+        draw=partial(traces_by_file, rows=rows, files=FILES),
+        audit=trace_audit(evidence, rows),
+        words=words,
+        **with_line(rows, "by_label"),
+    )
 
 
 @CLAIM.finding("trace.by_gain", robustness=LARGER, views=Views(models=4), **tried("by_gain", "multi_head"))
 def by_gain(evidence: Evidence) -> Result:
     """Behaviour as the gain that the study gives for the model has it."""
     rows = mean_traces(evidence)
-    return separated(rows, "by_gain", "multi_head", "behaviour by the stated gain", **with_line(rows, "by_gain"))
+    found = separated(rows, "by_gain", "multi_head", "behaviour by the stated gain")
+    return found.adding(**with_line(rows, "by_gain"))
 
 
 @CLAIM.finding("trace.first_head", **tried("by_label", "first_head"))

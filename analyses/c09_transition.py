@@ -1,13 +1,12 @@
 """C09: the transition layer L* follows from depth and heads, L* = L (0.11 + 0.012 L + 4.9/H)."""
 
-from dataclasses import replace
 from functools import partial
 from math import isfinite
 from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.means import paired_difference
@@ -17,7 +16,7 @@ from thermostats.modelling.laws.transition import fit_transition
 from thermostats.studies.delia2026 import claim_figures
 from thermostats.studies.delia2026 import transition_layers as layers
 from thermostats.studies.delia2026.gains import features_of
-from thermostats.studies.delia2026.transition_layers import DEFINITIONS, Definition
+from thermostats.studies.delia2026.transition_layers import DEFINITIONS
 
 SEED = 9
 SCALE = 10.0
@@ -32,7 +31,7 @@ SHAPE = (V("slope_n_layers") > 0) & (V("slope_n_heads") < 0)
 RULES = ("mean fraction", "published formula", "logit")
 TABLES = ("errors", "errors_within_labs", "models", "polynomial")
 COLUMNS = ["kind", "model_id", "heritage", "n_layers", "n_heads", "layer", "formula", "error_formula", "error_half"]
-SHOWN = {one.kind: one.words for one in DEFINITIONS if one.id != "steepest_all_heads"}
+SHOWN = {one.column: one.words for one in DEFINITIONS if one.id != "steepest_all_heads"}
 MEASURABLE = ("steepest", "first_sign_change")
 """Definitions that rows of other sets of evidence have; the others are of the study's files."""
 CLAIM = Claim.read(__file__)
@@ -42,7 +41,7 @@ CLAIM = Claim.read(__file__)
 def predicted(evidence: Evidence) -> pd.DataFrame:
     """Empirical L* by model and definition, calibration values too, with what the formulas say."""
     rows = layers.with_predictions(layers.empirical(evidence), evidence)
-    return rows[rows["kind"].isin([*(one.kind for one in DEFINITIONS), "calibration"])].reset_index(drop=True)
+    return rows[rows["kind"].isin([*(one.column for one in DEFINITIONS), "calibration"])].reset_index(drop=True)
 
 
 def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
@@ -57,15 +56,14 @@ def gained_by(rows: pd.DataFrame, other: str, formula: str = "error_formula") ->
     return rows.assign(gained=rows[other] - rows[formula])
 
 
-def by_definition(evidence: Evidence, definition: Definition) -> pd.DataFrame:
+def by_definition(evidence: Evidence, definition: Case) -> pd.DataFrame:
     """Models with L* by one definition, and what the formula gains on L/2."""
     rows = predicted(evidence)
-    return gained_by(rows[rows["kind"] == definition.kind].reset_index(drop=True), "error_half")
+    return gained_by(rows[rows["kind"] == definition.column].reset_index(drop=True), "error_half")
 
 
-def compared(rows: pd.DataFrame, **more: Any) -> Result:
+def compared(rows: pd.DataFrame) -> Result:
     """Errors of depth of the formula and of L/2 over models, by one definition of L*."""
-    result = nearer(gained_by(rows, "error_half"))
     relative = [layers.relative_error(rows, name) for name in ("formula", "half")]
     words = {
         "formula": rows["error_formula"].mean(),
@@ -73,10 +71,8 @@ def compared(rows: pd.DataFrame, **more: Any) -> Result:
         "nearer": int((rows["error_formula"] < rows["error_half"]).sum()),
         "relative": relative if isfinite(relative[0]) else [],
         "fraction": layers.error_of_fraction(rows),
-        **result.words,
-        **more.pop("words", {}),
     }
-    return replace(result, words=words, **more)
+    return nearer(gained_by(rows, "error_half")).adding(words=words)
 
 
 def with_line(rows: pd.DataFrame) -> dict[str, Any]:
@@ -101,41 +97,25 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, levels="heritage")
+TRIAL = Trial(by_definition, nearer, worlds=WORLDS)
+FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
 
 
-@CLAIM.finding(
-    "error",
-    primary=NEARER,
-    robustness=MEAN,
-    over=[one for one in DEFINITIONS if one.id in MEASURABLE],
-    trial=Trial(by_definition, nearer, worlds=WORLDS),
-    views=Views(models=4),
-)
-@CLAIM.finding(
-    "error",
-    primary=NEARER,
-    robustness=MEAN,
-    over=[one for one in DEFINITIONS if one.id not in MEASURABLE],
-    trial=Trial(by_definition, nearer, worlds=WORLDS),
-)
-def error(evidence: Evidence, definition: Definition) -> Result:
+@CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=FOUND, trial=TRIAL, views=Views(models=4))
+@CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=OF_FILES, trial=TRIAL)
+def error(evidence: Evidence, definition: Case) -> Result:
     """Is the formula nearer to L* than L/2, by this definition?"""
     rows = predicted(evidence)
     part, calibrated = by_definition(evidence, definition), rows[rows["kind"] == "calibration"].reset_index(drop=True)
-    more = with_line(part) | {"audit": layers.error_audit(evidence, rows, definition.kind)}
+    audit = layers.error_audit(evidence, rows, definition.column)
+    found = compared(part).adding(audit=audit, **with_line(part))
     if definition.id == "figure_5":
-        words = layers.figure_words(evidence, rows)
-        return compared(
-            part,
-            **more,
-            table=rows[COLUMNS],
-            draw=partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN),
-            words=words,
-        )
+        draw = partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN)
+        return found.adding(table=rows[COLUMNS], draw=draw, words=layers.figure_words(evidence, rows))
     if definition.id == "steepest":
         same = part["model_id"].map(calibrated.set_index("model_id")["layer"]) == part["layer"]
-        more["words"] = {"same": int(same.sum()), "new": part[~same], "without_one": without_one(part)}
-    return compared(part, **more)
+        return found.adding(words={"same": int(same.sum()), "new": part[~same], "without_one": without_one(part)})
+    return found
 
 
 @CLAIM.shared
@@ -165,7 +145,7 @@ def across_labs(evidence: Evidence) -> Result:
     rows, fit = left_out(evidence), placed(evidence)
     words = {"errors": rows[list(RULES)].mean().to_dict(), "shape": float(SHAPE.truth(fit.quantities).mean())}
     shown = with_line(rows) | {"fit_tables": {name.replace("_", " "): fit.table(name) for name in TABLES}}
-    return replace(over_labs(rows), words=words, **shown)
+    return over_labs(rows).adding(words=words, **shown)
 
 
 if __name__ == "__main__":

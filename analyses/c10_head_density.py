@@ -1,8 +1,6 @@
 """C10: head density ρ = H/d_h drives the sign, with a threshold between 0.15 and 0.20."""
 
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,12 +19,11 @@ from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.gains import (
-    GAIN_WORDS,
     HUNT,
+    NAMED_GAINS,
     PYTHIA,
-    features_of,
     gains,
-    prompt_counts,
+    penultimate_features,
     prompts_as_averaged,
 )
 
@@ -54,10 +51,7 @@ SLOPE = Posterior("slope over log ρ < 0", draws=V("slope on log_rho") < 0)
 CLAIM = Claim.read(__file__)
 
 
-@CLAIM.shared
-def models(evidence: Evidence) -> pd.DataFrame:
-    """One row per model."""
-    return gains(evidence)
+models = CLAIM.shared(gains)
 
 
 def by_family(evidence: Evidence, inside: bool) -> pd.DataFrame:
@@ -95,12 +89,9 @@ RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
 def threshold(evidence: Evidence) -> Result:
     """The rule on models that it was not made on, at the better end of the published range."""
-    every, inside, result = models(evidence), by_family(evidence, True), by_rule(outside(evidence))
+    every, inside = models(evidence), by_family(evidence, True)
     low, high = audit.published_thresholds(evidence)
-    features = features_of(evidence, PYTHIA, HUNT)
-    features = features[features["family"] != FAMILY]
-    known: dict[str, Any] = {"source": [PYTHIA, HUNT], "prompt_counts": prompt_counts(evidence, features)}
-    fit = fit_crowding(features, **known, seed=SEED)
+    features, known = penultimate_features(evidence)
     within = (V("threshold") >= low) & (V("threshold") <= high) & (V("below") > 0) & (V("above") < 0)
     fair = every[every["comparable"]]
     best = roc_threshold(fair["rho"], fair["gain"] < 1, seed=SEED)
@@ -110,21 +101,19 @@ def threshold(evidence: Evidence) -> Result:
         reference(axes, 1.0)
         axes.set_xscale("log")
         scatter_labelled(every, axes, x="rho", y="gain", lower="lower", upper="upper")
-        axes.set_ylabel(GAIN_WORDS["penultimate_gain"])
+        axes.set_ylabel(NAMED_GAINS[0].words)
         log_axis(axes, "x")
 
     columns = ["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]
     both = "log_gain ~ n_layers + rho"
-    return replace(
-        result,
+    return by_rule(outside(evidence)).adding(
         table=every[columns].sort_values("rho"),
         draw=draw,
-        fit=fit,
+        fit=fit_crowding(features[features["family"] != FAMILY], **known, seed=SEED),
         fit_tables=("threshold", "rivals", "models"),
         statements={STEP.statement: within.truth},
         audit=audit.density(evidence, every, best.estimate),
         words={
-            **result.words,
             "best": best,
             "learned": audit.named_by_density(inside, high),
             "high": high,
@@ -145,7 +134,7 @@ def association(rows: pd.DataFrame) -> Result:
     error = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf(0.975, rows["n_prompts"] - 1) / rows["gain"]
     shown = rows.assign(log_rho=np.log(rows["rho"].astype(float)), error=error)
     fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, error="error", sources=[PYTHIA, HUNT], seed=SEED)
-    return replace(ranks(rows), fit=fit, fit_tables=("rows",))
+    return ranks(rows).adding(fit=fit, fit_tables=("rows",))
 
 
 WORLDS = worlds_of_line("log_gain", "rho", DRIVES)
@@ -157,7 +146,7 @@ OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=WORLDS)
 def pythia(evidence: Evidence) -> Result:
     """Inside the family on which the rule was made."""
     rows = by_family(evidence, True)
-    return replace(association(rows), audit=audit.density_in_the_family(evidence, rows, seed=SEED))
+    return association(rows).adding(audit=audit.density_in_the_family(evidence, rows, seed=SEED))
 
 
 @CLAIM.finding("density.others", primary=FALLS, robustness=SLOPE, trial=OUTSIDE, views=VIEWS)
@@ -189,7 +178,7 @@ def pair(evidence: Evidence) -> Result:
     """The two models that the study names."""
     rows = models(evidence).set_index("model_id")
     words = {"dense": rows.loc[audit.DENSE], "sparse": rows.loc[audit.SPARSE]}
-    return replace(by_prompts(of_the_pair(evidence)), audit=audit.density_of_the_pair(evidence), words=words)
+    return by_prompts(of_the_pair(evidence)).adding(audit=audit.density_of_the_pair(evidence), words=words)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """C11: fine-tuning changes the magnitude of the gain (up to 50%) and cannot change its sign."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,8 +110,7 @@ def sign(evidence: Evidence) -> Result:
         paired(shown, axes, before="base_geometric", after="instruct_geometric", label="pair")
         axes.set_xlabel("gain of the last block")
 
-    return replace(
-        flips(true),
+    return flips(true).adding(
         table=table,
         draw=draw,
         audit=tuned_pairs.counts_audit(evidence, table),
@@ -140,13 +138,11 @@ def sign(evidence: Evidence) -> Result:
 def magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
     table, true = pairs(evidence)
-    found = changes(ratios(evidence))
-    return replace(
-        found,
+    return changes(ratios(evidence)).adding(
         table=table,
         audit=tuned_pairs.gains_audit(evidence, table),
         fit_tables=("pairs",),
-        words={"related": true, **found.words},
+        words={"related": true},
         **posterior(evidence),
     )
 

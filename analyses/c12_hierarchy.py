@@ -1,7 +1,6 @@
 """C12: the unified hierarchy Pythia 0.80 < Mistral 1.11 < LLaMA 1.48 < Gemma 2.31."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -110,10 +109,9 @@ def families(evidence: Evidence) -> Result:
     order = found.rows["steps"]
     untuned = order[~order["lower"].isin(tuned) & ~order["higher"].isin(tuned)]
     xlabel = "last gain, one point per prompt; tick: mean"
-    return replace(
-        found,
+    return found.adding(
         draw=drawing(strip_by_group, shown, value="value", group="model_id", xlabel=xlabel),
-        audit=hierarchy.means_audit(evidence, hierarchy.of_the_four(last_gains(evidence))),
+        audit=hierarchy.means_audit(evidence, last_gains(evidence)),
         words={
             "steps": order,
             "against": order[order["ratio_upper"] < 1],
@@ -126,7 +124,7 @@ def families(evidence: Evidence) -> Result:
     )
 
 
-def four_models(rows: pd.DataFrame, name: str, **more: Any) -> Result:
+def four_models(rows: pd.DataFrame, name: str) -> Result:
     """Order of the four models under one named gain."""
     found, table = in_order(rows), wide(rows)[list(ORDER)]
     order, means = found.rows["steps"], table.mean().sort_values(kind="stable")
@@ -139,8 +137,7 @@ def four_models(rows: pd.DataFrame, name: str, **more: Any) -> Result:
         "held": int((table.diff(axis=1).iloc[:, 1:] > 0).all(axis=1).sum()),
         "worst": order.loc[order["ratio_lower"].idxmin()],
     }
-    more["words"] = words | more.get("words", {})
-    return replace(found, draw=draw, **more)
+    return found.adding(draw=draw, words=words)
 
 
 @CLAIM.finding(
@@ -151,7 +148,7 @@ def by_last_gain(evidence: Evidence) -> Result:
     rows, own = last_gains(evidence), last_of_four(evidence)
     again = (wide(rows[rows["source"] == TWIN]).mean() / wide(own).mean() - 1).dropna().abs()
     fitted = with_order(evidence, OF_MODELS.statement, list(pairwise(ORDER)))
-    return four_models(own, "last gain", words={"again": again}, **fitted)
+    return four_models(own, "last gain").adding(words={"again": again}, **fitted)
 
 
 @CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=TRIED(total_of_four), views=VIEWS)

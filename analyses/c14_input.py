@@ -1,6 +1,5 @@
 """C14: the signature is robust to the input, over 25 prompts per model."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,21 +35,15 @@ KEEPS, MOST = Posterior(f"share > {ROBUST:g}"), Posterior(f"{BETWEEN} > {HALF:g}
 CLAIM = Claim.read(__file__)
 
 
-@CLAIM.shared
-def last_gains(evidence: Evidence) -> pd.DataFrame:
-    """Last gain by prompt of the published files, one run a model, with categories."""
-    rows = by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)
-    return by_prompt.one_run_each(rows)
-
-
 def logged(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by prompt with the log of the gain."""
     return rows.assign(log_gain=np.log(rows["value"]))
 
 
+@CLAIM.shared
 def published(evidence: Evidence) -> pd.DataFrame:
-    """Last gains by prompt of the published files."""
-    return logged(last_gains(evidence))
+    """Last gains by prompt of the published files, one run a model, with categories."""
+    return logged(by_prompt.one_run_each(by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)))
 
 
 def of_the_family(evidence: Evidence) -> pd.DataFrame:
@@ -96,13 +89,12 @@ def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Resu
     """`sides` with its fit."""
     found, sources = sides(rows), sorted(set(rows["source"]))
     always = int((found.words["shares"] == 1).sum())
-    return replace(
-        found,
+    return found.adding(
         draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
         audit=audit or Audit(),
         fit=fit_share(found.rows["prompts"], "agrees", against=ROBUST, group="model_id", sources=sources, seed=SEED),
         fit_tables=("groups",),
-        words={"whose": whose, "least": found.words["least"], "always": always, "robust": ROBUST},
+        words={"whose": whose, "always": always, "robust": ROBUST},
     )
 
 
@@ -137,8 +129,7 @@ def parts(rows: pd.DataFrame) -> Result:
 
 def parts_of_variance(rows: pd.DataFrame, whose: str) -> Result:
     """`parts` with its fit."""
-    found = parts(rows)
-    return replace(found, words={"whose": whose, **found.words}, **with_parts(rows))
+    return parts(rows).adding(words={"whose": whose}, **with_parts(rows))
 
 
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))

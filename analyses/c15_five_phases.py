@@ -1,5 +1,7 @@
 """C15: anisotropy over depth has five phases, not three."""
 
+from functools import partial
+
 import pandas as pd
 
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
@@ -88,37 +90,34 @@ def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start:
 
 
 @CLAIM.shared
-def published(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Curves and preferences of models that others trained."""
-    table = ANY.of(curves(evidence.table("layers")), least=LEAST_LAYERS)
+def known(evidence: Evidence, here: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Curves and preferences of models that others trained, or of those trained here at the end of training."""
+    rows = at_the_end(evidence, "layers") if here else evidence.table("layers")
+    table = ANY.of(curves(rows), least=LEAST_LAYERS)
     return table, preferences(table)
 
 
-@CLAIM.shared
-def at_the_end_of_training(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The same of models trained here."""
-    table = ANY.of(curves(at_the_end(evidence, "layers")), least=LEAST_LAYERS)
-    return table, preferences(table)
+def decided(evidence: Evidence, here: bool) -> pd.DataFrame:
+    """`either` of the same."""
+    return either(known(evidence, here)[1])
 
 
 WORLDS = worlds_of_share("five", MOSTLY, HALF)
-PUBLISHED = Trial(lambda evidence: either(published(evidence)[1]), shares, worlds=WORLDS)
-TRAINED = Trial(lambda evidence: either(at_the_end_of_training(evidence)[1]), shares, worlds=WORLDS)
+OTHERS, HERE = (Trial(partial(decided, here=here), shares, worlds=WORLDS) for here in (False, True))
 PREFERS = Posterior("share > 0.5")
 
 
-@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=POOLED, needs=ANY, trial=PUBLISHED)
+@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=POOLED, needs=ANY, trial=OTHERS)
 def others(evidence: Evidence) -> Result:
     """Models that others trained, of which no published file holds anisotropy."""
-    rows = evidence.table("layers")
-    table, models = published(evidence)
+    rows, (table, models) = evidence.table("layers"), known(evidence, False)
     return judged(table, models, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"])))
 
 
-@CLAIM.finding("phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY, trial=TRAINED)
+@CLAIM.finding("phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY, trial=HERE)
 def trained(evidence: Evidence) -> Result:
     """Models trained here, at the end of training and before it."""
-    table, models = at_the_end_of_training(evidence)
+    table, models = known(evidence, True)
     recipes = table.groupby("model_id")["heritage"].first()
     before = evidence.table("layers", source=NURSERY, revision=START).drop(columns="heritage")
     before = before.assign(heritage=before["model_id"].map(recipes)).dropna(subset="heritage")

@@ -70,7 +70,7 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
     judged = pd.DataFrame({"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]})
     found = shares(of_the_study(evidence, measure)).quantities
     labels = {"y": measure.column, "model": model["model_id"], "ylabel": f"{measure.words}, mean over edges"}
-    audit, lost, every = maps.maps_audit(evidence)
+    audit, lost, every = maps.maps_audit(evidence, layers)
 
     return Result(
         quantities={"mean before L*": Estimate(float(table["before"].iloc[0])), **found},
@@ -110,8 +110,7 @@ def trained(evidence: Evidence, measure: Case) -> Result:
     others = maps.by_layer(every.table("attention", variant="exact"))
     middle = maps.over_models(table)
     xlabel = f"{measure.words}, mean over edges: median and 90% of models"
-    return replace(
-        found,
+    return found.adding(
         draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
         fit=fit_share(table, "shows_it", sources=[NURSERY], seed=SEED),
         fit_tables=("groups",),

@@ -1,7 +1,6 @@
 """C17: attention always contracts, the last MLP always expands, its gain goes as params^0.35."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -74,21 +73,10 @@ def line(last: pd.DataFrame) -> Result:
 
 CONTRACTS, EXPANDED = "models with a block at or above 1", "models that do not expand"
 LINE = Trial(last_blocks, line, "model_id", worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER))
-WORLDS = {column: worlds_of_share(column, ALWAYS, HALF) for column in ("contracts", "expands")}
-
-
-def contracting(last: pd.DataFrame) -> Result:
-    """Models in which attention contracts in every block."""
-    return every(last, "contracts", CONTRACTS)
-
-
-def expanding(last: pd.DataFrame) -> Result:
-    """Models whose last MLP expands."""
-    return every(last, "expands", EXPANDED)
-
-
-ATTENTION = Trial(last_blocks, contracting, "", WORLDS["contracts"])
-MLP = Trial(last_blocks, expanding, "", WORLDS["expands"])
+contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
+expanding = partial(every, column="expands", counterexamples=EXPANDED)
+ATTENTION = Trial(last_blocks, contracting, "", worlds_of_share("contracts", ALWAYS, HALF))
+MLP = Trial(last_blocks, expanding, "", worlds_of_share("expands", ALWAYS, HALF))
 
 
 @CLAIM.overall(all_of=PARTS)
@@ -114,8 +102,7 @@ def exponent(evidence: Evidence) -> Result:
     found = power_law(last["n_params"], last["gain_mlp"], against=STATED)
     least = stats.linregress(np.log10(last["n_params"]), np.log10(last["gain_mlp"]))
     fit = fit_line(last, "log_gain", ["log_params"], scale=SCALE, group=None, sources=[gains.SCALING], seed=SEED)
-    return replace(
-        line(last),
+    return line(last).adding(
         draw=partial(gain_by_size, last=last, found=found, stated=STATED),
         fit=fit,
         fit_tables=("rows",),
@@ -130,8 +117,7 @@ def attention(evidence: Evidence) -> Result:
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
     breaking = layers[layers["gain_attention"] >= 1]
     again = evidence.table("layers", source=gains.FFN)
-    return replace(
-        contracting(last),
+    return contracting(last).adding(
         table=breaking if len(breaking) else last,
         audit=gains.contracting_audit(evidence, layers),
         words={
@@ -151,8 +137,7 @@ def last_mlp(evidence: Evidence) -> Result:
     others = layers.merge(last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id")
     largest = layers.loc[layers.groupby("model_id")["gain_mlp"].idxmax()].merge(last, on=["model_id", "layer"])
     ylabel = "MLP gain, output over normed input"
-    return replace(
-        expanding(last),
+    return expanding(last).adding(
         table=last[["model_id", "gain_mlp"]],
         draw=drawing(lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
         fit=fit,

@@ -1,7 +1,6 @@
 """C18: entropy moves with gain; clichés have lower entropy than novel prompts."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,11 +43,6 @@ def rows(evidence: Evidence) -> pd.DataFrame:
     return entropies.with_entropy(evidence, gains)
 
 
-def base(evidence: Evidence, every: pd.DataFrame) -> pd.DataFrame:
-    """Without tuned models, which do not count in addition to their bases."""
-    return every[~every["model_id"].isin(evidence.table("models", variant="instruct")["model_id"])]
-
-
 def highest(every: pd.DataFrame) -> str:
     """The category of prompts of the highest mean entropy."""
     return str(every.groupby("category")["entropy"].mean().idxmax())
@@ -62,7 +56,7 @@ def one_each(evidence: Evidence) -> pd.DataFrame:
 
 def bases(evidence: Evidence) -> pd.DataFrame:
     """Base models, one run each."""
-    return base(evidence, one_each(evidence))
+    return by_prompt.without_tuned(evidence, one_each(evidence))
 
 
 def benchmark(evidence: Evidence) -> pd.DataFrame:
@@ -81,7 +75,8 @@ def sensible(evidence: Evidence) -> pd.DataFrame:
 def measured(evidence: Evidence) -> pd.DataFrame:
     """Base models measured here, on the prompts that most of them have."""
     gains = by_prompt.measured_here(evidence, "last_gain")
-    own = ENOUGH.of(base(evidence, entropies.with_entropy(evidence, gains, by_prompt.MEASURED)))
+    every = entropies.with_entropy(evidence, gains, by_prompt.MEASURED)
+    own = ENOUGH.of(by_prompt.without_tuned(evidence, every))
     return own.assign(log_gain=np.log(own["value"]))
 
 
@@ -94,21 +89,20 @@ def inside(rows: pd.DataFrame) -> Result:
     return Result(quantities={RHO.name: rho}, n_models=x.shape[1], n_groups=rows["heritage"].nunique(), words=words)
 
 
-def correlation(rows: pd.DataFrame, whose: str, **more: Any) -> Result:
+def correlation(rows: pd.DataFrame, whose: str) -> Result:
     """`inside` by model, and by Pearson."""
     result = inside(rows)
     x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows).dropna()
     linear = within_correlation(x, y, method="pearson", seed=SEED, resamples=RESAMPLES_PEARSON)
     table = result.words["by_model"].rename_axis("model_id").reset_index()
-    table.insert(
-        1, "heritage", table["model_id"].map(rows.drop_duplicates("model_id").set_index("model_id")["heritage"])
-    )
+    labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"]
+    table.insert(1, "heritage", table["model_id"].map(labs))
     table = table.sort_values("estimate", ascending=False, ignore_index=True)
     xlabel = "Spearman correlation over prompts"
     draw = drawing(forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
-    words = {"whose": whose, "n": result.words["n"], "positive": int((table["estimate"] > 0).sum()), "table": table}
-    words |= {"linear": Estimate.of(linear), **more.pop("words", {})}
-    return replace(result, table=table, draw=draw, words=words, **more)
+    positive = int((table["estimate"] > 0).sum())
+    words = {"whose": whose, "positive": positive, "table": table, "linear": Estimate.of(linear)}
+    return result.adding(table=table, draw=draw, words=words)
 
 
 def with_slopes(rows: pd.DataFrame, category: str) -> dict[str, Any]:
@@ -135,13 +129,12 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 @CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE, trial=BASES, views=OTHERS)
 def of_bases(evidence: Evidence) -> Result:
     """Base models, one run each."""
-    own, every, files = (
-        bases(evidence),
-        one_each(evidence),
-        {name: follows(evidence, name) for name in (BENCHMARK, GPT2)},
+    own = bases(evidence)
+    return correlation(own, "base models").adding(
+        audit=entropies.correlation_audit(evidence, rows(evidence)),
+        words={"files": {name: follows(evidence, name) for name in (BENCHMARK, GPT2)}},
+        **with_slopes(own, highest(one_each(evidence))),
     )
-    audit = entropies.correlation_audit(evidence, rows(evidence))
-    return correlation(own, "base models", audit=audit, words={"files": files}, **with_slopes(own, highest(every)))
 
 
 @CLAIM.finding("entropy.benchmark", primary=POSITIVE, trial=FOUR)
@@ -182,13 +175,10 @@ def cliches(evidence: Evidence) -> Result:
     prompts = every.groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
     two = two.assign(model_id=two["prompt_id"])
     fit = fit_line(two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED)
-    every_prompt, xlabel = (
-        prompts.assign(heritage="prompts"),
-        "entropy in nats, one point per prompt, mean over models; tick: mean",
-    )
+    every_prompt = prompts.assign(heritage="prompts")
+    xlabel = "entropy in nats, one point per prompt, mean over models; tick: mean"
     shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
-    return replace(
-        apart(two),
+    return apart(two).adding(
         n_models=every["model_id"].nunique(),
         n_groups=every["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),
@@ -203,7 +193,7 @@ def cliches(evidence: Evidence) -> Result:
 def of_measured(evidence: Evidence) -> Result:
     """Base models measured here, on the prompts that most of them have."""
     own = measured(evidence)
-    return correlation(own, "models measured here", **with_slopes(own, highest(own)))
+    return correlation(own, "models measured here").adding(**with_slopes(own, highest(own)))
 
 
 if __name__ == "__main__":

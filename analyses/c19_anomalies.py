@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Finding, Result, Trial, Views
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
@@ -34,7 +34,6 @@ SMALL, CLEAR = 0.8, -0.7
 """Declared sizes: a last gain where one dampens (null: 1), and a correlation that halves the variance (null: 0)."""
 SCALE, BETWEEN = 0.25, 0.5
 """Prior scales of log gains: of prompts of one model, a factor 1.3, and of models of different labs, 1.6."""
-NONE = Audit()
 FAMILIES = {GPT2: "gpt2", GPTJ: "gpt-j"}
 VIEW = Views(models=1)
 LEAST, LEAST_LINE, MOST_EXACT = 4, 5, 8
@@ -163,8 +162,7 @@ def unembedding(evidence: Evidence) -> Result:
         "lacking": list(table.index[table["last_gain_measured"].isna()]),
     }
     audit = anomalies.projector_audit(evidence, table)
-    found = correlated(shown)
-    return replace(found, table=table.reset_index(), audit=audit, words=words, **line(shown, LLAMA_FILE))
+    return correlated(shown).adding(table=table.reset_index(), audit=audit, words=words, **line(shown, LLAMA_FILE))
 
 
 def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
@@ -186,67 +184,50 @@ def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
     return Result.of(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
 
 
-def mean_gains(own: pd.DataFrame, *, audit: Audit = NONE, **words: Any) -> Result:
+def mean_gains(own: pd.DataFrame) -> Result:
     """`by_prompts` with the fit to the same gains."""
     found, fit = by_prompts(own), fit_means(own, scale=SCALE, seed=SEED)
     table = found.rows["models"]
-    words |= {"n": table["n"].iloc[-1], "worst": table["model_id"].iloc[-1], "above": int((table["lower"] > 1).sum())}
-    words |= {"models": fit.labels["mean"]}
-    return replace(found, table=None, fit=fit, fit_tables=("means",), audit=audit, words=words)
+    worst, above = table.iloc[-1], int((table["lower"] > 1).sum())
+    words = {"n": worst["n"], "worst": worst["model_id"], "above": above, "models": fit.labels["mean"]}
+    return found.adding(fit=fit, fit_tables=("means",), words=words)
 
 
 of_llama, of_mistral = (partial(of, column="model_id", value=model) for model in (LLAMA, MISTRAL))
 of_gpt2, of_gptj = (partial(of, column="source", value=file) for file in (GPT2, GPTJ))
-SMALLER = worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0)
 LOG = float(np.log(MARGIN))
-UNCHANGED = worlds_of_levels("log_gain", 0.0, LOG)
+SMALLER, UNCHANGED = worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0), worlds_of_levels("log_gain", 0.0, LOG)
+SMALL_OF, UNCHANGED_OF = (
+    partial(Trial, test=by_prompts, unit="category", worlds=worlds, larger="prompt") for worlds in (SMALLER, UNCHANGED)
+)
 DAMPENS = Posterior("mean log gain < 0", draws=V("mean") < 0)
 EVERY_DAMPENS = Posterior("every model's mean log gain < 0", draws=V("mean") < 0)
 ALL_DAMPEN = EveryRow(Below("last gain", 1), "models")
 
 
-@CLAIM.finding(
-    "llama",
-    primary=Below("last gain", 1),
-    robustness=DAMPENS,
-    trial=Trial(of_llama, by_prompts, "category", SMALLER, "prompt"),
-    views=VIEW,
-)
+@CLAIM.finding("llama", primary=Below("last gain", 1), robustness=DAMPENS, trial=SMALL_OF(of_llama), views=VIEW)
 def llama(evidence: Evidence) -> Result:
     """Does LLaMA's last block dampen at all?"""
     own = of_llama(evidence)
     audit, normed = anomalies.llama_audit(evidence, float(np.exp(np.log(own["value"]).mean())))
-    return mean_gains(own, audit=audit, normed=normed)
+    return mean_gains(own).adding(table=None, audit=audit, words={"normed": normed})
 
 
 def dampens(evidence: Evidence, own: pd.DataFrame, source: str) -> Result:
     """Do the models of one file dampen, as the explanation predicts?"""
+    found, xlabel = mean_gains(own), "last gain, geometric mean over prompts"
+    draw = drawing(forest, found.table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel)
     audit, follows = anomalies.test_audit(evidence, own, source), anomalies.follows(evidence, source)
-    found, table = mean_gains(own, audit=audit, follows=follows), by_prompts(own).table
-    xlabel = "last gain, geometric mean over prompts"
-    draw = drawing(forest, table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel)
-    return replace(found, table=table, draw=draw)
+    return found.adding(draw=draw, audit=audit, words={"follows": follows})
 
 
-@CLAIM.finding(
-    "layer_norm",
-    primary=ALL_DAMPEN,
-    robustness=EVERY_DAMPENS,
-    trial=Trial(of_gpt2, by_prompts, "category", SMALLER, "prompt"),
-    views=VIEW,
-)
+@CLAIM.finding("layer_norm", primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=SMALL_OF(of_gpt2), views=VIEW)
 def layer_norm(evidence: Evidence) -> Result:
     """GPT-2 in its sizes: an explanation that the study rejects itself."""
     return dampens(evidence, of_gpt2(evidence), GPT2)
 
 
-@CLAIM.finding(
-    "parallel_block",
-    primary=ALL_DAMPEN,
-    robustness=EVERY_DAMPENS,
-    trial=Trial(of_gptj, by_prompts, "category", SMALLER, "prompt"),
-    views=VIEW,
-)
+@CLAIM.finding("parallel_block", primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=SMALL_OF(of_gptj), views=VIEW)
 def parallel_block(evidence: Evidence) -> Result:
     """GPT-J: an explanation that the study rejects itself."""
     return dampens(evidence, of_gptj(evidence), GPTJ)
@@ -259,13 +240,14 @@ SILENT = Posterior(f"last gain within a factor {MARGIN:g} of 1", draws=(V("mean"
     "silent_exit",
     primary=Within("last gain", 1 / MARGIN, MARGIN),
     robustness=SILENT,
-    trial=Trial(of_mistral, by_prompts, "category", UNCHANGED, "prompt"),
+    trial=UNCHANGED_OF(of_mistral),
     views=VIEW,
 )
 def silent_exit(evidence: Evidence) -> Result:
     """Does Mistral's last block leave the norm of the stream as it is?"""
-    found = mean_gains(of_mistral(evidence), margin=MARGIN)
-    return replace(found, quantities={"last gain": replace(found.headline, p=None)})
+    found = mean_gains(of_mistral(evidence))
+    without_p = {"last gain": replace(found.headline, p=None)}
+    return found.adding(quantities=without_p, table=None, words={"margin": MARGIN})
 
 
 @CLAIM.finding(
@@ -292,7 +274,7 @@ def unembedding_trained(evidence: Evidence) -> Result:
 
     shown = table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]]
     words = {"by_tie": list(known.items())}
-    return replace(correlated(table), table=shown, draw=draw, words=words, **line(table, NURSERY))
+    return correlated(table).adding(table=shown, draw=draw, words=words, **line(table, NURSERY))
 
 
 if __name__ == "__main__":

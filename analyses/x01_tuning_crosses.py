@@ -1,7 +1,5 @@
 """X01: tuning can move the gain of the last block across 1."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -27,26 +25,21 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def last_blocks(evidence: Evidence, position: str, column: str) -> pd.DataFrame:
+def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
     """Log gains of the last block by input: encoders that were tuned from a measured one, and those it was tuned from.
 
     `role` is base or tuned, `base_id` the model that it is compared with; same inputs alone.
     """
     models = evidence.table("models", modality="encoder")[["model_id", "revision", "n_layers", "parent"]]
-    rows = evidence.table("layers", modality="encoder", position=position).dropna(subset=column)
+    rows = evidence.table("layers", modality="encoder", position=over.id).dropna(subset=over.column)
     rows = rows.merge(models, on=["model_id", "revision"]).query("layer == n_layers")
     prompts = evidence.table("prompts")[["prompt_set", "prompt_id", "category"]]
-    rows = rows.merge(prompts, on=["prompt_set", "prompt_id"]).assign(log_gain=lambda f: np.log(f[column]))
+    rows = rows.merge(prompts, on=["prompt_set", "prompt_id"]).assign(log_gain=lambda f: np.log(f[over.column]))
     tuned = rows[rows["parent"].isin(rows["model_id"])].assign(role="tuned", base_id=lambda f: f["parent"])
     bases = rows[rows["model_id"].isin(tuned["parent"])].assign(role="base", base_id=lambda f: f["model_id"])
     keys = ["base_id", "prompt_set", "prompt_id"]
     both = pd.concat([bases, tuned.merge(bases[keys], on=keys)], ignore_index=True)
     return both[["model_id", "heritage", *keys, "category", "role", "log_gain"]]
-
-
-def of(evidence: Evidence, over: Case) -> pd.DataFrame:
-    """The rows of one question."""
-    return last_blocks(evidence, over.id, over.column)
 
 
 def interval(own: pd.DataFrame) -> tuple[float, float, float]:
@@ -81,7 +74,7 @@ def crossings(rows: pd.DataFrame) -> Result:
 
 def answer(evidence: Evidence, over: Case) -> Result:
     """Pairs of base and tuned encoder, with their figure."""
-    rows = AtLeast(models=2).of(of(evidence, over))
+    rows = AtLeast(models=2).of(last_blocks(evidence, over))
     found = crossings(rows)
     models = evidence.table("models", modality="encoder")
     left = models[(models["parent"] != "") & ~models["model_id"].isin(rows["model_id"])]
@@ -95,13 +88,13 @@ def answer(evidence: Evidence, over: Case) -> Result:
         paired(shown, axes, before="base", after="gain", label="pair", names=("base", "tuned"))
         axes.set_xlabel(f"{QUANTITIES[over.column]}, {over.words}")
 
-    return replace(found, draw=draw, words={**found.words, "left_out": left})
+    return found.adding(draw=draw, words={"left_out": left})
 
 
 WORLDS = worlds_of_levels(
     "log_gain", {"base": BEFORE, "tuned": AFTER}, {"base": BEFORE, "tuned": 0.0}, SCATTER, unit="role"
 )
-TRIAL = Trial(of, crossings, "category", WORLDS, "prompt")
+TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt")
 
 
 def cases(column: str) -> tuple[Case, ...]:

@@ -1,19 +1,17 @@
 """X02: encoders and vision models amplify over their blocks, as decoders do."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import MEASURED, POOLED, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
 from thermostats.claims.model_rows import model_rows
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import worlds_of_mean
-from thermostats.modelling.classical.counts import proportion
-from thermostats.plots.general import drawing, forest
+from thermostats.studies.delia2026.amplification import families_that_amplify
+from thermostats.studies.delia2026.claim_figures import net_amplification
 
 LEAST = AtLeast(models=4)
 """As C20 asks of another set of evidence."""
@@ -52,67 +50,35 @@ def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
     return means.assign(**columns).drop(columns=["mean", "sem", "count", "run_id"]).reset_index(drop=True)
 
 
-def pre(evidence: Evidence) -> pd.DataFrame:
-    """Models that add to the stream."""
-    return models_of(evidence, post=False)
-
-
-def post(evidence: Evidence) -> pd.DataFrame:
-    """Models that norm the sum."""
-    return models_of(evidence, post=True)
-
-
-def share(rows: pd.DataFrame) -> Result:
-    """Families all of whose models lie above 1, and the exact interval of their share."""
-    ends = {name: np.exp(rows["log"] + sign * rows["half"]) for name, sign in (("lower", -1), ("upper", 1))}
-    own = rows.assign(amplification=np.exp(rows["log"]), **ends)
-    families = own.assign(amplifies=own["lower"] > 1).groupby(["heritage", "family"], as_index=False)["amplifies"].all()
-    found = proportion(int(families["amplifies"].sum()), len(families)) if len(families) else None
-    kind = "Clopper–Pearson exact interval of the share of families, 95%"
-    return Result(
-        quantities={"share of families": Estimate.of(found, kind) if found else Estimate(None)},
-        rows={"models": own, "families": families},
-        n_models=len(own),
-        n_groups=own["heritage"].nunique(),
-        table=own,
-        words={
-            "k": int(families["amplifies"].sum()),
-            "families": len(families),
-            "shown": own,
-            "least": own.loc[own["amplification"].idxmin()] if len(own) else None,
-        },
-    )
-
-
-def figure(rows: pd.DataFrame, xlabel: str) -> Callable[[Axes], None]:
-    """Amplification by model."""
-    options = {"estimate": "amplification", "heritage": "heritage", "null": 1.0}
-    return drawing(forest, rows, label="model_id", xlabel=xlabel, log="x", **options)
-
-
+share = partial(families_that_amplify, name="models")
 NETS = worlds_of_mean("log", float(np.log(124)), 0.0, 1.0)
 """As declared for C20."""
 SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
 """Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ by a tenth."""
 
 
-@CLAIM.finding("pre_norm", primary=AMPLIFY, trial=Trial(pre, share, "", NETS), evidence=MEASURED, needs=LEAST)
+PRE, POST = (Trial(partial(models_of, post=post), share, "", worlds) for post, worlds in ((False, NETS), (True, SUMS)))
+
+
+@CLAIM.finding("pre_norm", primary=AMPLIFY, trial=PRE, evidence=MEASURED, needs=LEAST)
 def pre_norm(evidence: Evidence) -> Result:
     """Do encoders and vision models without post-norm amplify over the blocks after the first?"""
-    found = share(pre(evidence))
+    found = share(models_of(evidence, post=False))
     own = found.rows["models"]
     shown = own.assign(per_block=np.exp(own["log"] / (own["n_layers"] - 1)))
     decoders = model_rows(evidence.named(POOLED), "geometric_gain_to_penultimate").query("comparable")["gain"]
-    others = {"n_decoders": len(decoders), "median": float(decoders.median())}
-    draw = figure(own, "net amplification, blocks after the first")
-    return replace(found, draw=draw, words={**found.words, "shown": shown, **others})
+    words = {"shown": shown, "n_decoders": len(decoders), "median": float(decoders.median())}
+    draw = net_amplification(own, "net amplification, blocks after the first")
+    return found.adding(table=own, draw=draw, words=words)
 
 
-@CLAIM.finding("post_norm", primary=AMPLIFY, trial=Trial(post, share, "", SUMS), evidence=MEASURED, needs=LEAST)
+@CLAIM.finding("post_norm", primary=AMPLIFY, trial=POST, evidence=MEASURED, needs=LEAST)
 def post_norm(evidence: Evidence) -> Result:
     """Are the sums before the norms of post-norm encoders longer than what enters?"""
-    found = share(post(evidence))
-    return replace(found, draw=figure(found.rows["models"], "sum before the norm over what enters, mean"))
+    found = share(models_of(evidence, post=True))
+    own = found.rows["models"]
+    draw = net_amplification(own, "sum before the norm over what enters, mean")
+    return found.adding(table=own, draw=draw, words={"shown": own})
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def test_bound_verdict(monkeypatch: pytest.MonkeyPatch, n: int, factor: float, a
     for what in c02.PRODUCTS:
         rows[what.column] = np.linspace(2, 3, n)
     rows["upper"] = 1.001 * rows["gain"]
-    monkeypatch.setattr(c02, "gains", lambda *_: rows)
+    monkeypatch.setattr(c02, "models", lambda *_: rows)
     found = judged(c02, altered())
     assert found["bound.penultimate_gain"].verdict == verdict
     assert found["total.from_block_1"].verdict == (YES if n == 16 else OPEN)

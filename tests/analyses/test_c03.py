@@ -32,7 +32,7 @@ def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:
 )
 def test_verdict(monkeypatch: pytest.MonkeyPatch, gains: list[float], width: float, verdict: str) -> None:
     c03 = by_rules_alone("c03")
-    monkeypatch.setattr(c03, "gains", lambda _: made(gains, width))
+    monkeypatch.setattr(c03, "models", lambda _: made(gains, width))
     rows = c03.signs(altered().named("published"), c03.GAINS[0])
     assert c03.FIXES_THE_SIGN.verdict(c03.by_families(rows)) == verdict
 

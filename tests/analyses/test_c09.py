@@ -45,7 +45,7 @@ def test_an_error_relative_to_a_layer_0_is_not_given() -> None:
 
 def test_published_errors_and_their_recomputation() -> None:
     rows = c09.predicted(shipped())
-    audits = {one.id: error_audit(shipped(), rows, one.kind) for one in DEFINITIONS}
+    audits = {one.id: error_audit(shipped(), rows, one.column) for one in DEFINITIONS}
     shown = [row for one in audits.values() for row in comparison(one.published, one.reproduced) if row.published]
     assert len(shown) >= 40
     wrong = {"error within heritage, % of depth", "error of L/2, % of depth"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -91,6 +91,10 @@ class Result:
         """A result over a table with one row per model, which is counted with its labs (`heritage`) and shown."""
         known = {"n_models": len(models), "n_groups": models["heritage"].nunique(), "table": models}
         return cls(quantities=quantities or {}, **{**known, **more})
+
+    def adding(self, *, words: Mapping[str, Any] | None = None, **fields: Any) -> Result:
+        """The same with other fields, and with further words."""
+        return replace(self, words={**self.words, **(words or {})}, **fields)
 
     def probability(self, statement: str) -> float:
         """Posterior probability of a statement.

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 
 from thermostats.claims.evidence import Evidence
@@ -32,7 +33,7 @@ def table_of(figure: Figure) -> pd.DataFrame:
 def draw(figure: Figure) -> tuple[Canvas, Axes]:
     canvas = Canvas(figsize=(figure.width, figure.height))
     axes = canvas.add_subplot()
-    assert figure.draw(table_of(figure), axes) is axes
+    figure.draw(table_of(figure), axes)
     FigureCanvasAgg(canvas).draw()
     return canvas, axes
 
@@ -138,7 +139,7 @@ def test_every_lab_has_its_colour_in_every_panel() -> None:
         lab = str(collection.get_label())
         if not lab.startswith("_"):
             assert tuple(np.round(np.ravel(collection.get_facecolor())[:3], 4)) == pytest.approx(
-                _rgb(mark(lab).color), abs=1e-3
+                to_rgb(mark(lab).color), abs=1e-3
             )
 
 
@@ -154,7 +155,3 @@ def test_names_with_markup_do_not_reach_the_file() -> None:
     table = table_of(gains.DEPTH)
     table.loc[0, "model_id"] = "<script>alert(1)</script>"
     assert b"<script" not in svg(gains.DEPTH, table)
-
-
-def _rgb(colour: str) -> tuple[float, ...]:
-    return tuple(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))

@@ -16,11 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import STUDY
-from scipy import stats
 
 from thermostats.claims.study import import_published
 from thermostats.errors import DataError, ThermostatsError, UsageError
@@ -169,8 +167,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "empty file": (edit(FAMILY, lambda text: ""), "damaged"),
     "not an object": (edit(FAMILY, lambda text: "[1, 2]"), "damaged"),
     "deep": (edit(FAMILY, lambda text: "[" * 100_000), "damaged"),
-    "infinite": (replace(FAMILY, '"n_models": 8', '"n_models": Infinity'), "damaged"),
-    "too large": (replace(FAMILY, '"n_models": 8', '"n_models": 1e999'), "damaged"),
+    "infinite": (replace(FAMILY, '"n_models": 8', '"n_models": Infinity'), "range of numbers"),
+    "too large": (replace(FAMILY, '"n_models": 8', '"n_models": 1e999'), "range of numbers"),
     "key twice": (replace(FAMILY, '"n_models": 8', '"n_models": 8, "n_models": 8'), "twice"),
     "renamed key": (replace(FAMILY, '"residual_gain_all"', '"residual_gains_all"'), "residual_gain_all"),
     "new number": (replace(FAMILY, '"n_models": 8', '"n_models": 8, "extra": {"a": [1, 2]}'), "/extra/a/0"),
@@ -282,46 +280,6 @@ def test_nothing_is_missing_without_a_reason() -> None:
         assert (frame.loc[empty, "missing"] != "").all(), name
     assert (published("summaries")["missing"] != "").sum() == 6
     assert (published("prompts")["text"] == "").all()
-
-
-def gains(family: str, layer_from_end: int) -> pd.Series:
-    runs = published("runs").merge(store.load("models", DATA)[["model_id", "n_layers"]], on="model_id")
-    rows = published("layers").merge(runs, on="run_id")
-    rows = rows[rows["source"].str.startswith(family) & (rows["position"] == "last")]
-    rows = rows[rows["layer"] == rows["n_layers"] - layer_from_end]
-    single = rows[rows["prompt_id"] != ""]
-    return (single if len(single) else rows).groupby("model_id")["gain_block"].mean()
-
-
-def test_the_preprints_figures_follow_from_the_tables() -> None:
-    last = gains("thermodynamic_benchmark", 0).round(2)
-    assert sorted(last) == [0.80, 1.11, 1.48, 2.31]
-    twins = gains("twin_test", 0)
-    assert round(twins["google/gemma-7b"], 2) == 2.32 and round(twins["google/gemma-7b-it"], 2) == 1.15
-    models = store.load("models", DATA).set_index("model_id")
-    family = gains("pythia_family", 1)
-    depth = stats.pearsonr(models.loc[family.index, "n_layers"].astype(float), family)
-    density = stats.pearsonr((models["n_heads"] / models["d_head"]).loc[family.index].astype(float), family)
-    assert round(depth.statistic, 3) == -0.878 and round(depth.pvalue, 3) == 0.004
-    assert round(density.statistic, 2) == -0.81 and round(density.pvalue, 3) == 0.014
-    hunt = gains("high_rho_hunt", 1)
-    labs = hunt.groupby(models.loc[hunt.index, "heritage"]).mean().round(2)
-    assert labs[["TII", "StabilityAI", "Meta", "BigScience"]].tolist() == [1.03, 1.08, 1.10, 1.11]
-    assert len({*hunt.index, *family.index}) == 23
-
-
-def test_traces_and_the_exponent_follow_from_the_tables() -> None:
-    runs = published("runs")
-    traces = published("attention").query("variant == 'multi_head'").merge(runs, on="run_id")
-    traces = traces[traces["source"].str.startswith("H4_v2_validation")]
-    means = traces.groupby("model_id")["trace"].mean()
-    assert round(means["openai-community/gpt2"]) == 62696 and round(means["facebook/opt-125m"]) == 2368
-    models = store.load("models", DATA).set_index("model_id")
-    rows = published("layers").merge(runs, on="run_id")
-    rows = rows[rows["source"].str.startswith("scaling_law")].set_index("model_id")
-    last = rows[rows["layer"] == models.loc[rows.index, "n_layers"]]["gain_mlp"]
-    fit = stats.linregress(np.log10(models.loc[last.index, "n_params"].astype(float)), np.log10(last))
-    assert (round(fit.slope, 3), round(fit.stderr, 3)) == (0.265, 0.079)
 
 
 def test_layers_of_transition_are_1_based_and_nan_is_no_extreme() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Audit
+from thermostats.claims.result import Audit, Estimate, Result
+from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.studies.delia2026.gains import FOUR, gains
@@ -14,6 +15,7 @@ from thermostats.studies.delia2026.stated import audit_by_model
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""
+INTERVAL = "Clopper–Pearson exact interval of the share of families, 95%"
 BY_MODEL = {
     "product of {}": r"/results/[^/]+/final_cumulative",
     "{}, % of gains below 1": r"/results/[^/]+/contracting_pct",
@@ -36,6 +38,22 @@ def amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
     depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"].astype(float)
     both["over_root_of_L"] = both["amplification"] / np.sqrt(both["model_id"].map(depth))
     return both.sort_values("amplification", ascending=False, ignore_index=True)
+
+
+def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
+    """Families all of whose models lie above 1, and the exact interval of their share; a rule reads models by `name`.
+
+    rows: one a model with heritage, family, `log` amplification and `half` its interval.
+    """
+    ends = {end: np.exp(rows["log"] + sign * rows["half"]) for end, sign in (("lower", -1), ("upper", 1))}
+    own = rows.assign(amplification=np.exp(rows["log"]), **ends)
+    families = own.assign(amplifies=own["lower"] > 1).groupby(["heritage", "family"], as_index=False)["amplifies"].all()
+    k, n = int(families["amplifies"].sum()), len(families)
+    share = Estimate.of(proportion(k, n), INTERVAL) if n else Estimate(None)
+    least = own.loc[own["amplification"].idxmin()] if n else None
+    words = {"k": k, "families": n, "least": least}
+    rows_of = {name: own, "families": families}
+    return Result.of(own, {"share of families": share}, rows=rows_of, table=None, words=words)
 
 
 def published_product(tables: Evidence) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.by_prompt import GPT2, GPTJ
 from thermostats.studies.delia2026.gains import FOUR
-from thermostats.studies.delia2026.stated import H4_V2, audit_by_model, joined, stated
+from thermostats.studies.delia2026.stated import H4_V2, audit_by_model, joined, of_models, stated
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"
 OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
@@ -52,12 +52,12 @@ CATEGORY = "mean over the category {}"
 def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
     """Figures of a file of `BY_TEST` from its rows by prompt and category."""
 
-    def figures(gain: pd.Series) -> tuple[float, ...]:
-        t = stats.ttest_1samp(gain, 1.0, alternative="less")
+    def figures(own: pd.DataFrame) -> tuple[float, ...]:
+        gain, t = own["value"], stats.ttest_1samp(own["value"], 1.0, alternative="less")
         return gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue
 
-    models = ((model, figures(gain)) for model, gain in rows.groupby("model_id")["value"])
-    audit = audit_by_model(tables, source, dict(zip(IN_TEST, BY_TEST[source], strict=True)), models)
+    names = dict(zip(IN_TEST, BY_TEST[source], strict=True))
+    audit = audit_by_model(tables, source, names, of_models(rows, figures))
     if source != GPTJ:
         return audit
     means = {CATEGORY.format(name): float(own.mean()) for name, own in rows.groupby("category")["value"]}

@@ -14,7 +14,7 @@ from thermostats.modelling.classical.association import correlation
 from thermostats.modelling.classical.counts import Accuracy, classification_accuracy, fisher_exact
 from thermostats.studies.delia2026.by_prompt import BENCHMARK
 from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
-from thermostats.studies.delia2026.stated import audit_by_model, joined, stated
+from thermostats.studies.delia2026.stated import audit_by_model, joined, of_models, stated
 
 DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
 """The two models that the study names for head density."""
@@ -216,10 +216,11 @@ CORRELATION = {
 
 def figure_7_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Prompts per model, means and standard deviations (divisor n, as in the file); `rows`: gains by prompt."""
-    groups = rows.groupby("model_id")["value"]
-    count = Audit(stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: float(groups.size().max())})
-    moments = ((model, (gain.mean(), gain.std(ddof=0))) for model, gain in groups)
-    return joined(count, audit_by_model(tables, PYTHIA, FIGURE_7, moments))
+    most = float(rows.groupby("model_id").size().max())
+    moments = of_models(rows, lambda own: (own["value"].mean(), own["value"].std(ddof=0)))
+    return joined(
+        Audit(stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: most}), audit_by_model(tables, PYTHIA, FIGURE_7, moments)
+    )
 
 
 def benchmark_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
@@ -231,8 +232,7 @@ def benchmark_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
         low, high = own["value"].min(), own["value"].max()
         return (low, high, high - low, *stats.spearmanr(own["complexity"].astype(float), own["value"]))
 
-    models = ((model, figures(own)) for model, own in both.groupby("model_id"))
-    return audit_by_model(tables, BENCHMARK, OVER_PROMPTS, models)
+    return audit_by_model(tables, BENCHMARK, OVER_PROMPTS, of_models(both, figures))
 
 
 def of_one_model(tables: Evidence) -> pd.DataFrame:

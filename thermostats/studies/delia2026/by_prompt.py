@@ -88,6 +88,11 @@ def with_category(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
 
 
+def without_tuned(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of base models; tuned ones do not count in addition to their bases."""
+    return rows[~rows["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
+
+
 def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
     """Prompts by models; a prompt that a model lacks is missing."""
     return rows.pivot(index="prompt_id", columns="model_id", values=value).astype("float64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from thermostats.modelling.classical.association import PowerLaw
-from thermostats.plots.general import INK, MUTED, legend_above, name_rows, reference, scatter_labelled
+from thermostats.plots.general import INK, MUTED, drawing, forest, legend_above, name_rows, reference, scatter_labelled
 from thermostats.plots.labels import GROUND, place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
@@ -152,6 +152,12 @@ def gain_by_size(axes: Axes, last: pd.DataFrame, found: PowerLaw, *, stated: flo
     scatter_labelled(last, axes, x="n_params", y="gain_mlp")
     axes.set(xlabel="parameters", ylabel="gain of the last MLP")
     log_axis(axes, "y")
+
+
+def net_amplification(rows: pd.DataFrame, xlabel: str, label: str = "model_id") -> Callable[[Axes], None]:
+    """Amplification by model, or one row a family."""
+    options = {"estimate": "amplification", "heritage": "heritage", "null": 1.0}
+    return drawing(forest, rows, label=label, xlabel=xlabel, log="x", **options)
 
 
 def trace_by_norm(axes: Axes, table: pd.DataFrame, at: str) -> None:

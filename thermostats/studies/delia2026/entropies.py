@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
 import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES
-from thermostats.studies.delia2026.stated import audit_by_model, joined
+from thermostats.studies.delia2026.stated import audit_by_model, joined, of_models
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
 BENTOV_P = "p of " + BENTOV
@@ -50,9 +48,10 @@ def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     def of_distance(own: pd.DataFrame) -> tuple[float, ...]:
         return tuple(stats.pearsonr(own["entropy"], (own["value"] - 1).abs()))
 
+    four, gpt2 = (rows[rows["source"] == file] for file in (BENCHMARK, GPT2))
     return joined(
-        _by_model(tables, rows, BENCHMARK, IN_THE_FILE, of_gain),
-        _by_model(tables, rows, GPT2, IN_GPT2_FILE, of_distance),
+        audit_by_model(tables, BENCHMARK, IN_THE_FILE, of_models(four, of_gain)),
+        audit_by_model(tables, GPT2, IN_GPT2_FILE, of_models(gpt2, of_distance)),
     )
 
 
@@ -64,16 +63,4 @@ def cliche_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
         size = (first.mean() - second.mean()) / ((first.var() + second.var()) / 2) ** 0.5
         return (first.mean(), second.mean(), *stats.ttest_ind(first, second), size)
 
-    return _by_model(tables, rows, BENCHMARK, CLICHES, differences)
-
-
-def _by_model(
-    tables: Evidence,
-    rows: pd.DataFrame,
-    source: str,
-    names: Mapping[str, str],
-    figures: Callable[[pd.DataFrame], Sequence[float]],
-) -> Audit:
-    """Figures of one file against those of its rows, model by model."""
-    models = rows[rows["source"] == source].groupby("model_id")
-    return audit_by_model(tables, source, names, ((model, figures(own)) for model, own in models))
+    return audit_by_model(tables, BENCHMARK, CLICHES, of_models(rows[rows["source"] == BENCHMARK], differences))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.model_rows import model_rows
 from thermostats.modelling.heritage.rows import chosen_rows
@@ -20,67 +20,38 @@ HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
 FOUR = "4model_validation_results.json"
 LEVEL = 0.95
-BY_SOURCE = ("runs", "layers", "summaries", "transitions", "weights")
-
-GAIN_WORDS = {
-    "penultimate_gain": "penultimate gain (block L − 1)",
-    "normed_gain": "last gain with the final norm in it",
-    "geometric_gain_to_penultimate": "mean gain per block, blocks 2 to L − 1",
-    "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
-}
-"""The named gains that the files of penultimate gains hold, in words."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A named gain; findings are declared over several."""
-
-    column: str
-
-    @property
-    def id(self) -> str:
-        """The last part of a finding's id."""
-        return self.column.removesuffix("_to_penultimate")
-
-    @property
-    def words(self) -> str:
-        """Its name in words."""
-        return GAIN_WORDS[self.column]
-
-
-NAMED_GAINS = tuple(map(Gain, GAIN_WORDS))
+NAMED_GAINS = (
+    Case("penultimate_gain", "penultimate gain (block L − 1)", "penultimate_gain"),
+    Case("normed_gain", "last gain with the final norm in it", "normed_gain"),
+    Case("geometric_gain", "mean gain per block, blocks 2 to L − 1", "geometric_gain_to_penultimate"),
+    Case("max_gain", "largest gain, blocks 2 to L − 1", "max_gain_to_penultimate"),
+)
+"""The named gains that the files of penultimate gains hold; findings are declared over several."""
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
-    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale.
-
-    Without files: of all runs but the controlled study's.
-    """
-    read = {name: tables.table(name, **_of(sources)) for name in BY_SOURCE}
+    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale."""
+    names = ("runs", "layers", "summaries", "transitions", "weights")
+    read = {name: tables.table(name, source=list(sources)) for name in names}
     return combine(models=tables.table("models"), **read)
 
 
-def heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
-    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage_rows.gain_rows`.
-
-    Without files: of all rows but the controlled study's, a user's own among them.
-    """
-    read = {name: tables.table(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
+def heritage_rows(tables: Evidence, estimand: str) -> pd.DataFrame:
+    """Rows for `fit_heritage` of the files of penultimate gains: see `modelling.heritage.rows.gain_rows`."""
+    files = (PYTHIA, HUNT)
+    read = {name: tables.table(name, source=list(files)) for name in ("runs", "layers", "summaries")}
     values = by_prompt(models=tables.table("models"), **read)
-    rows = features_of(tables, *sources)
+    rows = features_of(tables, *files)
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    return chosen_rows(estimand, rows, prompts, values, sources or None)
+    return chosen_rows(estimand, rows, prompts, values, files)
 
 
-def _of(sources: Sequence[str]) -> dict[str, list[str]]:
-    """Which rows `Evidence.table` is asked for."""
-    return {"source": list(sources)} if sources else {}
-
-
-def prompt_counts(tables: Evidence, rows: pd.DataFrame) -> dict[str, int]:
-    """Prompts in every prompt set of some rows."""
+def penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Features of the files of penultimate gains, and what a fit has to know of them: files, prompts of every set."""
+    rows = features_of(tables, PYTHIA, HUNT)
     sizes = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
-    return {str(name): int(size) for name, size in sizes.items()}
+    counts = {str(name): int(size) for name, size in sizes.items()}
+    return rows, {"source": [PYTHIA, HUNT], "prompt_counts": counts}
 
 
 def gains(tables: Evidence) -> pd.DataFrame:
@@ -95,9 +66,9 @@ def gains(tables: Evidence) -> pd.DataFrame:
     """
     if tables.name in VIEWS:
         return model_rows(tables)
-    rows = features_of(tables, PYTHIA, HUNT)
+    rows, known = penultimate_features(tables)
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
-    rows["n_prompts"] = rows["prompt_set"].map(prompt_counts(tables, rows)).astype("float64")
+    rows["n_prompts"] = rows["prompt_set"].map(known["prompt_counts"]).astype("float64")
     n = rows["n_prompts"]
     sd = rows["penultimate_gain_sd"] * np.where(averaged, np.sqrt(n / (n - 1)), 1.0)
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)

@@ -15,7 +15,6 @@ from thermostats.studies.delia2026.stated import stated, stated_by_model
 from thermostats.words import short_name
 
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
-LABS = dict(zip(ORDER, ("EleutherAI", "Mistral AI", "Meta", "Google"), strict=True))
 NAMES, MEASUREMENTS, IN_THE_FILE = ("Pythia", "Mistral", "LLaMA", "Gemma"), "measurements", "mean of {}"
 
 OVER_CATEGORIES = "ratio over categories"
@@ -25,11 +24,6 @@ def the_four(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of the four models, one run each: of the published files that of the benchmark."""
     rows = one_run_each(rows)
     return rows[rows["model_id"].isin(ORDER)].reset_index(drop=True)
-
-
-def of_the_four(rows: pd.DataFrame) -> pd.DataFrame:
-    """Prompts of the benchmark by the four models in the published order."""
-    return wide(the_four(rows))[list(ORDER)]
 
 
 def members(last: pd.DataFrame) -> pd.DataFrame:
@@ -57,8 +51,9 @@ def neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
     return [pair for low, high in pairwise(groups) for pair in product(low, high)]
 
 
-def means_audit(tables: Evidence, four: pd.DataFrame) -> Audit:
-    """Means as the preprint and its file name them, and the number of measurements; `four` from `of_the_four`."""
+def means_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+    """Means as the preprint and its file name them, and the number of measurements; `rows`: last gains by prompt."""
+    four = wide(the_four(rows))[list(ORDER)]
     published = stated(tables, {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)})
     published |= stated_by_model(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     means = four.mean()

@@ -72,15 +72,13 @@ def not_W_V(tables: Evidence) -> bool:
     return bool(sizes.str.startswith("W_V_spectral_norm_published_thirds").any())
 
 
-def maps_audit(tables: Evidence) -> tuple[Audit, int, int]:
-    """L* as the file gives it, counted from 0; layers without a number, and all layers."""
+def maps_audit(tables: Evidence, layers: dict[str, float]) -> tuple[Audit, int, int]:
+    """L* as the file gives it, counted from 0; layers without a number, and all layers. `layers`: from `published`."""
     every = every_layer(tables.table("attention", source=SOURCE))
     slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
-    known = every.dropna().astype(float)
-    smallest = known.loc[known["contraction_ratio"].idxmin(), "layer"]
-    values = (float(smallest) - 1, float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1)
+    values = (layers["minimum"] - 1, float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1)
     found = dict(zip(BY_INDEX, values, strict=True))
-    return Audit(stated(tables, BY_INDEX, SOURCE), found), len(every) - len(known), len(every)
+    return Audit(stated(tables, BY_INDEX, SOURCE), found), int(every.isna().any(axis=1).sum()), len(every)
 
 
 def by_layer(rows: pd.DataFrame) -> pd.DataFrame:

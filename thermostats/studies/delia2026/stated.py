@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -47,19 +47,23 @@ def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> 
     return figures
 
 
-def named(names: Iterable[str], model: object, values: Iterable[float]) -> dict[str, float]:
-    """Values by the names of a model's figures, with {} for its short name."""
-    return {name.format(short_name(str(model))): float(value) for name, value in zip(names, values, strict=True)}
-
-
 def audit_by_model(
     tables: Evidence, source: str, names: Mapping[str, str], found: Iterable[tuple[object, Sequence[float]]]
 ) -> Audit:
     """Figures of one file (`names` as in `stated_by_model`) against those recomputed: model and values in turn."""
-    reproduced: dict[str, float] = {}
-    for model, values in found:
-        reproduced |= named(names, model, values)
+    reproduced = {
+        name.format(short_name(str(model))): float(value)
+        for model, values in found
+        for name, value in zip(names, values, strict=True)
+    }
     return Audit(stated_by_model(tables, source, names), reproduced)
+
+
+def of_models(
+    rows: pd.DataFrame, figures: Callable[[pd.DataFrame], Sequence[float]]
+) -> Iterator[tuple[object, Sequence[float]]]:
+    """Every model of some rows with the figures of its own rows, as `audit_by_model` takes them."""
+    return ((model, figures(own)) for model, own in rows.groupby("model_id"))
 
 
 def joined(*audits: Audit) -> Audit:

@@ -8,6 +8,7 @@ from scipy.stats import linregress
 
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.by_prompt import without_tuned
 from thermostats.studies.delia2026.stated import audit_by_model, stated
 from thermostats.tables.reading import of_last_revision
 
@@ -33,8 +34,7 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
     """
     if tables.name in VIEWS:
         every = tables.table("layers", position="last").dropna(subset=["gain_attention", "gain_mlp"])
-        every = of_last_revision(every[every["gain_mlp"] > 0], "model_id")
-        every = every[~every["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
+        every = without_tuned(tables, of_last_revision(every[every["gain_mlp"] > 0], "model_id"))
         logs = np.log(every[["gain_attention", "gain_mlp"]].astype(float))
         return np.exp(logs.groupby([every[name] for name in ("model_id", "heritage", "layer")]).mean()).reset_index()
     layers = tables.table("layers", source=SCALING)
@@ -43,12 +43,9 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
 
 def of_last_block(tables: Evidence) -> pd.DataFrame:
     """One row per model by size: its last block, `n_params`, `largest_attention_gain` over all blocks."""
-    layers, sizes = (
-        by_layer(tables),
-        tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")["n_params"],
-    )
+    layers, models = by_layer(tables), tables.table("models").drop_duplicates("model_id", keep="last")
     last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
-    last["n_params"] = last["model_id"].map(sizes).astype("float64")
+    last["n_params"] = last["model_id"].map(models.set_index("model_id")["n_params"]).astype("float64")
     last["largest_attention_gain"] = last["model_id"].map(layers.groupby("model_id")["gain_attention"].max())
     return last.sort_values("n_params", ignore_index=True)
 

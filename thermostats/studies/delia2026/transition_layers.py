@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.by_prompt import without_tuned
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, audit_by_model, joined, known_gains, stated
 from thermostats.tables.reading import of_last_revision
 from thermostats.words import short_name
@@ -40,21 +41,13 @@ IN_THE_FILE = {
 FIGURE_5 = "L* of {} in figure 5"
 
 
-@dataclass(frozen=True)
-class Definition:
-    """A definition of the empirical L*: `kind` in the tables, `words` on the page."""
-
-    id: str
-    kind: str
-    words: str
-
-
 DEFINITIONS = (
-    Definition("figure_5", "figure", "values of figure 5"),
-    Definition("steepest", "max_abs_gradient", "steepest change of the trace"),
-    Definition("steepest_all_heads", ALL_HEADS, "steepest change of the trace of all heads"),
-    Definition("first_sign_change", "first_sign_change", "first change of sign of the trace's slope"),
+    Case("figure_5", "values of figure 5", "figure"),
+    Case("steepest", "steepest change of the trace", "max_abs_gradient"),
+    Case("steepest_all_heads", "steepest change of the trace of all heads", ALL_HEADS),
+    Case("first_sign_change", "first change of sign of the trace's slope", "first_sign_change"),
 )
+"""Definitions of the empirical L*, each with the `kind` that tables call it by."""
 
 
 def empirical(tables: Evidence) -> pd.DataFrame:
@@ -64,22 +57,21 @@ def empirical(tables: Evidence) -> pd.DataFrame:
     """
     if tables.name in VIEWS:
         rows = tables.table("transitions", trace_variant="exact").dropna(subset="layer")
-        rows = (
-            of_last_revision(rows, "model_id")
-            .rename(columns={"definition": "kind"})
-            .assign(layer=lambda r: r["layer"] - 1)
-        )
-        rows = rows[~rows["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
-        return rows.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+        rows = of_last_revision(rows, "model_id").rename(columns={"definition": "kind"})
+        rows = rows.assign(layer=rows["layer"] - 1)
+        return without_tuned(tables, rows).groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+    both = pd.concat([published(tables), all_heads(tables)])
+    return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+
+
+def published(tables: Evidence) -> pd.DataFrame:
+    """L* as the study counts it, of figure 5 and by model, prompt and definition: columns model_id, kind, layer."""
     figure = tables.table("statements", source="preprint")
     figure = figure[figure["statistic"].str.startswith("L* read off")].rename(columns={"value": "layer"})
     found = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
     found = found[found["layer"].notna()].rename(columns={"definition": "kind"})
     found = found.assign(layer=found["layer"] - 1)
-    both = pd.concat(
-        [part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), found, all_heads(tables))]
-    )
-    return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+    return pd.concat([part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), found)])
 
 
 def all_heads(tables: Evidence) -> pd.DataFrame:

@@ -16,21 +16,41 @@ BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
 MEANS = ["W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds"]
 
 
-def squared_by_layer(tables: Evidence) -> pd.DataFrame:
-    """One row per model and layer: `squared` norm, `depth` l/L, and whether it is of the right rows (`right`).
+def weights_by_layer(tables: Evidence) -> pd.DataFrame:
+    """Spectral norms of whole matrices by model, layer and matrix; one run a model, the one with most layers.
 
-    From the weights where there are some, else as the study's file has it, which cut the fused matrix in thirds.
+    Columns: model_id, heritage, layer, matrix, value.
     """
-    cut = tables.table("summaries", source=MAPS)
-    cut = cut[cut["estimand"].str.startswith(BY_LAYER)]
-    cut = cut.assign(layer=cut["estimand"].str.removeprefix(BY_LAYER).astype(int), right=False)
-    right = tables.table("weights", matrix="W_V", head="").rename(columns={"spectral_norm": "value"}).assign(right=True)
+    whole = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
+    rows = whole.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
+    chosen = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True]).drop_duplicates("model_id")
+    whole = whole[whole["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
+    return whole[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True)
+
+
+def by_layer(tables: Evidence) -> pd.DataFrame:
+    """‖W_V‖₂ by model and layer, from the weights where there are some, else as the study's file has it.
+
+    Columns model_id, heritage, layer, depth = l/L, value, and `right`: whether it is of W_V or of a published third.
+    """
+    measured = weights_by_layer(tables)
+    thirds = tables.table("summaries", source=MAPS)
+    thirds = thirds[thirds["estimand"].str.startswith(BY_LAYER)]
+    thirds = thirds.assign(layer=thirds["estimand"].str.removeprefix(BY_LAYER), right=False)
+    parts = [measured[measured["matrix"] == "W_V"].assign(right=True), thirds]
     columns = ["model_id", "heritage", "layer", "value", "right"]
-    both = pd.concat([part[columns] for part in (right, cut) if not part.empty]).dropna(subset="value")
-    both = both.sort_values("right", ascending=False, kind="stable").drop_duplicates(["model_id", "layer"])
-    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
-    depth = both["layer"] / both["model_id"].map(models["n_layers"])
-    return both.assign(squared=both["value"].astype(float) ** 2, depth=depth.astype(float)).reset_index(drop=True)
+    filled = [part[columns] for part in parts if not part.empty]
+    both = pd.concat(filled or [thirds[columns]]).astype({"layer": float, "value": float})
+    both = both.dropna(subset="value").drop_duplicates(["model_id", "layer"])
+    depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+    both["depth"] = both["layer"] / both["model_id"].map(depth).astype(float)
+    return both.sort_values(["model_id", "layer"], ignore_index=True)
+
+
+def squared_by_layer(tables: Evidence) -> pd.DataFrame:
+    """The same with the `squared` norm."""
+    rows = by_layer(tables)
+    return rows.assign(squared=rows["value"] ** 2)
 
 
 def late_means(by_layer: pd.DataFrame) -> pd.DataFrame:

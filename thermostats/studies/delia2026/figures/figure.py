@@ -28,14 +28,14 @@ CAPTIONS = Template.read(Path(__file__).with_name("captions.md"))
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: `draw(table(tables), axes)` returns the axes, `caption` says what the same table says."""
+    """One figure: `draw(table(tables), axes)` draws it, `caption` says what the same table says."""
 
     id: str
     title: str
     claims: tuple[str, ...]
     table: Callable[[Evidence], pd.DataFrame]
     """Tables to the rows that are drawn; empty where the tables in use hold none."""
-    draw: Callable[[pd.DataFrame, Axes], Axes]
+    draw: Callable[[pd.DataFrame, Axes], None]
     numbers: Callable[[pd.DataFrame], Mapping[str, Any]]
     """Values for the figure's words in `captions.md`; every number is taken from the table."""
     width: float = COLUMN
@@ -67,7 +67,7 @@ def combine(figures: Sequence[Figure]) -> Figure:
         filled = [part for part in parts if not part.empty]
         return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=[PANEL])
 
-    def draw(rows: pd.DataFrame, axes: Axes) -> Axes:
+    def draw(rows: pd.DataFrame, axes: Axes) -> None:
         place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
         assert place is not None and isinstance(canvas, Canvas)  # noqa: S101 - `svg` makes them by add_subplot
         axes.set_axis_off()
@@ -84,7 +84,6 @@ def combine(figures: Sequence[Figure]) -> Figure:
         labs = axes.get_legend_handles_labels()
         legend = canvas.legend(*labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1)
         plain_text(legend.get_texts())
-        return axes
 
     def numbers(rows: pd.DataFrame) -> dict[str, Any]:
         own = [(part, _rows_of(rows, part)) for part in figures if (rows[PANEL] == part.id).any()]

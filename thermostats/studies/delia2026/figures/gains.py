@@ -48,7 +48,7 @@ def _with_bound(table: pd.DataFrame, axes: Axes, label: str | None = None) -> st
     return mark(str(table["heritage"].iloc[0])).color
 
 
-def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_depth(table: pd.DataFrame, axes: Axes) -> None:
     """Gain of every Pythia model over its number of layers, with the bound 10^(1/L)."""
     color = _with_bound(table, axes, label="bound, 10^(1/L)")
     axes.vlines(table["n_layers"], table["lower"], table["upper"], color=color, linewidth=1.2)
@@ -59,19 +59,17 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> Axes:
     axes.margins(0.1)
     legend_above(axes)
     name_points(axes, table["n_layers"], table["gain"], table["model_id"])
-    return axes
 
 
-def draw_published_depth(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_published_depth(table: pd.DataFrame, axes: Axes) -> None:
     """What the study prints: means and standard deviations over prompts, with the bound 10^(1/L)."""
     color = _with_bound(table, axes)
     axes.errorbar(table["n_layers"], table["stated_mean"], table["stated_sd"], fmt="o", markersize=4, color=color)
     axes.set(xlabel="layers, L", ylabel="as printed: mean ± SD over prompts")
     axes.margins(0.1)
-    return axes
 
 
-def draw_beside(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_beside(table: pd.DataFrame, axes: Axes) -> None:
     """Figure 1 from the figures that the study prints, with ours next to it on the same scale."""
     place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
     assert place is not None and canvas is not None  # noqa: S101 - `svg` makes them by add_subplot
@@ -81,7 +79,6 @@ def draw_beside(table: pd.DataFrame, axes: Axes) -> Axes:
     right = canvas.add_subplot(grid[1], sharey=left)
     draw_published_depth(table, left)
     draw_depth(table, right)
-    return axes
 
 
 def numbers_depth(table: pd.DataFrame) -> dict[str, Any]:
@@ -113,7 +110,7 @@ def with_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.join(labs, on="heritage").sort_values(["lab_mean", "gain"], ignore_index=True)
 
 
-def draw_labs(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_labs(table: pd.DataFrame, axes: Axes) -> None:
     """One row per model, labs in the order of their means; the bar and band behind a lab's rows are its mean."""
     reference(axes, 1.0, vertical=True)
     for lab, rows in table.groupby("heritage", sort=False):
@@ -128,7 +125,6 @@ def draw_labs(table: pd.DataFrame, axes: Axes) -> Axes:
     name_rows(axes, [short_name(name) for name in table["model_id"]])
     axes.set_xlabel(GAIN)
     legend_over_rows(axes)
-    return axes
 
 
 def numbers_labs(table: pd.DataFrame) -> dict[str, Any]:
@@ -139,7 +135,7 @@ def numbers_labs(table: pd.DataFrame) -> dict[str, Any]:
     return {"n": len(table), "prompts": _prompts(table), "labs": labs, "dampen": dampen}
 
 
-def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_size(table: pd.DataFrame, axes: Axes) -> None:
     """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick: the 95% interval."""
     reference(axes, 1.0)
     color, marker = mark(str(table["heritage"].iloc[0]))
@@ -154,7 +150,6 @@ def draw_size(table: pd.DataFrame, axes: Axes) -> Axes:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g} B" if value >= 1e9 else f"{value / 1e6:g} M")
     legend_above(axes)
     name_points(axes, x, table["gain"], table["model_id"])
-    return axes
 
 
 def numbers_size(table: pd.DataFrame) -> dict[str, Any]:
@@ -173,7 +168,7 @@ def by_prompt(tables: Evidence) -> pd.DataFrame:
     return both.rename(columns={"value": "gain"})[columns].reset_index(drop=True)
 
 
-def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
     """One row per model and definition: every prompt a dot, the large mark the mean, the bar one standard deviation."""
     reference(axes, 1.0, vertical=True)
     spread = spreads(table)
@@ -199,7 +194,6 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> Axes:
     low, high = axes.get_xlim()
     axes.set_xticks([tick for tick in (0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10) if low <= tick <= high])
     legend_over_rows(axes)
-    return axes
 
 
 def spreads(table: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.audit import FOCAL
 from thermostats.studies.delia2026.figures.figure import Figure
-from thermostats.studies.delia2026.value_norms import BY_LAYER, LATE, MAPS, MEANS, SUMMARY, W_O
+from thermostats.studies.delia2026.value_norms import LATE, MEANS, SUMMARY, W_O, by_layer, weights_by_layer
 from thermostats.words import number, short_name
 
 SEED = 3
@@ -25,19 +25,6 @@ CUTS = dict(zip(MEANS, (W_V, THIRD), strict=True))
 CUT = (
     "Open marks: norms of the third of the fused weights that the study took for W_V, which is not W_V in these models"
 )
-
-
-def weights_by_layer(tables: Evidence) -> pd.DataFrame:
-    """Spectral norms of whole matrices by model, layer and matrix; one run a model, the one with most layers.
-
-    Columns: model_id, heritage, n_layers, layer, matrix, value.
-    """
-    whole = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
-    rows = whole.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
-    chosen = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True]).drop_duplicates("model_id")
-    whole = whole[whole["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
-    whole["n_layers"] = whole["model_id"].map(_depth(tables))
-    return whole[["model_id", "heritage", "n_layers", "layer", "matrix", "value"]].reset_index(drop=True)
 
 
 def means(tables: Evidence) -> pd.DataFrame:
@@ -67,7 +54,7 @@ def means(tables: Evidence) -> pd.DataFrame:
     return both.astype(dict.fromkeys(numeric, float)).sort_values(["source", "model_id"], ignore_index=True)
 
 
-def draw_means(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_means(table: pd.DataFrame, axes: Axes) -> None:
     """‖W_V‖₂ against ‖W_O‖₂ of every model, with the line of equal norms."""
     ends = np.array([table[["wv", "wo"]].min().min() * 0.7, table[["wv", "wo"]].max().max() * 1.5])
     axes.plot(ends, ends, color=MUTED, linestyle="--", linewidth=0.9, zorder=0)
@@ -85,7 +72,6 @@ def draw_means(table: pd.DataFrame, axes: Axes) -> Axes:
     log_axis(axes, "y")
     legend_above(axes)
     name_points(axes, table["wv"], table["wo"], table["model_id"])
-    return axes
 
 
 def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
@@ -105,28 +91,19 @@ def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
 def over_depth(tables: Evidence) -> pd.DataFrame:
     """‖W_V‖₂ by model and layer; for a model of which only the mean was published one row without a layer.
 
-    Columns model_id, heritage, cut, layer, depth = l/L, value; a model's own W_V is taken before a published third.
+    Columns model_id, heritage, cut, layer, value, depth = l/L.
     """
-    measured = weights_by_layer(tables)
-    parts = [measured[measured["matrix"] == "W_V"].astype({"layer": float}).assign(cut=W_V)]
-    thirds = tables.table("summaries", source=MAPS)
-    thirds = thirds[thirds["estimand"].str.startswith(BY_LAYER)]
-    layer = thirds["estimand"].str.removeprefix(BY_LAYER).astype(float)
-    parts.append(thirds.assign(layer=layer, cut=THIRD))
-    mean = tables.table("summaries", source=SUMMARY, estimand=list(MEANS))
-    parts.append(mean.assign(layer=np.nan, cut=mean["estimand"].map(CUTS)))
-    columns = ["model_id", "heritage", "cut", "layer", "value"]
-    filled = [part[columns] for part in parts if not part.empty]
-    if not filled:
-        return pd.DataFrame(columns=[*columns, "depth"])
-    both = pd.concat(filled).dropna(subset="value").drop_duplicates(["model_id", "layer"])
-    by_layer = set(both.loc[both["layer"].notna(), "model_id"])
-    both = both[both["layer"].notna() | ~both["model_id"].isin(by_layer)]
-    both = both.assign(depth=both["layer"] / both["model_id"].map(_depth(tables)).astype(float))
-    return both.astype({"value": float}).sort_values(["model_id", "layer"], ignore_index=True)
+    layers = by_layer(tables)
+    means = tables.table("summaries", source=SUMMARY, estimand=list(MEANS)).dropna(subset="value")
+    means = means[~means["model_id"].isin(layers["model_id"])].drop_duplicates("model_id")
+    means = means.assign(layer=np.nan, depth=np.nan, right=means["estimand"] == MEANS[0])
+    both = pd.concat([part[layers.columns] for part in (layers, means) if not part.empty] or [layers])
+    both["cut"] = np.where(both["right"].astype(bool), W_V, THIRD)
+    both = both[["model_id", "heritage", "cut", "layer", "value", "depth"]].astype({"value": float})
+    return both.sort_values(["model_id", "layer"], ignore_index=True)
 
 
-def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> Axes:
+def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
     """‖W_V‖₂ to a power over relative depth; models of which only the mean is known are dashed lines across."""
     ends: list[tuple[float, float, str]] = []
     for lab, rows in table.groupby("heritage", sort=True):
@@ -147,7 +124,6 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> Axes:
     log_axis(axes, "y")
     legend_above(axes)
     name_points(axes, *zip(*ends, strict=True))
-    return axes
 
 
 def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
@@ -157,10 +133,10 @@ def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
     return {"known": known, "rest": _listed(table[table["layer"].isna()]) or "none", "cut": _cut(table)}
 
 
-def draw_squared(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_squared(table: pd.DataFrame, axes: Axes) -> None:
     """The trace proxy ‖W_V‖₂² over relative depth, the last quarter shaded."""
     axes.axvspan(LATE, 1.0, color=RULE, alpha=0.5, linewidth=0)
-    return draw_over_depth(table, axes, power=2)
+    draw_over_depth(table, axes, power=2)
 
 
 def numbers_squared(table: pd.DataFrame) -> dict[str, Any]:
@@ -192,10 +168,6 @@ def _listed(table: pd.DataFrame) -> str:
 def _cut(table: pd.DataFrame) -> str:
     """What open marks are, and of which models."""
     return f"{CUT} ({_listed(table[table['cut'] == THIRD]) or 'none'})."
-
-
-def _depth(tables: Evidence) -> pd.Series:
-    return tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
 
 
 OVER_DEPTH = "Spectral norm of W_V over depth"

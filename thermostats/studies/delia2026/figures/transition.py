@@ -12,11 +12,10 @@ from thermostats.plots.column import legend_over_rows
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026.figures.figure import Figure
-from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2
-from thermostats.studies.delia2026.transition_layers import SIGN_CHANGE, with_predictions
+from thermostats.studies.delia2026.transition_layers import published, with_predictions
 from thermostats.words import short_name
 
-JUDGED = ("max_abs_gradient", "first_sign_change")
+JUDGED = ("figure", "max_abs_gradient", "first_sign_change")
 COLUMNS = ["model_id", "heritage", "n_layers", "found", "lower", "upper", "formula", "half", "n_definitions"]
 
 
@@ -26,24 +25,18 @@ def transitions(tables: Evidence) -> pd.DataFrame:
     Columns `COLUMNS`: found (read off the figure), the smallest and largest L* over the published definitions and
     prompts (lower, upper), L(a + bL + c/H) (formula) and L/2 (half).
     """
-    stated_rows = tables.table("statements", source="preprint")
-    figure = stated_rows[stated_rows["statistic"].str.startswith("L* read off")]
+    rows = published(tables)
+    figure = rows[rows["kind"] == "figure"]
     if figure.empty:
         return pd.DataFrame(columns=COLUMNS)
-    rows = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED], definition=list(JUDGED))
-    rows = rows[rows["layer"].notna()].assign(value=rows["layer"] - 1)
-    by_definition = pd.concat(
-        [rows[["model_id", "definition", "value"]], figure[["model_id", "value"]].assign(definition="figure")]
-    )
-    spread = by_definition.groupby("model_id").agg(
-        lower=("value", "min"), upper=("value", "max"), n_definitions=("definition", "nunique")
-    )
-    found = with_predictions(figure[["model_id", "value"]].rename(columns={"value": "layer"}), tables)
+    judged = rows[rows["kind"].isin(JUDGED)].groupby("model_id")
+    spread = judged.agg(lower=("layer", "min"), upper=("layer", "max"), n_definitions=("kind", "nunique"))
+    found = with_predictions(figure[["model_id", "layer"]], tables)
     out = found.rename(columns={"layer": "found"}).join(spread, on="model_id")[COLUMNS].astype({"found": float})
     return out.sort_values(["n_layers", "found"], ignore_index=True)
 
 
-def draw(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw(table: pd.DataFrame, axes: Axes) -> None:
     """One row per model: L*/L found, its spread over definitions, the formula (upright bar) and L/2 (dashed)."""
     reference(axes, 0.5, vertical=True)
     L = table["n_layers"]
@@ -59,7 +52,6 @@ def draw(table: pd.DataFrame, axes: Axes) -> Axes:
     name_rows(axes, [short_name(name) for name in table["model_id"]])
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(0, 1))
     legend_over_rows(axes)
-    return axes
 
 
 def numbers(table: pd.DataFrame) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import json
-import math
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -105,7 +104,7 @@ def stated_date(root: Any) -> str:
 
 
 def _parse_json(text: str) -> Any:
-    root = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
+    root = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(root, dict):
         raise ValueError("not one JSON object")
     return root
@@ -118,19 +117,6 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"key {key!r} occurs twice in one object")
         result[key] = value
     return result
-
-
-def _constant(name: str) -> float:
-    if name != "NaN":
-        raise ValueError(f"{name} is no figure that can be imported")
-    return math.nan
-
-
-def _finite(numeral: str) -> float:
-    value = float(numeral)
-    if math.isinf(value):
-        raise ValueError(f"{numeral} is beyond the range of a number")
-    return value
 
 
 def _parse_csv(text: str) -> list[dict[str, str]]:
