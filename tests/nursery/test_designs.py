@@ -13,10 +13,12 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import designs
 from thermostats.studies.nursery.cli import app
 from thermostats.studies.nursery.components import (
+    ORDERED,
     REFERENCE,
     WORLDS,
     World,
@@ -28,7 +30,7 @@ from thermostats.studies.nursery.components import (
 )
 from thermostats.studies.nursery.designs import Design
 from thermostats.studies.nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
-from thermostats.studies.nursery.shares import published_rows
+from thermostats.studies.nursery.rows import published_rows
 from thermostats.tables.folders import shipped
 
 GRID = {"L": [4.0, 8.0, 16.0], "rho": [0.125, 2.0], "d": [32.0, 80.0]}
@@ -189,9 +191,10 @@ def test_components_are_found_in_a_large_study():
     found = components(y, logs(GRID))
     for name in ("recipe", "geometry", "scale", "depth", "residual"):
         assert np.median(getattr(found, name)) == pytest.approx(getattr(world, name), rel=0.05), name
-    assert found.in_order == 1.0 and ratios(found).verdict == "supported"
+    assert found.in_order == 1.0 and ORDERED.verdict(Result(quantities=ratios(found))) == "supported"
     nothing = components(simulated(World("none", 0, 0.1, 0.05), 500, logs(GRID), np.random.default_rng(1)), logs(GRID))
-    assert np.median(nothing.recipe) < 0.01 and ratios(nothing).verdict == "not supported"
+    assert np.median(nothing.recipe) < 0.01
+    assert ORDERED.verdict(Result(quantities=ratios(nothing))) == "not supported"
 
 
 def test_too_few_recipes_or_shapes_are_refused():

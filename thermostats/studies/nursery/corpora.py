@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import english, recipes, synthetic, tokenizer
-from thermostats.studies.nursery.plan import CORPORA, check_corpora
+from thermostats.studies.nursery.plan import CORPORA
 from thermostats.tables.atomic import only_writer, write_all
 
 if TYPE_CHECKING:
@@ -91,17 +91,14 @@ def load(folder: Path, name: str, context: int = 0) -> Corpus:
     """
     if name not in NAMES:
         raise UsageError("no such corpus", got=repr(name), allowed=", ".join(NAMES))
-    check_corpora(folder)
-    record = _record(folder) or {}
+    record, again = _record(folder), f"thermostats nursery corpora --folder {folder}"
+    if record is None:
+        raise DataError("no corpora here", where=folder, next_step=again)
     parts = {}
     for part in ("train", "heldout"):
         file = f"{name}-{part}.npy"
         if not _intact(folder, file, record):
-            raise DataError(
-                "tokens are missing or damaged",
-                where=folder / file,
-                next_step=f"thermostats nursery corpora --folder {folder}",
-            )
+            raise DataError("tokens are missing or damaged", where=folder / file, next_step=again)
         parts[part] = np.load(folder / file, mmap_mode="r")
         if len(parts[part]) <= context:
             raise DataError(
@@ -134,12 +131,6 @@ def bigram_loss(corpus: Corpus) -> float:
 def _frequencies(corpus: Corpus) -> npt.NDArray[np.float64]:
     counts = np.bincount(corpus.train, minlength=corpus.vocab_size) + 1.0
     return np.asarray(counts / counts.sum())
-
-
-def documents(folder: Path, name: str) -> tuple[list[str], list[str]]:
-    """Texts of a corpus's documents: those for training, and those held out. Raises as `load`."""
-    load(folder, name)
-    return split(_read(folder / f"{name}.txt").split(SEPARATOR))
 
 
 def split(found: Sequence[str]) -> tuple[list[str], list[str]]:
