@@ -74,7 +74,6 @@ STRONGEST = "F of the strongest factor"
 RECIPES: dict[str, Any] = {"primary": MOVED, "evidence": NURSERY, "needs": LEAST}
 """What findings over recipes of the second study declare."""
 a_line = partial(worlds_of_line, "log_gain", r=SIZE)
-LEVELS = dict.fromkeys(together.LEVELS, "levels")
 IN_WORDS = {
     "log_rate": "log rate",
     "shrinking": "decay over training",
@@ -104,7 +103,7 @@ def by_nine(rows: pd.DataFrame) -> Result:
 
 def by_shared(rows: pd.DataFrame) -> Result:
     """The factors that both studies have."""
-    return by_tests(rows, LEVELS)
+    return by_tests(rows, together.LEVELS)
 
 
 def by_tests(rows: pd.DataFrame, factors: dict[str, str]) -> Result:
@@ -262,7 +261,7 @@ def mediator(evidence: Evidence) -> Result:
 def of_both_studies(evidence: Evidence) -> Result:
     """Does a factor that both studies have move the gain?"""
     rows = of_both(evidence)
-    return with_ratios(by_shared(rows), rows, LEVELS)
+    return with_ratios(by_shared(rows), rows, together.LEVELS)
 
 
 if __name__ == "__main__":

@@ -27,11 +27,6 @@ def test_sixteen_recipes_of_five_models_and_one_second_seed(shipped):
     assert (again["seed"] != first["seed"]).all()
 
 
-def test_heads_fill_the_width(shipped):
-    assert np.allclose(shipped["rho"], shipped["n_heads"] / shipped["d_head"])
-    assert (shipped["n_heads"] * shipped["d_head"] == shipped["d_model"]).all()
-
-
 def test_depths_and_densities_are_crossed_evenly_and_every_recipe_has_all(shipped):
     distinct = shipped[shipped["replicate_of"] == ""]
     cells = pd.crosstab(distinct["n_layers"], distinct["rho"])

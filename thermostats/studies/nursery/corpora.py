@@ -148,8 +148,9 @@ def _write(folder: Path, text: bytes, source: str) -> None:
     tokens = {}
     for name, (train, heldout) in parts.items():
         for part, found in {"train": train, "heldout": heldout}.items():
-            array = encode(learned, found)
-            files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = _npy(array), len(array)
+            array, stream = encode(learned, found), io.BytesIO()
+            np.save(stream, array)
+            files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = stream.getvalue(), len(array)
     record = {
         "format": _FORMAT,
         "english": source,
@@ -213,12 +214,6 @@ def _read(path: Path) -> str:
         raise DataError("a text cannot be read", where=path, got=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x}") from error
-
-
-def _npy(array: Tokens) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def _sha256(content: bytes) -> str:

@@ -108,9 +108,9 @@ class Design:
 
     def packs(self) -> list[Pack]:
         """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
-        shapes = self.shapes
-        found: list[Pack] = []
-        again = self._again(len(shapes))
+        shapes, found, rng = self.shapes, [], np.random.default_rng([self.seed, 1])
+        chosen = rng.choice(len(self.recipes) * len(shapes), size=self.repeats, replace=False)
+        again = {divmod(int(place), len(shapes)) for place in chosen}
         for number, shape in enumerate(shapes):
             members = []
             for place, recipe in enumerate((*self.recipes, *self.apart)):
@@ -156,11 +156,6 @@ class Design:
                 allowed=f"core_hours = {self.core_hours:g}",
                 next_step="fewer recipes or shapes, fewer steps, or a larger budget",
             )
-
-    def _again(self, shapes: int) -> set[tuple[int, int]]:
-        rng = np.random.default_rng([self.seed, 1])
-        chosen = rng.choice(len(self.recipes) * shapes, size=self.repeats, replace=False)
-        return {(int(place) // shapes, int(place) % shapes) for place in chosen}
 
     def _seed(self, *place: int) -> int:
         return int(np.random.default_rng([self.seed, 2, *place]).integers(2**31))

@@ -101,23 +101,23 @@ def slope_within(
 
 
 def jackknife(
-    units: pd.Series, figures: Callable[[npt.NDArray[np.bool_]], npt.ArrayLike], level: float = LEVEL
+    units: pd.Series, figures: Callable[[npt.NDArray[np.bool_]], npt.ArrayLike]
 ) -> tuple[Array, Array, Array]:
-    """Figures of all rows, of all without each unit in turn, and half widths of their t intervals.
+    """Figures of all rows, of all without each unit in turn, and half widths of their 95% t intervals.
 
     figures: of the rows that a mask keeps.
     """
     codes, names = pd.factorize(units, sort=True)
     whole = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
     left = np.array([np.atleast_1d(figures(codes != code)) for code in range(len(names))])
-    return whole, left, half_width(left, level)
+    return whole, left, half_width(left)
 
 
-def half_width(left: Array, level: float = LEVEL) -> Array:
-    """Of the jackknife's t interval, from the figures without each unit in turn."""
+def half_width(left: Array) -> Array:
+    """Of the jackknife's 95% t interval, from the figures without each unit in turn."""
     n = len(left)
     error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
-    return np.asarray(stats.t.ppf((1 + level) / 2, n - 1) * error)
+    return np.asarray(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error)
 
 
 GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)

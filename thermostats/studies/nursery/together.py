@@ -25,8 +25,8 @@ from thermostats.studies.nursery.rows import by_t, columns_of_block, final, judg
 
 PENULTIMATE = "penultimate_gain"
 LINES = list(second.LOGS)
-LEVELS = ("corpus", "optimiser", "schedule")
-"""Factors that both studies have, in levels."""
+LEVELS = dict.fromkeys(("corpus", "optimiser", "schedule"), "levels")
+"""Factors that both studies have."""
 
 
 def models(tables: Evidence) -> pd.DataFrame:
