@@ -158,13 +158,12 @@ def order(evidence: Evidence, gain: Case) -> Result:
     found, columns = by_shares(rows), shares.design_blocks(rows)
     tests = block_f(rows, "log_gain", columns)
     shuffled = {name: freedman_lane(rows, "log_gain", columns, name, seed=SEED).p_value for name in tests}
-    words: dict[str, Any] = {"blocks": list(columns), "tests": tests, "shuffled": shuffled}
     found = replace(
         found,
         fit=fit,
         fit_tables={"orders of the blocks": fit.orders(), "recipes": fit.labs()},
         statements={STATED: fit.statements[ORDER]},
-        words=words,
+        words={"blocks": list(columns), "tests": tests, "shuffled": shuffled},
     )
     if gain is not PRIMARY:
         return found
@@ -174,10 +173,10 @@ def order(evidence: Evidence, gain: Case) -> Result:
     named = own.assign(row=own["what"] + ", " + own["study"].str.split(",").str[0])
     xlabel = "corrected share of the variance of the log gain"
     observed = own[own["study"] == "published, observed"].set_index("what")["estimate"]
-    words |= {"n_published": len(others), "observed": observed, "level": SURE}
+    words = {**found.words, "n_published": len(others), "observed": observed, "level": SURE}
     words |= shares.other_choices(final(evidence), gain.id)
     draw = drawing(forest, named, label="row", null=0.0, xlabel=xlabel)
-    return replace(found, table=both, draw=draw, panels=(fit.panels["variance-shares"],))
+    return replace(found, table=both, draw=draw, panels=(fit.panels["variance-shares"],), words=words)
 
 
 def by_seeds(rows: pd.DataFrame) -> Result:

@@ -87,24 +87,13 @@ IN_LOGS = (replace(DEPTH, words="log L"), replace(DENSITY, words="log ρ"))
 MEAN = "mean slope over recipes"
 
 
-def asked(rows: pd.DataFrame, term: Case) -> pd.DataFrame:
-    """Rows with the term that is asked about, and its values as `column`."""
-    return rows.assign(term=term.column, column=rows[term.column])
+def asked(models: Callable[[Evidence], pd.DataFrame], evidence: Evidence, term: Case) -> pd.DataFrame:
+    """Models with the term that is asked about, and its values as `column`."""
+    return models(evidence).assign(term=term.column, column=lambda rows: rows[term.column])
 
 
-def of_first(evidence: Evidence, term: Case) -> pd.DataFrame:
-    """Models of the first study."""
-    return asked(read(evidence), term)
-
-
-def of_second(evidence: Evidence, term: Case) -> pd.DataFrame:
-    """Models of the second study."""
-    return asked(second.enough(evidence), term)
-
-
-def of_both(evidence: Evidence, term: Case) -> pd.DataFrame:
-    """Models of both studies."""
-    return asked(together.models(evidence), term)
+of_first, of_second, of_both = (partial(asked, models) for models in (read, second.enough, together.models))
+"""Models of the first study, of the second and of both."""
 
 
 def by_slope(rows: pd.DataFrame) -> Result:

@@ -324,12 +324,13 @@ def _progress(total: float, before: float) -> Iterator[Callable[[str, float, flo
 
         def report(name: str, work: float, share: float, trained: Any) -> None:
             done[name] = work * share
-            now, new = sum(done.values()), sum(done.values()) - before > total / 1e9
+            now, left = sum(done.values()), "trained before"
+            if now - before > total / 1e9:
+                seconds = (time.perf_counter() - began) * (total - now) / (now - before)
+                left = f"about {seconds / 60:.0f} min left"
             bars.update(task, completed=now, description=f"training {name}")
-            left = (time.perf_counter() - began) * (total - now) / (now - before) if new else 0.0
             for one in trained:
-                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}"
-                line += f", about {left / 60:.0f} min left" if new else ", trained before"
+                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}, {left}"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield report

@@ -194,13 +194,9 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
 
 def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
     """Raise UsageError for what is no grid of shapes; got: what was given, where not the grid itself."""
-    if (
-        not isinstance(grid, Mapping)
-        or set(grid) != set(GRID)
-        or not all(
-            _numbers(values) and all(0 < value < math.inf and (key == "rho" or value % 1 == 0) for value in values)
-            for key, values in grid.items()
-        )
+    is_grid = isinstance(grid, Mapping) and set(grid) == set(GRID) and all(map(_numbers, grid.values()))
+    if not is_grid or not all(
+        0 < value < math.inf and (key == "rho" or value % 1 == 0) for key in GRID for value in grid[key]
     ):
         raise UsageError(
             "not a grid of shapes",
@@ -264,10 +260,8 @@ def _recipe(found: Mapping[str, Any]) -> Recipe:
 
 
 def _numbers(values: object) -> bool:
-    """Whether this is a list of numbers that is not empty."""
-    if not isinstance(values, (list, tuple)) or not values:
-        return False
-    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    """Whether this is a list of numbers that is not empty; a flag is no number."""
+    return isinstance(values, (list, tuple)) and {*map(type, values)} in ({int}, {float}, {int, float})
 
 
 def _toml(table: Mapping[str, Any]) -> list[str]:

@@ -143,23 +143,21 @@ def contrasts(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
     tests = factor_tests(table, factors)
     y = table["log_gain"].to_numpy(np.float64)
     studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
-    rows = []
+    before, rows = np.zeros(studies.shape[1]), []
     for (name, kind), known in zip(factors.items(), tests.itertuples(), strict=True):
         own = _columns(table, name, kind)
         x = np.column_stack([studies, own if kind == "levels" else own / own.std(ddof=1)])
         inverse = np.linalg.pinv(x.T @ x)
         slopes = inverse @ x.T @ y
-        contrast, pairs, what = np.zeros(own.shape[1]), 1, "one SD more"
-        contrast[-1] = 1.0
+        contrast, pairs, what = np.ones(1), 1, "one SD more"
         if kind == "levels":
-            effects, levels = slopes[studies.shape[1] :], pd.get_dummies(table[name]).columns
-            high, low = int(effects.argmax()), int(effects.argmin())
+            effects, levels = slopes[before.size :], pd.get_dummies(table[name]).columns
+            high, low = effects.argmax(), effects.argmin()
             contrast = np.eye(len(levels))[high] - np.eye(len(levels))[low]
             pairs, what = math.comb(len(levels), 2), f"{levels[high]} against {levels[low]}"
-        contrast = np.append(np.zeros(studies.shape[1]), contrast)
+        contrast = np.append(before, contrast)
         variance = np.square(y - x @ slopes).sum() / known.df_error
         half = stats.t.isf((1 - LEVEL) / 2 / len(factors) / pairs, known.df_error)
         ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(variance * contrast @ inverse @ contrast)
         rows.append((what, *np.exp(ends), known.F * known.df / (known.F * known.df + known.df_error)))
-    names = ["what", "ratio", "lower", "upper", "share"]
-    return tests.join(pd.DataFrame(rows, columns=names))
+    return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))
