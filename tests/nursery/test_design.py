@@ -46,13 +46,6 @@ def test_main_effects_recipe_by_geometry_and_curvature_are_identified(shipped):
     assert np.linalg.matrix_rank(one_recipe) < one_recipe.shape[1]
 
 
-def test_depth_density_and_width_hardly_go_together(shipped):
-    r = model_matrix(shipped)[["log_L", "log_rho", "log_d"]].corr()
-    assert abs(r.loc["log_L", "log_rho"]) < 0.05
-    assert abs(r.loc["log_rho", "log_d"]) < 0.05
-    assert abs(r.loc["log_L", "log_d"]) < 0.15
-
-
 def levels(frame: pd.DataFrame, factor: str) -> pd.DataFrame:
     dummies = pd.get_dummies(frame[factor]).astype(float)
     return dummies - dummies.mean()

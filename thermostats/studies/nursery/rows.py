@@ -232,22 +232,20 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     whether the two are cut from a fused matrix; where it is not they are the same thing. `gain`, `lower`, `upper`:
     penultimate gain with its 95% t interval over prompts.
     """
-    rows = final(tables)
-    weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", "W_V_published_thirds"])
-    means = weights.pivot_table(index="model_id", columns="matrix", values="spectral_norm")
-    means = means.reindex(columns=["W_V", "W_O", "W_V_published_thirds"]).dropna(subset=["W_V", "W_O"])
-    thirds = means["W_V_published_thirds"]
+    rows, thirds = final(tables), "W_V_published_thirds"
+    weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", thirds])
     layers = weights.pivot_table(index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm")
-    layers = layers.reindex(columns=["W_V", "W_V_published_thirds"]).reset_index()
-    layers["cut"] = layers["W_V_published_thirds"].fillna(layers["W_V"])
+    layers = layers.reindex(columns=["W_V", "W_O", thirds]).astype(float).reset_index()
+    layers["cut"] = layers[thirds].fillna(layers["W_V"])
+    means = layers.groupby("model_id")[["W_V", "W_O", thirds]].mean().dropna(subset=["W_V", "W_O"])
     late = layers[layers["layer"] > LATE * layers["n_layers"]]
-    squared = np.square(late[["W_V", "cut"]].astype(float)).groupby(late["model_id"]).mean()
+    squared = late[["W_V", "cut"]].pow(2).groupby(late["model_id"]).mean()
     names, prompts = rows["model_id"], rows["penultimate_gain_n"].astype(float)
     half = stats.t.ppf(0.975, prompts - 1) * rows["penultimate_gain_sd"] / np.sqrt(prompts)
     return rows.assign(
         ratio=names.map(means["W_V"] / means["W_O"]),
-        ratio_cut=names.map(thirds.fillna(means["W_V"]) / means["W_O"]),
-        fused=names.map(thirds.notna()).eq(True),
+        ratio_cut=names.map(means[thirds].fillna(means["W_V"]) / means["W_O"]),
+        fused=names.map(means[thirds].notna()).eq(True),
         late=names.map(squared["W_V"]),
         late_cut=names.map(squared["cut"]),
         gain=rows["penultimate_gain"],
