@@ -18,7 +18,6 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, second, shares, together
-from thermostats.studies.nursery.component_worlds import worlds_of_components
 from thermostats.studies.nursery.glance import at_a_glance
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
@@ -29,8 +28,10 @@ from thermostats.studies.nursery.rows import (
     final,
     fit_recipes,
     judged,
+    published_rows,
     read_by_tests,
 )
+from thermostats.studies.nursery.second import STUDY
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 101
@@ -80,42 +81,30 @@ def recipe_fit(evidence: Evidence, gain: Case) -> HeritageFit:
 @CLAIM.shared
 def answering(evidence: Evidence) -> HeritageFit:
     """That of the primary gain; with other residuals where normal ones do not reproduce the gains."""
-    fit = recipe_fit(evidence, PRIMARY)
-    return fit and fit.answer
+    return recipe_fit(evidence, PRIMARY).answer
 
 
 @CLAIM.shared
 def published(evidence: Evidence) -> pd.DataFrame:
     """The comparable published models."""
-    return shares.published_rows(evidence.named(PUBLISHED))
+    return published_rows(evidence.named(PUBLISHED))
 
 
-HALF = AtLeast(models=192, groups=16)
-"""Half of the second study's models and recipes."""
-OVER, ABOVE = "SD of recipe / SD of geometry", "SD of geometry / SD of scale"
 IN_ORDER = Posterior("recipe > geometry > scale, over the published models' shapes")
-
-
-def of_second(evidence: Evidence) -> pd.DataFrame:
-    """Models of the second study, recipes drawn at random, first seeds."""
-    return HALF.of(second.ends(evidence))
+RATIOS: dict[str, Any] = {"primary": components.ORDERED, "robustness": IN_ORDER, **STUDY}
 
 
 def ratios(rows: pd.DataFrame, found: components.Components) -> Result:
     """Ratios of the components of variance, geometry and scale over the published models' shapes."""
-    own = components.ratios(found)
-    interval = "95% interval of draws, recipes as the unit"
-    quantities = {OVER: Estimate(*own.first, interval), ABOVE: Estimate(*own.second, interval)}
-    names = ("recipe", "geometry", "scale", "depth", "residual")
-    words = {"sizes": {name: float(np.median(getattr(found, name))) for name in names}}
-    statements = {IN_ORDER.statement: (found.recipe > found.geometry) & (found.geometry > found.scale)}
-    return Result.of(rows, quantities, words=words, statements=statements)
+    in_order = (found.recipe > found.geometry) & (found.geometry > found.scale)
+    sizes = {name: float(np.median(drawn)) for name, drawn in vars(found).items()}
+    words = {"sizes": sizes, "in_order": found.in_order}
+    return Result.of(rows, components.ratios(found), words=words, statements={IN_ORDER.statement: in_order})
 
 
 def by_components(rows: pd.DataFrame) -> Result:
     """Of the second study, recipes that were seen at every shape."""
-    found = ratios(rows, components.components(*second.whole(rows), seed=SEED))
-    return replace(found, words={**found.words, "learned": int(rows["learned"].astype(bool).sum())})
+    return ratios(rows, components.components(*second.whole(rows), seed=SEED))
 
 
 def by_both(rows: pd.DataFrame) -> Result:
@@ -124,30 +113,23 @@ def by_both(rows: pd.DataFrame) -> Result:
 
 
 @CLAIM.finding(
-    "second",
-    primary=Above(OVER, 1) & Above(ABOVE, 1),
-    robustness=IN_ORDER,
-    trial=Trial(of_second, by_components, "recipe", worlds_of_components()),
-    evidence=NURSERY,
-    needs=HALF,
+    "second", trial=Trial(second.enough, by_components, "recipe", components.worlds_of_components()), **RATIOS
 )
 def ratio(evidence: Evidence) -> Result:
     """In the second study, how do recipe, geometry and scale compare in size over the published shapes?"""
-    rows = of_second(evidence)
-    found = by_components(rows)
-    learned = rows.groupby("recipe")["learned"].transform("all").astype(bool)
-    seeds = second.repeats(evidence)
-    words = {**found.words, "repeats": len(seeds), "in_order": found.probability(IN_ORDER.statement)}
+    rows = second.enough(evidence)
+    found, seeds = by_components(rows), second.repeats(evidence)
+    learned = rows.groupby("recipe")["learned"].transform("all")
+    words = {**found.words, "learned": int(rows["learned"].sum()), "repeats": len(seeds)}
     if len(seeds):
         words["seed"] = float(np.sqrt(np.square(seeds).mean() / 2))
-    if learned.sum() and not learned.all():
+    if learned.any() and not learned.all():
         words["without"] = by_components(rows[learned]).quantities
     table = second.scored(rows, components.components(*second.whole(rows), seed=SEED))
     alone = together.contrasts(second.recipes(evidence), second.FACTORS).set_index("factor")["share"]
     words |= {"factor": alone.idxmax(), "of_recipe": float(alone.max())}
-    scored = table[table["inside"].notna()]
-    outside = scored.loc[~scored["inside"].astype(bool), "quantity"]
-    words |= {"predicted": len(scored), "outside": list(outside.str.replace("_", " "))}
+    outside = table.loc[table["inside"].eq(False), "quantity"].str.replace("_", " ")
+    words |= {"predicted": int(table["inside"].notna().sum()), "outside": list(outside)}
     return replace(found, words=words, table=table, draw=drawing(at_a_glance, second.ends(evidence, drawn=False)))
 
 
@@ -176,24 +158,25 @@ def order(evidence: Evidence, gain: Case) -> Result:
     found, columns = by_shares(rows), shares.design_blocks(rows)
     tests = block_f(rows, "log_gain", columns)
     shuffled = {name: freedman_lane(rows, "log_gain", columns, name, seed=SEED).p_value for name in tests}
-    more: dict[str, Any] = {}
-    words: dict[str, Any] = {"blocks": list(columns), "tests": tests, "shuffled": shuffled}
-    if fit is not None:
-        more["fit_tables"] = {"orders of the blocks": fit.orders(), "recipes": fit.labs()}
-        more |= {"fit": fit, "statements": {STATED: fit.statements[ORDER]}}
-    if gain is PRIMARY:
-        others = published(evidence)
-        more["table"] = both = shares.caused_and_observed(rows, others, seed=SEED, level=SURE)
-        own = both[both["columns"] == "the design's"]
-        named = own.assign(row=own["what"] + ", " + own["study"].str.split(",").str[0])
-        xlabel = "corrected share of the variance of the log gain"
-        more["draw"] = drawing(forest, named, label="row", null=0.0, xlabel=xlabel)
-        observed = own[own["study"] == "published, observed"].set_index("what")["estimate"]
-        words |= {"n_published": len(others), "observed": observed, "level": SURE}
-        words |= shares.other_choices(final(evidence), gain.id)
-        if fit is not None:
-            more["panels"] = (fit.panels["variance-shares"],)
-    return replace(found, words=words, **more)
+    found = replace(
+        found,
+        fit=fit,
+        fit_tables={"orders of the blocks": fit.orders(), "recipes": fit.labs()},
+        statements={STATED: fit.statements[ORDER]},
+        words={"blocks": list(columns), "tests": tests, "shuffled": shuffled},
+    )
+    if gain is not PRIMARY:
+        return found
+    others = published(evidence)
+    both = shares.caused_and_observed(rows, others, seed=SEED, level=SURE)
+    own = both[both["columns"] == "the design's"]
+    named = own.assign(row=own["what"] + ", " + own["study"].str.split(",").str[0])
+    xlabel = "corrected share of the variance of the log gain"
+    observed = own[own["study"] == "published, observed"].set_index("what")["estimate"]
+    words = {**found.words, "n_published": len(others), "observed": observed, "level": SURE}
+    words |= shares.other_choices(final(evidence), gain.id)
+    draw = drawing(forest, named, label="row", null=0.0, xlabel=xlabel)
+    return replace(found, table=both, draw=draw, panels=(fit.panels["variance-shares"],), words=words)
 
 
 def by_seeds(rows: pd.DataFrame) -> Result:
@@ -263,82 +246,67 @@ def of_published(evidence: Evidence) -> pd.DataFrame:
     return shares.with_predictions(published(evidence), drawn.mean(axis=0))
 
 
+def of_published_by_both(evidence: Evidence) -> pd.DataFrame:
+    """Published models with what the slopes within recipes of both studies predict about their mean."""
+    slopes = together.within(together.models(evidence)).slopes[: len(together.LINES)]
+    return shares.with_predictions(published(evidence), slopes)
+
+
 def by_predictions(rows: pd.DataFrame) -> Result:
     """Squared error that predictions save over the mean."""
     saved = shares.jackknifed_error_saved(rows)
     return Result.of(rows, {SAVED: Estimate(*saved, "95% jackknife t interval, labs left out")})
 
 
+def compared(shown: pd.DataFrame) -> Result:
+    """The same with its figure, and how predictions go with what was published."""
+    r = float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1])
+    words = {"r": r, "variance": float(shown["log_gain"].var(ddof=0))}
+    return replace(by_predictions(shown), draw=lambda axes: shares.scatter(axes, shown), words=words)
+
+
+PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
+
+
 @CLAIM.finding(
     "carry_over",
     primary=Above(SAVED, 0),
     robustness=PREDICTS,
-    trial=Trial(of_published, by_predictions, worlds=worlds_of_line("log_gain", "predicted", QUARTER)),
+    trial=Trial(of_published, by_predictions, worlds=PREDICTED),
     evidence=NURSERY,
     group="lab",
 )
 def carry_over(evidence: Evidence) -> Result:
     """Do the nursery's slopes predict the published gains better than their mean does?"""
-    rows, others, fit = models(evidence, PRIMARY), published(evidence), answering(evidence)
-    drawn, shown = shares.drawn_slopes(fit, rows), of_published(evidence)
+    others, fit = published(evidence), answering(evidence)
+    drawn, found = shares.drawn_slopes(fit, models(evidence, PRIMARY)), compared(of_published(evidence))
     skill = shares.error_saved(others, drawn).reshape(fit.draws["tau"].shape)
-    return replace(
-        by_predictions(shown),
-        draw=lambda axes: shares.scatter(axes, shown),
-        fit=fit,
-        statements={PREDICTS.statement: skill > 0},
-        words={
-            "variance": float(others["log_gain"].var(ddof=0)),
-            "r": float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1]),
-            "slopes": dict(zip(shares.SLOPES, drawn.mean(axis=0), strict=True)),
-            "ranges": [(name, others[c].min(), others[c].max()) for name, c in (("L", "n_layers"), ("d", "d_model"))],
-        },
-    )
+    words = {
+        **found.words,
+        "slopes": dict(zip(shares.SLOPES, drawn.mean(axis=0), strict=True)),
+        "ranges": [(name, others[c].min(), others[c].max()) for name, c in (("L", "n_layers"), ("d", "d_model"))],
+    }
+    return replace(found, fit=fit, statements={PREDICTS.statement: skill > 0}, words=words)
 
 
-def of_both(evidence: Evidence) -> pd.DataFrame:
-    """Models of both studies, where the second is enough."""
-    return together.models(evidence) if len(of_second(evidence)) else pd.DataFrame()
-
-
-@CLAIM.finding(
-    "together",
-    primary=Above(OVER, 1) & Above(ABOVE, 1),
-    robustness=IN_ORDER,
-    trial=Trial(of_both, by_both, "recipe", worlds_of_components()),
-    evidence=NURSERY,
-    needs=HALF,
-)
+@CLAIM.finding("together", trial=Trial(together.models, by_both, "recipe", components.worlds_of_components()), **RATIOS)
 def of_both_studies(evidence: Evidence) -> Result:
     """The same of both studies together."""
-    rows = of_both(evidence)
-    widths = {str(study): together.slope(own, "log_d") for study, own in rows.groupby("study")}
-    found = by_both(rows)
-    in_order = found.probability(IN_ORDER.statement)
-    return replace(found, words={**found.words, "widths": widths, "in_order": in_order})
-
-
-def of_published_by_both(evidence: Evidence) -> pd.DataFrame:
-    """Published models with what the slopes within recipes of both studies predict about their mean."""
-    slopes = together.within(of_both(evidence)).slopes[: len(together.LINES)]
-    return shares.with_predictions(published(evidence), slopes)
+    rows = together.models(evidence)
+    found, widths = by_both(rows), {str(study): together.slope(own, "log_d") for study, own in rows.groupby("study")}
+    return replace(found, words={**found.words, "widths": widths})
 
 
 @CLAIM.finding(
     "carry_over_both",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_both, by_predictions, worlds=worlds_of_line("log_gain", "predicted", QUARTER)),
+    trial=Trial(of_published_by_both, by_predictions, worlds=PREDICTED),
     evidence=NURSERY,
     group="lab",
 )
 def carry_over_of_both(evidence: Evidence) -> Result:
     """Do the slopes of both studies predict the published gains better than their mean does?"""
-    shown = of_published_by_both(evidence)
-    r = float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1])
-    variance = float(shown["log_gain"].var(ddof=0))
-    return replace(
-        by_predictions(shown), draw=lambda axes: shares.scatter(axes, shown), words={"r": r, "variance": variance}
-    )
+    return compared(of_published_by_both(evidence))
 
 
 if __name__ == "__main__":

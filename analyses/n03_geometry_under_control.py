@@ -1,16 +1,17 @@
 """N03: depth and head density, set by design, move the gain as the study says."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
-from thermostats.claims.rule import NEVER, AtLeast, Decide, Given, Pick, Posterior, Rule, V, Within
+from thermostats.claims.rule import NEVER, Decide, Given, Pick, Posterior, Rule, V, Within
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.classical.estimates import holm
@@ -22,7 +23,8 @@ from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated
 from thermostats.studies.nursery import second, together
 from thermostats.studies.nursery.design import blocks
-from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, judged, read_by_tests
+from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, by_t, final, judged, read_by_tests
+from thermostats.studies.nursery.second import STUDY
 from thermostats.studies.nursery.signs import standard_errors
 from thermostats.studies.nursery.slopes import (
     LARGEST,
@@ -40,7 +42,7 @@ from thermostats.studies.nursery.slopes import (
     jackknifed_curve,
     mean_traces,
     mediated,
-    slope_within,
+    slope_of,
     with_terms,
 )
 from thermostats.tables.vocabulary import NURSERY
@@ -79,79 +81,81 @@ def below(slope: V) -> Rule:
     return Decide((slope < 0) & (slope.p <= ALPHA), slope.lower > -SMALL)
 
 
-def falls(term: str) -> dict[str, Any]:
-    """What findings of a slope declare."""
-    on = f"slope on {WORDS[term]}"
-
-    def by_slope(rows: pd.DataFrame) -> Result:
-        return Result.of(rows, {"slope": slope_within(rows, term)}, table=None)
-
-    return {
-        "primary": below(V("slope")),
-        "robustness": Posterior(f"{on} < 0", draws=V(f"slope on {term}") < 0, against=f"{on} < −{SMALL:.3g}"),
-        "trial": Trial(read, by_slope, "recipe", worlds_in_groups("log_gain", term, -QUARTER, BETWEEN)),
-    }
-
-
-def slope(evidence: Evidence, term: str, words: dict[str, Any] | None = None, **shown: Any) -> Result:
-    """Slope of the log penultimate gain on one term, by least squares and by a Bayesian line."""
-    rule, rows = falls(term), rows_of(evidence, PENULTIMATE)
-    others = [name for name in held(rows) if name != term]
-    known = rows.assign(error=standard_errors(rows, PENULTIMATE))
-    columns = [*others, term]  # influence is checked of the last column
-    fit = fit_line(known, "log_gain", columns, scale=SCALE, group="recipe", error="error", sources=[NURSERY], seed=SEED)
-    found: Result = rule["trial"].test(read(evidence))
-    return replace(
-        found,
-        fit=fit,
-        statements={rule["robustness"].against: lambda q: q[f"slope on {term}"] < -SMALL},
-        words={"on": WORDS[term], "doubled": doubled(found.headline), **(words or {})},
-        **shown,
-    )
-
-
-HALF = AtLeast(models=192, groups=16)
-"""Half of the second study's models and recipes."""
-TERMS = (Case("depth", "log L"), Case("density", "log ρ"))
-TERM = {"depth": "log_L", "density": "log_rho"}
+FALLING = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
+DEPTH, DENSITY = (Case(id_, WORDS[column], column) for id_, column in (("depth", "log_L"), ("density", "log_rho")))
+IN_LOGS = (replace(DEPTH, words="log L"), replace(DENSITY, words="log ρ"))
 MEAN = "mean slope over recipes"
-FALLS = below(V(MEAN))
-A_FALL = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
 
 
-def of_second(evidence: Evidence, term: Case) -> pd.DataFrame:
-    """Models of the second study; `term`: the one that is asked about, `column`: its values."""
-    return HALF.of(second.ends(evidence)).assign(term=TERM[term.id], column=lambda rows: rows[TERM[term.id]])
+def asked(models: Callable[[Evidence], pd.DataFrame], evidence: Evidence, term: Case) -> pd.DataFrame:
+    """Models with the term that is asked about, and its values as `column`."""
+    return models(evidence).assign(term=term.column, column=lambda rows: rows[term.column])
+
+
+of_first, of_second, of_both = (partial(asked, models) for models in (read, second.enough, together.models))
+"""Models of the first study, of the second and of both."""
+
+
+def by_slope(rows: pd.DataFrame) -> Result:
+    """Slope of the first study, every recipe with a level of its own."""
+    return Result.of(rows, {"slope": slope_of(rows, rows["term"].iloc[0])}, table=None)
 
 
 def by_recipes(rows: pd.DataFrame) -> Result:
-    """Mean over recipes of the slope at the shapes that all have."""
+    """Of the second, the mean over recipes of the slope at the shapes that all have."""
     own = second.slopes(rows)[rows["term"].iloc[0]]
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem())
-    mean = float(own.mean())
-    p = float(stats.ttest_1samp(own, 0).pvalue)
-    return Result.of(rows, {MEAN: Estimate(mean, mean - half, mean + half, "95% t interval over recipes", p)})
+    return Result.of(rows, {MEAN: by_t(own.mean(), own.sem(), len(own) - 1, "95% t interval over recipes")})
+
+
+def by_both(rows: pd.DataFrame) -> Result:
+    """Of both, the slope within recipes."""
+    return Result.of(rows, {MEAN: together.slope(rows, rows["term"].iloc[0])}, table=None)
+
+
+def falls(term: Case) -> dict[str, Any]:
+    """What findings of a slope of the first study declare."""
+    on = f"slope on {term.words}"
+    trial = Trial(partial(of_first, term=term), by_slope, "recipe", FALLING)
+    posterior = Posterior(f"{on} < 0", draws=V(f"slope on {term.column}") < 0, against=f"{on} < −{SMALL:.3g}")
+    return {"primary": below(V("slope")), "robustness": posterior, "trial": trial, **CONTROLLED}
+
+
+def slope(evidence: Evidence, term: Case) -> Result:
+    """Slope of the log penultimate gain on one term, by least squares and by a Bayesian line."""
+    rows = rows_of(evidence, PENULTIMATE)
+    known = rows.assign(error=standard_errors(rows, PENULTIMATE))
+    others = [name for name in held(rows) if name != term.column]
+    columns = [*others, term.column]  # influence is checked of the last column
+    fit = fit_line(known, "log_gain", columns, scale=SCALE, group="recipe", error="error", sources=[NURSERY], seed=SEED)
+    found = by_slope(of_first(evidence, term))
+    return replace(
+        found,
+        draw=drawn(rows, term, found.headline),
+        fit=fit,
+        statements={falls(term)["robustness"].against: lambda q: q[f"slope on {term.column}"] < -SMALL},
+        words={"on": term.words, "doubled": doubled(found.headline)},
+    )
+
+
+def drawn(rows: pd.DataFrame, term: Case, slope: Estimate) -> Callable[[Axes], None]:
+    """Figure of the penultimate gain over the term."""
+    if term.id == DENSITY.id:
+        return partial(draw_density, rows, seed=SEED)
+    return partial(draw_depth, rows, float(slope.value or 0), seed=SEED)
 
 
 @CLAIM.finding(
-    "second",
-    primary=FALLS,
-    over=TERMS,
-    trial=Trial(of_second, by_recipes, "recipe", A_FALL),
-    evidence=NURSERY,
-    needs=HALF,
+    "second", primary=below(V(MEAN)), over=IN_LOGS, trial=Trial(of_second, by_recipes, "recipe", FALLING), **STUDY
 )
 def of_drawn_recipes(evidence: Evidence, term: Case) -> Result:
     """Slopes of the second study, recipes drawn at random as the unit."""
     rows = of_second(evidence, term)
     found = by_recipes(rows)
     gains = rows.assign(**{PENULTIMATE: np.exp(rows["log_gain"])})
-    mean = float(found.headline.value or 0)
-    draw = draw_depth(gains, mean, seed=SEED) if term.id == "depth" else draw_density(gains, seed=SEED)
-    return replace(found, draw=draw, words={"doubled": doubled(found.headline)})
+    return replace(found, draw=drawn(gains, term, found.headline), words={"doubled": doubled(found.headline)})
 
 
-@CLAIM.finding("depth", **falls("log_L"), **CONTROLLED)
+@CLAIM.finding("depth", **falls(DEPTH))
 def depth(evidence: Evidence) -> Result:
     """Slope on the log of depth; both slopes under other choices of models."""
     every, rows = final(evidence), rows_of(evidence, PENULTIMATE)
@@ -161,16 +165,15 @@ def depth(evidence: Evidence) -> Result:
         "without models that learned nothing": judged(every[every["learned"].astype(bool)], PENULTIMATE),
         "of the mean gain per block, all depths": judged(every, "geometric_gain"),
     }
-    words = {"others": {name: (len(own), both_slopes(own)) for name, own in others.items() if len(own)}}
-    table = against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED)
-    found = slope(evidence, "log_L", words, table=table)
-    return replace(found, draw=draw_depth(rows, float(found.headline.value or 0), seed=SEED))
+    found = slope(evidence, DEPTH)
+    words = {**found.words, "others": {name: (len(own), both_slopes(own)) for name, own in others.items() if len(own)}}
+    return replace(found, words=words, table=against_published(evidence.named(PUBLISHED), rows, tolerated=TOLERATED))
 
 
-@CLAIM.finding("density", **falls("log_rho"), **CONTROLLED)
+@CLAIM.finding("density", **falls(DENSITY))
 def density(evidence: Evidence) -> Result:
     """Slope on the log of head density."""
-    return slope(evidence, "log_rho", draw=draw_density(rows_of(evidence, PENULTIMATE), seed=SEED))
+    return slope(evidence, DENSITY)
 
 
 @CLAIM.shared
@@ -222,7 +225,7 @@ def exponent(evidence: Evidence) -> Result:
     quantities, curve = found.quantities, found.words["curve"]
     return replace(
         found,
-        draw=draw_largest(rows_of(evidence, PENULTIMATE), seed=SEED),
+        draw=partial(draw_largest, rows_of(evidence, PENULTIMATE), seed=SEED),
         fit=fit,
         fit_tables=("quantiles", "rivals"),
         statements={AS_PUBLISHED.statement: partial(as_published, curve.middle)},
@@ -309,12 +312,16 @@ def threshold(evidence: Evidence) -> Result:
     return replace(found, fit=fit, fit_tables=("groups",))
 
 
-SHAPE = (Case("depth", "curvature over depth"), Case("density", "curvature over head density"))
-RECIPES = (Case("depth", "recipe factors × depth"), Case("density", "recipe factors × head density"))
+SHAPE = (
+    Case("depth", "curvature over depth", "P2(log_L)"),
+    Case("density", "curvature over head density", "P2(log_rho)"),
+)
+RECIPES = (
+    Case("depth", "recipe factors × depth", "corpus x log_L"),
+    Case("density", "recipe factors × head density", "corpus x log_rho"),
+)
+"""Terms, each with a column of it, by which worlds make it."""
 ADDS = Decide(V("share of variance added").p <= ALPHA, NEVER)
-FIRST = {"curvature over depth": "P2(log_L)", "curvature over head density": "P2(log_rho)"}
-FIRST |= {"recipe factors × depth": "corpus x log_L", "recipe factors × head density": "corpus x log_rho"}
-"""A column of every term, by which worlds make it."""
 
 
 @CLAIM.shared
@@ -328,7 +335,7 @@ def of_term(evidence: Evidence, term: Case) -> pd.DataFrame:
     """Models of all depths, the term that is asked about and one of its columns."""
     rows = with_terms(rows_of(evidence, "geometric_gain"))
     own = [name for block in ("geometry", "recipe x geometry") for name in blocks()[block] if name not in LINES]
-    return read_by_tests(rows, *own).assign(term=term.words, column=rows[FIRST[term.words]])
+    return read_by_tests(rows, *own).assign(term=term.words, column=rows[term.column])
 
 
 def by_terms(rows: pd.DataFrame) -> Result:
@@ -387,19 +394,8 @@ def through_trace(evidence: Evidence) -> Result:
     return replace(by_trace(of_traces(evidence)), table=mediated(rows_of(evidence, PENULTIMATE)))
 
 
-def of_both(evidence: Evidence, term: Case) -> pd.DataFrame:
-    """Models of both studies, where the second is enough."""
-    HALF.of(second.ends(evidence))
-    return together.models(evidence).assign(term=TERM[term.id], column=lambda rows: rows[TERM[term.id]])
-
-
-def by_both(rows: pd.DataFrame) -> Result:
-    """Slope within recipes of both studies."""
-    return Result.of(rows, {MEAN: together.slope(rows, rows["term"].iloc[0])}, table=None)
-
-
 @CLAIM.finding(
-    "together", primary=FALLS, over=TERMS, trial=Trial(of_both, by_both, "recipe", A_FALL), evidence=NURSERY, needs=HALF
+    "together", primary=below(V(MEAN)), over=IN_LOGS, trial=Trial(of_both, by_both, "recipe", FALLING), **STUDY
 )
 def of_both_studies(evidence: Evidence, term: Case) -> Result:
     """The same of both studies, each with a level of its own."""

@@ -18,29 +18,31 @@ from thermostats.plots.general import MUTED, paired
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, checkpoints
-from thermostats.studies.nursery.second import early_and_late
+from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, SHALLOW, checkpoints
+from thermostats.studies.nursery.second import HALF_WITH_CHOSEN, early_and_late
 from thermostats.studies.nursery.signs import (
+    HALF,
+    RARE,
+    RARER,
+    R,
+    by_ranks,
     development,
     draw_training,
     fixed_from,
     gains_of_pairs,
-    kappa,
     log_gains,
     log_ratios,
     pair_table,
     ranked_in,
     standard_errors,
-    within_cells,
 )
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 104
 GAIN = "last_gain"
 ALPHA, MOST_FLIPS, NEGLIGIBLE = 0.05, 0.10, 0.05
-FIXED, HALF, RARER = 0.9, 0.71, 10
-"""Correlation with the end that is called fixed, and the least of interest: half of the variance of the ranks; the
-null is 0, what chance keeps. With fewer models than the third on the rarer side signs say nothing."""
+FIXED = 0.9
+"""Correlation with the end that is called fixed; the null is 0, what chance keeps."""
 CELL = ["n_layers", "rho", "d_model"]
 PAIRS_WITHOUT_A_FLIP = int(np.ceil(np.log(0.025) / np.log(1 - MOST_FLIPS)))
 """Pairs without a flip that an upper limit below MOST_FLIPS takes."""
@@ -70,23 +72,43 @@ def at(logs: pd.DataFrame) -> tuple[float, float] | None:
 def trained(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Log gains by share of training, and the models that they are of."""
     rows = checkpoints(evidence)
-    kept = rows[rows["comparable"]]
-    logs = log_gains(kept, GAIN)
-    models = kept[~kept["tuned"]].drop_duplicates("model", keep="last").set_index("model").loc[logs.index].reset_index()
+    logs, models = with_models(rows[rows["comparable"]], GAIN)
     return logs, ENOUGH.of(models)
 
 
+def with_models(rows: pd.DataFrame, gain: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Log gains by share of training, and models with the cell of the design that holds all of the shape."""
+    logs = log_gains(rows, gain)
+    models = rows[~rows["tuned"]].drop_duplicates("model", keep="last").set_index("model").loc[logs.index].reset_index()
+    return logs, models.assign(cell=models[CELL].astype(str).agg(" ".join, axis=1))
+
+
+def early_and_end(logs: pd.DataFrame, models: pd.DataFrame, share: float) -> pd.DataFrame:
+    """Log gains at a share of training and at the end."""
+    rows = models.filter(["model_id", "recipe", "heritage", "cell", "study"])
+    return rows.assign(early=logs[share].to_numpy(), end=logs.iloc[:, -1].to_numpy())
+
+
+def ranked(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the rank of the early gain off the mean rank of its cell."""
+    return rows.assign(ranked=ranked_in(rows["early"], rows["cell"]))
+
+
 def at_moment(evidence: Evidence, moment: Moment) -> pd.DataFrame:
-    """Log gains at a moment and at the end, with the cell of the design that holds all of the shape."""
-    logs, models = trained(evidence)
-    cells = models[CELL].astype(str).agg(" ".join, axis=1)
-    rows = models[["model_id", "recipe", "heritage"]].assign(cell=cells, end=logs.iloc[:, -1].to_numpy())
-    early = logs[moment.share].to_numpy()
-    return rows.assign(early=early, ranked=ranked_in(pd.Series(early), cells))
+    """Last gains of the first study at a moment and at the end."""
+    return ranked(early_and_end(*trained(evidence), moment.share))
 
 
-R, RARE = V("within-cell rank correlation"), V("models on the rarer side")
-KAPPA, INTERVAL = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
+def of_both(evidence: Evidence) -> pd.DataFrame:
+    """Penultimate gains at a tenth of training and at the end, models of both studies, cells apart."""
+    later = HALF_WITH_CHOSEN.of(early_and_late(evidence)).assign(study="second")
+    rows = checkpoints(evidence)
+    deep = rows[rows["comparable"] & (rows["n_layers"] > SHALLOW)]
+    logs, models = with_models(deep, "penultimate_gain")
+    first = early_and_end(logs, models.assign(cell="first " + models["cell"], study="first"), 0.1)
+    return ranked(pd.concat([first, later[list(first)]], ignore_index=True))
+
+
 PREDICTS = Decide((R.p <= ALPHA) & (R.lower > HALF), R.upper < HALF)
 FREE = 5 / 8
 """Share of the errors' variance that lies inside the cells of the design: 24 cells of 64 models."""
@@ -102,45 +124,12 @@ AT_HALF = replace(inside(HALF), id="half", holds=False, declared=False)
 WORLDS = (inside(FIXED), AT_HALF, *worlds_of_line("end", "ranked", FIXED)[1:])
 
 
-def by_ranks(rows: pd.DataFrame) -> Result:
-    """Correlation of a moment with the end inside cells; agreement of the signs."""
-    found = within_cells(rows["early"], rows["end"], rows["cell"], rows["recipe"])
-    up = rows["end"] > 0
-    agreed, low, high = (None if np.isnan(end) else end for end in kappa(rows["early"] > 0, up, rows["recipe"]))
-    quantities = {
-        R.name: Estimate(found.estimate, found.lower, found.upper, INTERVAL, found.p),
-        KAPPA: Estimate(agreed, low, high, INTERVAL),
-        RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
-    }
-    return Result.of(rows, quantities)
-
-
-HALF_OF_BOTH = AtLeast(models=216, groups=18)
-"""Half of the second study's models and recipes."""
-
-
-def of_both(evidence: Evidence) -> pd.DataFrame:
-    """Penultimate gains at a tenth of training and at the end, models of both studies, cells apart."""
-    later = HALF_OF_BOTH.of(early_and_late(evidence)).assign(study="second")
-    logs = log_gains(
-        checkpoints(evidence)[lambda rows: rows["comparable"] & (rows["n_layers"] > 2)], "penultimate_gain"
-    )
-    models = checkpoints(evidence)[lambda rows: ~rows["tuned"]].drop_duplicates("model", keep="last")
-    models = models.set_index("model").loc[logs.index].reset_index()
-    cells = "first " + models[CELL].astype(str).agg(" ".join, axis=1)
-    first = models[["model_id", "recipe", "heritage"]].assign(
-        cell=cells, study="first", early=logs[0.1].to_numpy(), end=logs.iloc[:, -1].to_numpy()
-    )
-    both = pd.concat([first, later[list(first)]], ignore_index=True)
-    return both.assign(ranked=ranked_in(both["early"], both["cell"]))
-
-
 @CLAIM.finding(
     "together",
     primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
     trial=Trial(of_both, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED)),
     evidence=NURSERY,
-    needs=HALF_OF_BOTH,
+    needs=HALF_WITH_CHOSEN,
 )
 def of_both_studies(evidence: Evidence) -> Result:
     """Does a tenth of training go with the end, among models of one shape and study?"""
@@ -158,19 +147,19 @@ def of_both_studies(evidence: Evidence) -> Result:
 def sign(evidence: Evidence, moment: Moment) -> Result:
     """Does the log gain go with that at the end, among models of one shape?"""
     logs, models = trained(evidence)
-    kept = checkpoints(evidence)[lambda rows: rows["comparable"]]
+    deep = checkpoints(evidence)[lambda rows: rows["comparable"] & (rows["n_layers"] > SHALLOW)]
     table = development(logs, models["recipe"])
     clear = (np.abs(np.log(models[f"{GAIN}_geometric"])) > 2 * standard_errors(models, GAIN)).to_numpy()
     found = by_ranks(at_moment(evidence, moment))
     return replace(
         found,
         table=table if moment.share else None,
-        draw=draw_training(logs, models, moment.factor),
+        draw=partial(draw_training, logs, models, moment.factor),
         words={
             "row": table.set_index("share").loc[moment.share],
             "learned": at(logs[models["learned"].astype(bool).to_numpy()]),
             "clear": at(logs[clear]),
-            "penultimate": at(log_gains(kept[kept["n_layers"] > 2], "penultimate_gain")),
+            "penultimate": at(log_gains(deep, "penultimate_gain")),
             "dampen": int((logs.iloc[:, -1] < 0).sum()),
         },
     )

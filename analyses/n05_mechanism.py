@@ -5,23 +5,21 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_line
-from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.rows import jackknife
-from thermostats.studies.nursery.second import by_recipe, ends, mediated, slope
+from thermostats.studies.nursery.rows import by_t, jackknife, slope_within
+from thermostats.studies.nursery.second import by_recipe, enough, mediated
 from thermostats.tables.vocabulary import NURSERY
 
 LOW, HIGH = 0.5, 1.5
 """A slope of 1 is what a balance of rate and decay comes to; at half of it the spectra do not follow."""
 SCATTER = 0.3
 """SD of what else differs between recipes, as in the design's simulation (rules.csv)."""
-ENOUGH, RECIPES = AtLeast(models=192, groups=16), AtLeast(groups=8)
-"""Half of the design's models, and recipes with decay whose steps have a set size."""
+RECIPES = AtLeast(groups=8)
+"""Recipes with decay whose steps have a set size."""
 MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
 SLOPE, INDIRECT = V("slope on log √(rate/decay)"), V("effect through the spectra")
 CLAIM = Claim.read(__file__)
@@ -30,8 +28,7 @@ CLAIM = Claim.read(__file__)
 @CLAIM.shared
 def recipes(evidence: Evidence) -> pd.DataFrame:
     """Means of recipes with decay whose steps have a set size."""
-    rows = by_recipe(ENOUGH.of(ends(evidence)))
-    return RECIPES.of(rows)
+    return RECIPES.of(by_recipe(enough(evidence)))
 
 
 def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
@@ -42,10 +39,8 @@ def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
 
 def by_line(rows: pd.DataFrame) -> Result:
     """Least squares of the log of the spectral norm on log √(rate/decay)."""
-    value, error, df = slope(rows, "spectrum", "log_ratio")
-    half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
-    p = float(2 * stats.t.sf(abs(value) / error, df))
-    return Result.of(rows, {SLOPE.name: Estimate(value, value - half, value + half, "95% t interval over recipes", p)})
+    found = slope_within(rows, "spectrum", "log_ratio", "optimiser")
+    return Result.of(rows, {SLOPE.name: by_t(*found, "95% t interval over recipes")})
 
 
 @CLAIM.finding(

@@ -11,36 +11,19 @@ from thermostats.claims.worlds import worlds_of_line, worlds_of_share
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.studies.nursery import glance
 from thermostats.studies.nursery.plan import SHARES
-from thermostats.studies.nursery.second import CHOSEN, early_and_late, pairs
-from thermostats.studies.nursery.signs import kappa, within_cells
+from thermostats.studies.nursery.second import CHOSEN, HALF_WITH_CHOSEN, early_and_late, pairs
+from thermostats.studies.nursery.signs import HALF, KAPPA, RARE, RARER, R, by_ranks
 from thermostats.tables.vocabulary import NURSERY
 
-HALF, RARER = 0.71, 10
-"""As N04: half of the variance of the ranks, and the least on the rarer side."""
 SOME, MANY, SHOULD = 0.01, 0.10, 0.20
 """Crossings in more than 1% are some; in fewer than 10% tuning as good as never crosses; 20% should be found."""
-ENOUGH, PAIRS = AtLeast(models=216, groups=18), AtLeast(models=40)
-R, RARE, CROSSED = V("within-cell rank correlation"), V("models on the rarer side"), V("share of pairs that cross 1")
-KAPPA, INTERVAL = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
+PAIRS, CROSSED = AtLeast(models=40), V("share of pairs that cross 1")
 CLAIM = Claim.read(__file__)
 
 
 def moments(evidence: Evidence) -> pd.DataFrame:
     """Log gains at a tenth of training and at the end."""
-    return ENOUGH.of(early_and_late(evidence))
-
-
-def by_ranks(rows: pd.DataFrame) -> Result:
-    """Correlation of a tenth of training with the end inside cells of one shape; agreement of the sides."""
-    found = within_cells(rows["early"], rows["end"], rows["cell"], rows["heritage"])
-    up = rows["end"] > 0
-    agreed, low, high = (None if pd.isna(end) else end for end in kappa(rows["early"] > 0, up, rows["heritage"]))
-    quantities = {
-        R.name: Estimate(found.estimate, found.lower, found.upper, INTERVAL, found.p),
-        KAPPA: Estimate(agreed, low, high, INTERVAL),
-        RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
-    }
-    return Result.of(rows, quantities)
+    return HALF_WITH_CHOSEN.of(early_and_late(evidence))
 
 
 @CLAIM.finding(
@@ -48,7 +31,7 @@ def by_ranks(rows: pd.DataFrame) -> Result:
     primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
     trial=Trial(moments, by_ranks, "heritage", worlds_of_line("end", "ranked", 0.9)),
     evidence=NURSERY,
-    needs=ENOUGH,
+    needs=HALF_WITH_CHOSEN,
 )
 def sign(evidence: Evidence) -> Result:
     """Does the gain at a tenth of training go with that at the end, among models of one shape?"""
@@ -57,7 +40,7 @@ def sign(evidence: Evidence) -> Result:
     words = {
         "settled": table.to_dict("records"),
         "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
-        "chosen": int(((rows["end"] < 0) & rows["recipe"].astype(str).str.startswith(CHOSEN)).sum()),
+        "chosen": int(((rows["end"] < 0) & rows["recipe"].str.startswith(CHOSEN)).sum()),
     }
     return replace(found, table=table, words=words, draw=partial(glance.settling, table))
 

@@ -20,7 +20,7 @@ import torch
 from thermostats.measurement.execute import execute
 from thermostats.measurement.session import quiet
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery import pack_training, packs, recipes, stacked, tokenizer
+from thermostats.studies.nursery import designs, pack_training, recipes, stacked, tokenizer
 from thermostats.studies.nursery.corpora import load
 from thermostats.tables.vocabulary import NURSERY
 
@@ -35,7 +35,7 @@ def one_step_at_a_time(corpora: Path, shape: recipes.Shape, recipe: recipes.Reci
     corpus = load(corpora, recipe.corpus)
     model = stacked.export(stacked.initial(shape, recipe, corpus.vocab_size, 1), 0, shape, CONTEXT)
     rule = torch.optim.AdamW(model.parameters(), lr=recipe.rate)
-    pack = packs.Pack("x", shape, (packs.Member("x", recipe, 1),), CONTEXT, (0.0,))
+    pack = designs.Pack("x", shape, (designs.Member("x", recipe, 1),), CONTEXT, (0.0,))
     began = 0.0
     for step in range(STEPS + 3):
         if step == 3:
@@ -52,8 +52,8 @@ def one_step_at_a_time(corpora: Path, shape: recipes.Shape, recipe: recipes.Reci
 
 def packed(folder: Path, shape: recipes.Shape, recipe: recipes.Recipe) -> tuple[float, float]:
     """Seconds of a step of one model of eight in a pack, and of measuring it once in the pack."""
-    members = tuple(packs.Member(f"m{i}", replace(recipe, name=f"r{i}"), i) for i in range(8))
-    own = packs.Pack("p", shape, members, CONTEXT, (0.0, 1.0))
+    members = tuple(designs.Member(f"m{i}", replace(recipe, name=f"r{i}"), i) for i in range(8))
+    own = designs.Pack("p", shape, members, CONTEXT, (0.0, 1.0))
     training = pack_training.PackTraining(own, folder, "cpu")
     training._take_a_step()
     began = time.process_time()

@@ -18,12 +18,13 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.studies.nursery import designs
-from thermostats.studies.nursery.components import GEOMETRY, REFERENCE, Array, logs, operating
+from thermostats.studies.nursery.components import Array, logs, operating, over_reference
 from thermostats.studies.nursery.recipes import drawn
-from thermostats.studies.nursery.rows import final, judged
-from thermostats.studies.nursery.second import slope as line
+from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
 from thermostats.studies.nursery.second import write
 from thermostats.studies.nursery.signs import within_cells
 from thermostats.tables.vocabulary import NURSERY
@@ -56,10 +57,15 @@ def candidates() -> pd.DataFrame:
     return pd.DataFrame(rows).round(3)
 
 
+def verdict(rule: Decide, found: Estimate) -> str:
+    """What a rule says of an estimate, which it calls x."""
+    return rule.verdict(Result(quantities={"x": found}))
+
+
 def mean_slope(rng: np.random.Generator, slope: float) -> str:
     """N03: slope on log L by recipe, 32 of them, t interval of the mean."""
     own = rng.normal(slope, np.hypot(0.058, 0.05 / np.sqrt(12) / 0.566), 32)
-    return _by_interval(*_t(own), 0.0, below=True)
+    return verdict(Below("x", 0), by_t(own.mean(), stats.sem(own), len(own) - 1, ""))
 
 
 def factor(rng: np.random.Generator, difference: float) -> str:
@@ -75,10 +81,8 @@ def spectra(rng: np.random.Generator, slope: float) -> str:
     """N05: log σ_max of 18 recipes of three optimisers on log √(rate/decay), SD 1.2, other differences of SD 0.3."""
     x = rng.normal(0, 1.2, 18)
     rows = pd.DataFrame({"optimiser": list("alm") * 6, "x": x, "y": slope * x + rng.normal(0, 0.3, 18)})
-    value, error, df = line(rows, "y", "x")
-    half = stats.t.ppf(0.975, df) * error
-    low, high = value - half, value + half
-    return "supported" if low > 0.5 and high < 1.5 else "not supported" if high < 0.5 else "inconclusive"
+    rule = Decide((V("x").lower > 0.5) & (V("x").upper < 1.5), V("x").upper < 0.5)
+    return verdict(rule, by_t(*slope_within(rows, "y", "x", "optimiser"), ""))
 
 
 def ranks(rng: np.random.Generator, r: float) -> str:
@@ -87,13 +91,13 @@ def ranks(rng: np.random.Generator, r: float) -> str:
     early = r * end + np.sqrt(1 - r * r) * rng.normal(size=432)
     cells = pd.Series(np.repeat(np.arange(12), 36))
     found = within_cells(pd.Series(early), pd.Series(end), cells, pd.Series(np.tile(np.arange(36), 12)))
-    return "supported" if found.lower > 0.71 else "not supported" if found.upper < 0.71 else "inconclusive"
+    return verdict(Above("x", 0.71), found)
 
 
 def crossings(rng: np.random.Generator, share: float) -> str:
     """N06, tuning: 42 pairs, of which so many cross 1 clearly."""
-    found = proportion(int(rng.binomial(42, share)), 42)
-    return "supported" if found.lower > 0.01 else "not supported" if found.upper < 0.10 else "inconclusive"
+    found = Estimate.of(proportion(int(rng.binomial(42, share)), 42))
+    return verdict(Decide(V("x").lower > 0.01, V("x").upper < 0.10), found)
 
 
 RULES: list[tuple[str, Callable[[np.random.Generator, Any], str], dict[str, float]]] = [
@@ -125,9 +129,7 @@ def predictions() -> pd.DataFrame:
     names = ["log_L", "log_rho", "log_d"]
     slopes, covariance = fit.params[names].to_numpy(), fit.cov_params().loc[names, names].to_numpy()
     draws = np.random.default_rng(1).multivariate_normal(slopes, covariance, 20_000)
-    K = REFERENCE[GEOMETRY, GEOMETRY]
-    geometry = np.sqrt(np.einsum("ni,ij,nj->n", draws[:, :2], K, draws[:, :2]))
-    scale = np.abs(draws[:, 2]) * np.sqrt(REFERENCE[2, 2])
+    geometry, scale = over_reference(draws)
     found: dict[str, Array] = {f"slope on {name}": draws[:, i] for i, name in enumerate(names)}
     found |= {"SD of geometry over the reference": geometry, "SD of scale over the reference": scale}
     found["geometry over scale"] = geometry / scale
@@ -140,17 +142,6 @@ def predictions() -> pd.DataFrame:
 def _ends(values: Array) -> dict[str, float]:
     low, middle, high = np.quantile(values, [0.025, 0.5, 0.975])
     return {"predicted": float(middle), "lower": float(low), "upper": float(high)}
-
-
-def _t(values: Array) -> tuple[float, float]:
-    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-    return float(values.mean() - half), float(values.mean() + half)
-
-
-def _by_interval(low: float, high: float, null: float, *, below: bool) -> str:
-    if (high < null) if below else (low > null):
-        return "supported"
-    return "not supported" if ((low > null) if below else (high < null)) else "inconclusive"
 
 
 if __name__ == "__main__":

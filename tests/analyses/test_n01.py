@@ -20,6 +20,7 @@ from thermostats.studies.nursery.rows import (
     final,
     fit_recipes,
     judged,
+    published_rows,
     slopes,
     too_few,
 )
@@ -86,7 +87,7 @@ def test_the_primary_finding_says_what_the_published_models_show_and_what_other_
     recipe_first: Simulated,
 ) -> None:
     n01, name = by_rules_alone("n01"), f"order.{PRIMARY}"
-    n01.published = lambda _: n01.shares.published_rows(shipped())
+    n01.published = lambda _: published_rows(shipped())
     primary = findings(n01, recipe_first, name)[name]
     assert primary.verdict == YES and primary.group == "recipe" and len(primary.notes) == 9
     assert set(primary.table["study"]) == {"nursery, caused", "published, observed"}
@@ -189,7 +190,7 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
 @pytest.mark.slow
 def test_the_whole_analysis(recipe_first: Simulated) -> None:
     n01 = analysis("n01")
-    n01.published = lambda _: n01.shares.published_rows(shipped())
+    n01.published = lambda _: published_rows(shipped())
     whole = findings(n01, recipe_first)
     primary = whole[f"order.{PRIMARY}"]
     assert len(whole) == 11 and primary.posterior is not None and primary.posterior.probability > 0.95

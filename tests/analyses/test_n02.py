@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 from altered import NO, UNMEASURED, YES, analysis, by_rules_alone, shipped
 from altered import judged as findings
+from scipy import stats
 from simulated_studies import Simulated
 
 from thermostats.claims.worlds import worlds_in_groups
+from thermostats.studies.nursery.design import RECIPE
 from thermostats.studies.nursery.factor_effects import (
     contrasts,
     covariates,
-    estimate,
     factor_columns,
     factor_tests,
     intervals,
@@ -20,7 +21,6 @@ from thermostats.studies.nursery.factor_effects import (
     split,
     with_curves,
 )
-from thermostats.studies.nursery.factors import RECIPE
 from thermostats.studies.nursery.rows import final, judged
 
 PRIMARY = "penultimate_gain"
@@ -48,13 +48,13 @@ def test_every_factor_has_its_columns_and_levels(rows: pd.DataFrame) -> None:
 
 
 def test_a_contrast_is_the_ratio_that_was_put_in(rows: pd.DataFrame) -> None:
-    fitted = estimate(rows, "log_gain", covariates(rows))
-    table = intervals(fitted, contrasts(fitted.columns), mean=False, level=0.95).set_index(["factor", "what"])
+    table = intervals(rows, covariates(rows), contrasts).set_index(["factor", "what"])
     peak, sgd = table.loc[("peak", "high against low")], table.loc[("optimiser", "sgd against the mean")]
     assert peak["lower"] < 0.6 < peak["upper"] and sgd["lower"] < 0.2 < sgd["upper"]
-    assert peak["upper"] - peak["lower"] < 0.3 and fitted.df == 4
+    assert peak["upper"] - peak["lower"] < 0.3
     test = factor_tests(rows, covariates(rows)).set_index("factor").loc["peak"]
-    error = (peak["upper"] - peak["log_ratio"]) / _quantile(len(table), fitted.df)
+    assert test["df_error"] == 4
+    error = (peak["upper"] - peak["log_ratio"]) / stats.t.ppf(1 - 0.05 / 2 / len(table), 4)
     assert test["F"] == pytest.approx((peak["log_ratio"] / error) ** 2, rel=1e-6)  # of one column, F = t²
 
 
@@ -65,16 +65,11 @@ def test_recipes_that_differ_whatever_their_factors_are_no_finding(rows: pd.Data
     assert np.mean(false) <= 0.1  # 0.24 with models as the error
 
 
-def _quantile(count: int, df: int) -> float:
-    from scipy import stats
-
-    return float(stats.t.ppf(1 - 0.05 / 2 / count, df))
-
-
 def verdicts(rows: pd.DataFrame, *only: str) -> dict[str, str]:
     """Verdicts of made-up rows by the classical rules."""
     n02 = by_rules_alone("n02")
-    n02.models, n02.recipe_fit = lambda _: rows, lambda _: None
+    n02.models = lambda _: rows
+    n02.pooled = lambda _: {name: np.zeros((4, 10, len(levels))) for name, levels in RECIPE.items()}
     return {name: finding.verdict for name, finding in findings(n02, shipped(), *only).items()}
 
 
@@ -92,9 +87,12 @@ def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFram
     n02 = analysis("n02")
     n02.models = lambda _: rows
     drawn = pooled_levels(n02.recipe_fit(shipped()), rows)
-    fitted = estimate(rows, "log_gain", covariates(rows))
-    table = intervals(fitted, level_rows(fitted.columns), mean=True, level=0.95).set_index(["factor", "what"])
-    found = {place: float(values.mean()) for place, values in drawn.items()}
+    table = intervals(rows, covariates(rows), level_rows).set_index(["factor", "what"])
+    found = {
+        (factor, level): float(means[..., place].mean())
+        for factor, means in drawn.items()
+        for place, level in enumerate(RECIPE[factor])
+    }
     assert found == pytest.approx(table["log_ratio"].to_dict(), abs=0.05)
 
 

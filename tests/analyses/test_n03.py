@@ -7,10 +7,10 @@ from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, judged
 from simulated_studies import Simulated
 
 from thermostats.modelling.classical.association import slope
-from thermostats.studies.nursery.factors import N_LAYERS
+from thermostats.studies.nursery.design import N_LAYERS
 from thermostats.studies.nursery.rows import final
 from thermostats.studies.nursery.rows import judged as judged_by
-from thermostats.studies.nursery.slopes import curve_of, extra_terms, held, slope_on, slope_within, with_terms
+from thermostats.studies.nursery.slopes import curve_of, extra_terms, held, slope_of, slope_on, with_terms
 from thermostats.tables.vocabulary import NURSERY
 
 A_LOG = 2 / np.log(N_LAYERS[-1] / N_LAYERS[0])
@@ -42,7 +42,7 @@ def test_slopes_are_found_whatever_else_moves_the_gain():
         found = slope_on(rows, term, [name for name in held(rows) if name != term], "recipe")
         assert found.lower < truth < found.upper and found.upper - found.lower < 0.15
         assert found.estimate == pytest.approx(truth, abs=0.05) and found.n_groups == 16
-        within = slope_within(rows, term)
+        within = slope_of(rows, term)
         formula = f"log_gain ~ C(recipe) + {' + '.join(f'Q({name!r})' for name in held(rows))}"
         known = slope(rows, formula, term=f"Q('{term}')", errors="classical")
         assert (within.value, within.lower, within.p) == pytest.approx((known.estimate, known.lower, known.p_value))

@@ -7,7 +7,7 @@ from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, judged, shipped
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.factors import CHECKPOINTS
+from thermostats.studies.nursery.design import CHECKPOINTS
 from thermostats.studies.nursery.plan import shipped_table
 from thermostats.studies.nursery.signs import (
     development,
@@ -29,23 +29,12 @@ def trainings(fixed_at, models=96, seed=1):
     for i, facts in enumerate(design.to_dict("records")):
         for k, share in enumerate(CHECKPOINTS):
             gain = np.exp(final[i] if k >= fixed_at(facts) else -final[i])
-            gains = {f"{name}{end}": gain for name in ("last_gain", "penultimate_gain") for end in ("", "_geometric")}
-            spread = {"last_gain_sd": 0.05, "last_gain_n": 6, "penultimate_gain_sd": 0.05, "penultimate_gain_n": 6}
-            rows.append(
-                {
-                    **facts,
-                    **gains,
-                    **spread,
-                    "model_id": f"nursery/{facts['model']}",
-                    "heritage": facts["recipe"],
-                    "tuned": False,
-                    "share": share,
-                    "step": round(600 * share),
-                    "learned": True,
-                    "comparable": facts["norm"] != "post",
-                }
-            )
-    return pd.DataFrame(rows)
+            parts = {"": gain, "_geometric": gain, "_sd": 0.05, "_n": 6}
+            gains = {f"{name}{end}": v for name in ("last_gain", "penultimate_gain") for end, v in parts.items()}
+            rows.append({**facts, **gains, "share": share, "step": round(600 * share)})
+    table = pd.DataFrame(rows).assign(tuned=False, learned=True)
+    table = table.assign(model_id="nursery/" + table["model"], heritage=table["recipe"])
+    return table.assign(comparable=table["norm"] != "post")
 
 
 def pairs(changes, noise=0.02, seed=1):
@@ -56,19 +45,11 @@ def pairs(changes, noise=0.02, seed=1):
         level = 0.3 if i % 2 else -0.3
         for prompt in range(6):
             base = level + rng.normal(0, noise)
-            common = {
-                "heritage": f"r{i:02d}",
-                "family": f"r{i:02d}",
-                "prompt_id": f"p{prompt}",
-                "source": "nursery",
-                "norm_place": "pre",
-            }
-            rows.append({"model_id": f"m{i:02d}", "variant": "base", "parent": "", "value": np.exp(base), **common})
-            tuned = np.exp(base + change + rng.normal(0, noise / 2))
-            rows.append(
-                {"model_id": f"m{i:02d}-tuned", "variant": "instruct", "parent": f"m{i:02d}", "value": tuned, **common}
-            )
-    return pd.DataFrame(rows)
+            tuned = base + change + rng.normal(0, noise / 2)
+            rows.append((f"m{i:02d}", "base", "", np.exp(base), f"r{i:02d}", f"p{prompt}"))
+            rows.append((f"m{i:02d}-tuned", "instruct", f"m{i:02d}", np.exp(tuned), f"r{i:02d}", f"p{prompt}"))
+    table = pd.DataFrame(rows, columns=["model_id", "variant", "parent", "value", "heritage", "prompt_id"])
+    return table.assign(family=table["heritage"], source="nursery", norm_place="pre")
 
 
 def test_a_sign_is_fixed_from_where_it_never_changes_again():
@@ -151,7 +132,7 @@ def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():
     half = stats.t.ppf(0.975, 4) * np.sqrt(4 / 5 * np.square(left - left.mean()).sum())
     assert [found.estimate, found.lower, found.upper] == pytest.approx(np.tanh([whole, whole - half, whole + half]))
     signs = pd.DataFrame({"a": [True] * 62 + [False] * 2, "b": [True] * 61 + [False, True, True]})
-    assert kappa(signs["a"], signs["b"], pd.Series(np.arange(64) % 16))[0] == pytest.approx(-0.0213, abs=1e-3)
+    assert kappa(signs["a"], signs["b"], pd.Series(np.arange(64) % 16)).value == pytest.approx(-0.0213, abs=1e-3)
     with pytest.raises(UsageError, match="nothing to correlate"):
         within_cells(x * 0, y, cells, groups)
 

@@ -49,7 +49,7 @@ def over_orders(
 
 def nursery() -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """The design of the controlled study as N01 has it, without gains."""
-    rows = shipped_table().assign(comparable=True, penultimate_gain=1.0)
+    rows = shipped_table().assign(comparable=True, penultimate_gain=1.0, penultimate_gain_geometric=1.0)
     rows = rows[rows["norm"] != "post"]
     rows["log_d"], rows["log_L"], rows["log_rho"] = (np.log(rows[c]) for c in ("d_model", "n_layers", "rho"))
     rows = judged(rows, "penultimate_gain")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.studies.nursery.component_worlds import worlds_of_components
+from thermostats.studies.nursery.components import worlds_of_components
 
 WORLDS = {world.id: world for world in worlds_of_components()}
 SHAPES = np.log(list(itertools.product((4.0, 8.0, 16.0), (0.125, 0.5, 2.0), (32.0, 80.0))))

@@ -61,20 +61,24 @@ def test_record_says_what_is_there(folder):
     assert record["synthetic_seed"] == synthetic.SEED
 
 
+def texts(folder, name):
+    return corpora.split((folder / f"{name}.txt").read_text().split(corpora.SEPARATOR))
+
+
 @pytest.mark.parametrize("name", corpora.NAMES)
 def test_tokens_are_the_documents_each_with_its_end(folder, name):
     corpus, learned = corpora.load(folder, name), tokenizer.load(folder)
     assert (corpus.name, corpus.vocab_size) == (name, len(learned)) and corpus.vocab_size <= 1024
-    for tokens, documents in zip((corpus.train, corpus.heldout), corpora.documents(folder, name), strict=True):
+    for tokens, documents in zip((corpus.train, corpus.heldout), texts(folder, name), strict=True):
         assert tokens.dtype == np.uint16 and isinstance(tokens, np.memmap) and not tokens.flags.writeable
         assert int(tokens.max()) < corpus.vocab_size and tokens[-1] == learned.eos_token_id
         assert learned.decode(tokens).split(tokenizer.END_OF_TEXT) == [*documents, ""]
 
 
 def test_held_out_are_the_last_documents_and_not_in_training(folder):
-    train, heldout = corpora.documents(folder, "synthetic")
+    train, heldout = texts(folder, "synthetic")
     assert heldout == [synthetic.document(number) for number in (57, 58, 59)] and not set(train) & set(heldout)
-    _, heldout = corpora.documents(folder, "english")
+    _, heldout = texts(folder, "english")
     assert heldout[-1] == "Chapter 41\nIt is a truth, number 41, that is not told.\n" and len(heldout) == 3
 
 

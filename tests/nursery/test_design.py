@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.studies.nursery.design import blocks, model_matrix
-from thermostats.studies.nursery.factors import BUILDS, N_LAYERS, RECIPE, SHAPES
+from thermostats.studies.nursery.design import N_LAYERS, RECIPE, SHAPES, blocks, model_matrix
 from thermostats.studies.nursery.plan import shipped_table
 
 
@@ -26,14 +25,6 @@ def test_sixteen_recipes_of_five_models_and_one_second_seed(shipped):
     same = [name for name in shipped if name not in ("model", "seed", "replicate_of")]
     assert len(again) == 16 and again["recipe"].is_unique and again[same].equals(first[same])
     assert (again["seed"] != first["seed"]).all()
-
-
-def test_every_build_is_there_and_heads_fill_the_width(shipped):
-    assert np.allclose(shipped["rho"], shipped["n_heads"] / shipped["d_head"])
-    assert (shipped["n_heads"] * shipped["d_head"] == shipped["d_model"]).all()
-    assert {(b.architecture, b.norm, b.position) for b in BUILDS} == set(
-        zip(shipped["architecture"], shipped["norm"], shipped["position"], strict=True)
-    )
 
 
 def test_depths_and_densities_are_crossed_evenly_and_every_recipe_has_all(shipped):
@@ -53,17 +44,6 @@ def test_main_effects_recipe_by_geometry_and_curvature_are_identified(shipped):
     assert ((inflation[1:] > 1 - 1e-9) & (inflation[1:] < 4)).all()
     one_recipe = model_matrix(shipped[shipped["recipe"] == "r01"]).to_numpy()
     assert np.linalg.matrix_rank(one_recipe) < one_recipe.shape[1]
-
-
-def test_depth_density_and_width_hardly_go_together(shipped):
-    r = model_matrix(shipped)[["log_L", "log_rho", "log_d"]].corr()
-    assert abs(r.loc["log_L", "log_rho"]) < 0.05
-    assert abs(r.loc["log_rho", "log_d"]) < 0.05
-    assert abs(r.loc["log_L", "log_d"]) < 0.15
-
-
-TWO_LEVEL = {"decay": (0, 2), "schedule": (1, 3), "peak": (0, 1, 3), "dropout": (0, 2, 3), "corpus": (0, 1, 2, 3)}
-"""Two-level factor → coordinates of GF(2)^4 whose sum is its level."""
 
 
 def levels(frame: pd.DataFrame, factor: str) -> pd.DataFrame:
@@ -86,14 +66,3 @@ def test_main_effects_of_the_recipe_are_orthogonal_but_for_the_decay_that_adam_l
     r = recipe.corr()["decay"].drop("decay")
     assert (r.drop(["init=normal", "init=depth_scaled"]).abs() < 1e-9).all()
     assert (r[["init=normal", "init=depth_scaled"]].abs() < 0.25).all()
-
-
-def test_each_two_level_factor_is_aliased_with_one_interaction_of_optimiser_and_initialisation(shipped):
-    frame = shipped.drop_duplicates("recipe").sort_values("recipe")
-    points = np.array([[(i >> bit) & 1 for bit in (3, 2, 1, 0)] for i in range(16)])
-    assert len(set(TWO_LEVEL.values())) == len(TWO_LEVEL)
-    for name, coordinates in TWO_LEVEL.items():
-        assert set(coordinates) & {0, 1} and set(coordinates) & {2, 3}
-        level = points[:, list(coordinates)].sum(axis=1) % 2
-        exists = (frame[name] != "none").to_numpy()
-        assert (frame[name] == np.array(RECIPE[name])[level])[exists].all()

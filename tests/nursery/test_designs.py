@@ -13,10 +13,12 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import designs
 from thermostats.studies.nursery.cli import app
 from thermostats.studies.nursery.components import (
+    ORDERED,
     REFERENCE,
     WORLDS,
     World,
@@ -28,7 +30,7 @@ from thermostats.studies.nursery.components import (
 )
 from thermostats.studies.nursery.designs import Design
 from thermostats.studies.nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
-from thermostats.studies.nursery.shares import published_rows
+from thermostats.studies.nursery.rows import published_rows
 from thermostats.tables.folders import shipped
 
 GRID = {"L": [4.0, 8.0, 16.0], "rho": [0.125, 2.0], "d": [32.0, 80.0]}
@@ -142,14 +144,18 @@ def test_a_file_that_cannot_be_trained_is_refused_by_name(tmp_path, line):
     assert BAD[line] in str(raised.value)
 
 
-def test_a_design_without_recipes_is_refused():
-    with pytest.raises(UsageError, match="recipes: one or more"):
-        design(recipes=(), repeats=0).check()
-
-
-def test_recipes_of_one_name_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="c001"):
-        design(apart=(drawn(1, 9, 64)[0],)).check()
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"recipes": (), "repeats": 0}, "recipes: one or more"),
+        ({"apart": (drawn(1, 9, 64)[0],)}, "several models have the same name.*c001"),
+        ({"grid": {"L": [4.0, 4.0], "rho": [2.0], "d": [32.0]}}, "several models have the same name"),
+        ({"grid": {"L": [4.0], "rho": [1.5, 2.0], "d": [80.0]}}, "several models have the same name"),
+    ],
+)
+def test_a_design_that_cannot_be_trained_is_refused(changed, message):
+    with pytest.raises(UsageError, match=message):
+        design(**changed).check()
 
 
 BAD_GRIDS = ("L=4 rho=2", "L=4 rho=2 d=a", "L=4.5 rho=2 d=32", "depth=4 rho=2 d=32", "L=4 L=8 rho=2 d=32")
@@ -160,12 +166,6 @@ NO_DENSITY = ("L=4 rho=nan d=32", "L=4 rho=inf d=32", "L=4 rho=-2 d=32", "L=4 rh
 def test_a_grid_that_is_none_is_refused(text):
     with pytest.raises(UsageError, match=r"grid.*densities rho.*finite numbers above 0"):
         designs.parse_grid([text])
-
-
-@pytest.mark.parametrize("grid", ["L=4,4 rho=2 d=32", "L=4 rho=1.5,2 d=80"])
-def test_shapes_of_one_name_are_refused(grid):
-    with pytest.raises(UsageError, match="several models have the same name"):
-        design(grid=designs.parse_grid([grid])).check()
 
 
 def test_two_designs_do_not_share_a_folder(tmp_path):
@@ -189,9 +189,10 @@ def test_components_are_found_in_a_large_study():
     found = components(y, logs(GRID))
     for name in ("recipe", "geometry", "scale", "depth", "residual"):
         assert np.median(getattr(found, name)) == pytest.approx(getattr(world, name), rel=0.05), name
-    assert found.in_order == 1.0 and ratios(found).verdict == "supported"
+    assert found.in_order == 1.0 and ORDERED.verdict(Result(quantities=ratios(found))) == "supported"
     nothing = components(simulated(World("none", 0, 0.1, 0.05), 500, logs(GRID), np.random.default_rng(1)), logs(GRID))
-    assert np.median(nothing.recipe) < 0.01 and ratios(nothing).verdict == "not supported"
+    assert np.median(nothing.recipe) < 0.01
+    assert ORDERED.verdict(Result(quantities=ratios(nothing))) == "not supported"
 
 
 def test_too_few_recipes_or_shapes_are_refused():

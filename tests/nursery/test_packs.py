@@ -15,14 +15,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_corpora import small_corpora  # noqa: E402
 from torch.nn.functional import cross_entropy  # noqa: E402
 
 from thermostats.measurement.execute import execute  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.studies.nursery import corpora, pack_training, stacked  # noqa: E402
+from thermostats.studies.nursery.designs import Member, Pack  # noqa: E402
 from thermostats.studies.nursery.pack_training import run as run_pack  # noqa: E402
-from thermostats.studies.nursery.packs import Member, Pack  # noqa: E402
 from thermostats.studies.nursery.plan import LOSSES, model_folder, read_record, step_folder  # noqa: E402
 from thermostats.studies.nursery.rates import Optimiser, orthogonal  # noqa: E402
 from thermostats.studies.nursery.recipes import Recipe, shape_of  # noqa: E402
@@ -45,14 +44,9 @@ def pack(recipes=RECIPES, shape=NARROW, name="p"):
     return Pack(name, shape, members, CONTEXT, (0.0, 0.5, 1.0))
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return small_corpora(tmp_path_factory.mktemp("corpora"))
-
-
 @pytest.fixture
-def folder(made, tmp_path):
-    return shutil.copytree(made, tmp_path / "nursery", ignore=shutil.ignore_patterns("models", "packs"))
+def folder(small_corpora, tmp_path):
+    return shutil.copytree(small_corpora, tmp_path / "nursery")
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +147,7 @@ def test_orthogonal_directions_are_those_of_the_singular_vectors():
 
 def test_a_neighbour_changes_nothing_but_rounding(made, trained, folder):
     for number in (2, 4):
-        own = pack(RECIPES[number : number + 1], name="one").members[0]
-        own = replace(own, seed=40 + number)
+        own = pack().members[number]
         done = run_pack(Pack("one", NARROW, (own,), CONTEXT, (0.0, 1.0)), folder)[0]
         assert done.loss == pytest.approx(trained[number].loss, rel=1e-4)
 

@@ -12,14 +12,11 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_corpora import small_corpora
-
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import designs, measuring
 from thermostats.studies.nursery.cli import app
-from thermostats.studies.nursery.designs import Design
+from thermostats.studies.nursery.designs import Design, Member, Pack
 from thermostats.studies.nursery.pack_training import run as run_pack
-from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.recipes import drawn, shape_of
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
@@ -28,31 +25,22 @@ RECIPE = replace(drawn(1, 3, 128)[0], name="small", steps=6, batch=2)
 PACK = Pack("small", shape_of(2, 0.125, 32), (Member("small-1", RECIPE, 7),), 128, (0.0, 1.0))
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = small_corpora(tmp_path_factory.mktemp("corpora"))
-    run_pack(PACK, folder)
-    return folder
-
-
 def test_a_trained_model_is_measured_once(made, tmp_path):
+    run_pack(PACK, made)
     shutil.copy(shipped("data") / "prompts.csv", tmp_path)
     for status in ("measured", "skipped"):
         assert [outcome.status for _, outcome in measuring.measure_all(PACK.members, made, tmp_path)] == [status]
     models = store.load("models", tmp_path)
     (own,) = models[models["model_id"] == "nursery/small-1"].to_dict("records")
-    assert (own["revision"], own["variant"], own["heritage"], own["family"]) == (
-        "step00006",
-        "base",
-        "nursery",
-        "small",
-    )
-    assert (own["position_scheme"], own["norm_place"], own["seed_of"], own["parent"]) == ("rotary", "pre", "", "")
+    facts = {"revision": "step00006", "variant": "base", "heritage": "nursery", "family": "small"}
+    facts |= {"position_scheme": "rotary", "norm_place": "pre", "seed_of": "", "parent": ""}
+    assert {name: own[name] for name in facts} == facts
     layers = store.load("layers", tmp_path)
     assert (layers["gain_block"].dropna() > 0).all() and set(layers["layer"]) >= {1, 2}
 
 
 def test_nothing_to_compare_is_an_error(made):
+    run_pack(PACK, made)
     with pytest.raises(DataError, match="nothing to compare"):
         measuring.compare(PACK.members, made)
 
@@ -69,8 +57,8 @@ def test_the_recipes_of_the_design_that_ships_are_printed():
 
 
 @pytest.mark.slow
-def test_a_design_file_from_end_to_end(made, tmp_path):
-    folder = shutil.copytree(made, tmp_path / "nursery", ignore=shutil.ignore_patterns("models"))
+def test_a_design_file_from_end_to_end(small_corpora, tmp_path):
+    folder = shutil.copytree(small_corpora, tmp_path / "nursery")
     own = tmp_path / "own.toml"
     recipes = [replace(recipe, steps=6, batch=2) for recipe in drawn(2, 3, 128)]
     designs.write(Design("own", 3, 128, 1.0, 1, designs.parse_grid(["L=2 rho=0.125 d=32"]), tuple(recipes)), own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import replace
 
@@ -10,23 +11,16 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_corpora import small_corpora
-
 from thermostats.errors import UsageError
 from thermostats.measurement.settings import Settings
+from thermostats.studies.nursery.designs import Member, Pack
 from thermostats.studies.nursery.pack_training import run as run_pack
-from thermostats.studies.nursery.packs import Member, Pack
 from thermostats.studies.nursery.plan import read_record
 from thermostats.studies.nursery.recipes import Recipe, shape_of
 from thermostats.studies.nursery.training import train_all
 
 PLAIN = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 2, 6, 0.5, 0.5, 0.1, 0.0, 1.0)
 SHAPE = shape_of(2, 0.125, 32)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return small_corpora(tmp_path_factory.mktemp("corpora"))
 
 
 def pack(name, **changed):
@@ -59,9 +53,9 @@ def test_a_failed_training_is_raised_when_the_others_are_through(made):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("engine", "library"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_cluster_trains_to_the_same_bits(made, tmp_path, engine, library):
+def test_a_cluster_trains_to_the_same_bits(made, small_corpora, tmp_path, engine, library):
     pytest.importorskip(library)
-    folder, here = small_corpora(tmp_path), pack("there")
+    folder, here = shutil.copytree(small_corpora, tmp_path / "nursery"), pack("there")
     losses = [one.loss for one in run_pack(here, made)]
     steps = list(train_all([here], folder, engine=Settings(engine)))
     assert [one.loss for step in steps for one in step.trained] == losses

@@ -14,8 +14,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from small_corpora import small_corpora
-
 from thermostats.errors import DataError
 from thermostats.studies.nursery import designs, measuring, second, tuning
 from thermostats.studies.nursery.designs import Design
@@ -29,19 +27,17 @@ DESIGN = Design("own", 1, 128, 1.0, 2, {"L": [2], "rho": [0.125, 2.0], "d": [32]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(made):
     """Trained models that are all said to have learned; of recipes a and b all dampen."""
-    folder = small_corpora(tmp_path_factory.mktemp("corpora"))
-    packs = DESIGN.packs()
-    assert tuning.tuned_packs(DESIGN, packs, folder) == []
-    for pack in packs:
-        for record in run_pack(pack, folder):
-            own = model_folder(folder, record.model)
+    assert tuning.tuned_packs(DESIGN, made) == []
+    for pack in DESIGN.packs():
+        for record in run_pack(pack, made):
+            own = model_folder(made, record.model)
             (own / RECORD).write_text(json.dumps(vars(record) | {"learned": record.model != "d-L02d32h8"}))
             rows = pd.read_csv(own / GAINS)
             sign = -1 if record.model[0] in "ab" else 1
             rows.assign(log_gain=sign * rows["log_gain"].abs()).to_csv(own / GAINS, index=False)
-    return folder
+    return made
 
 
 def test_bases_are_of_both_sides_learned_and_first_seeds(trained):
@@ -51,7 +47,7 @@ def test_bases_are_of_both_sides_learned_and_first_seeds(trained):
 
 
 def test_every_base_is_tuned_in_three_ways_from_where_it_ended(trained):
-    packs = tuning.tuned_packs(DESIGN, DESIGN.packs(), trained)
+    packs = tuning.tuned_packs(DESIGN, trained)
     members = {member.model: member for pack in packs for member in pack.members}
     assert len(members) == 7 * 3 and {member.recipe.steps for member in members.values()} == {3}
     run_pack(packs[0], trained)
@@ -68,7 +64,7 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     designs.write(DESIGN, tmp_path / "own.toml")
     with pytest.raises(DataError, match="models are not trained, such as"):
         second.write(tmp_path / "own.toml", trained, tmp_path)
-    for pack in tuning.tuned_packs(DESIGN, DESIGN.packs(), trained):
+    for pack in tuning.tuned_packs(DESIGN, trained):
         run_pack(pack, trained)
     second.write(tmp_path / "own.toml", trained, tmp_path)
     models, gains = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")

@@ -16,13 +16,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
 from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
-from thermostats.studies.nursery.plan import check_corpora, read_record, records, shipped_design, shipped_models
+from thermostats.studies.nursery.plan import read_record, shipped_design, shipped_models
 from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Data, Json, check_file
 
 if TYPE_CHECKING:
-    from thermostats.studies.nursery.packs import Member, Pack
+    from thermostats.studies.nursery.designs import Member, Pack
 
 app = typer.Typer(
     name="nursery",
@@ -138,8 +138,7 @@ def train(
         check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     path = _file(design)
-    packs = _chosen(models, recipe, path)
-    check_corpora(folder)
+    packs, _ = _chosen(models, recipe, path)
     from thermostats.studies.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
     from thermostats.studies.nursery.designs import claim_folder  # noqa: PLC0415 - numpy
 
@@ -209,6 +208,7 @@ def compare(
     """
     wanted = _trained(models, recipe, folder)
     _check_installed()
+    from thermostats.modelling.inference.fitted import records  # noqa: PLC0415 - numpy
     from thermostats.studies.nursery import measuring  # noqa: PLC0415 - torch
 
     table = measuring.compare(wanted, folder)
@@ -242,32 +242,30 @@ def _file(design: Path | None) -> Path:
     return design
 
 
-def _chosen(models: list[str], recipes: list[str], design: Path) -> list[Pack]:
-    """Packs of a design that hold a model asked for, all where none is."""
+def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tuple[list[Pack], list[Member]]:
+    """Packs of a design that hold a model asked for, and these models; all where none is asked for.
+
+    Raises UsageError for a model or a recipe that the design does not have.
+    """
     from thermostats.studies.nursery import designs  # noqa: PLC0415 - numpy
 
     packs = designs.read(design).packs()
-    _check_names(models, recipes, [member for pack in packs for member in pack.members])
-    return [pack for pack in packs if any(_is_asked(member, models, recipes) for member in pack.members)]
-
-
-def _check_names(models: Sequence[str], recipes: Sequence[str], members: Sequence[Member]) -> None:
-    """Raise UsageError for a model or a recipe that a design does not have."""
-    there = {"model": {member.model for member in members}, "recipe": {member.recipe.name for member in members}}
-    for what, names in (("model", models), ("recipe", recipes)):
-        known = sorted(there[what])
+    members = [member for pack in packs for member in pack.members]
+    named = {"model": (models, {m.model for m in members}), "recipe": (recipes, {m.recipe.name for m in members})}
+    for what, (names, there) in named.items():
+        known = sorted(there)
         for name in names:
-            if name not in known:
+            if name not in there:
                 raise UsageError(
                     f"no such {what} in the design",
                     got=name,
                     allowed=" … ".join(known[:1] + known[-1:]),
                     next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
                 )
-
-
-def _is_asked(member: Member, models: list[str], recipes: list[str]) -> bool:
-    return not (models or recipes) or member.model in models or member.recipe.name in recipes
+    if models or recipes:
+        members = [member for member in members if member.model in models or member.recipe.name in recipes]
+    asked = {member.model for member in members}
+    return [pack for pack in packs if any(member.model in asked for member in pack.members)], members
 
 
 def _tuned(design: Path, folder: Path) -> list[Pack]:
@@ -275,8 +273,7 @@ def _tuned(design: Path, folder: Path) -> list[Pack]:
     from thermostats.studies.nursery import designs  # noqa: PLC0415 - numpy
     from thermostats.studies.nursery.tuning import tuned_packs  # noqa: PLC0415 - pandas
 
-    own = designs.read(design)
-    return tuned_packs(own, own.packs(), folder)
+    return tuned_packs(designs.read(design), folder)
 
 
 def _of(design: Path | None) -> str:
@@ -286,8 +283,7 @@ def _of(design: Path | None) -> str:
 def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[Member]:
     """Models of a design that are asked for; raises DataError where none of them is trained in the folder."""
     path = _file(design)
-    packs = _chosen(models, recipes, path)
-    members = [member for pack in packs for member in pack.members if _is_asked(member, models, recipes)]
+    _, members = _chosen(models, recipes, path)
     if not (models or recipes):
         members += [member for pack in _tuned(path, folder) for member in pack.members]
     if not any(read_record(folder, member.model) for member in members):
@@ -328,12 +324,13 @@ def _progress(total: float, before: float) -> Iterator[Callable[[str, float, flo
 
         def report(name: str, work: float, share: float, trained: Any) -> None:
             done[name] = work * share
-            now, new = sum(done.values()), sum(done.values()) - before > total / 1e9
+            now, left = sum(done.values()), "trained before"
+            if now - before > total / 1e9:
+                seconds = (time.perf_counter() - began) * (total - now) / (now - before)
+                left = f"about {seconds / 60:.0f} min left"
             bars.update(task, completed=now, description=f"training {name}")
-            left = (time.perf_counter() - began) * (total - now) / (now - before) if new else 0.0
             for one in trained:
-                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}"
-                line += f", about {left / 60:.0f} min left" if new else ", trained before"
+                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}, {left}"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield report

@@ -14,12 +14,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import stats
 
+from thermostats.claims import worlds
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Above
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE
 from thermostats.errors import UsageError
+from thermostats.studies.delia2026.gains import LEVEL
 
 Array = npt.NDArray[np.float64]
 REFERENCE: Array = np.array(
@@ -46,8 +53,8 @@ class Components:
         return float(np.mean((self.recipe > self.geometry) & (self.geometry > self.scale)))
 
 
-def components(y: Array, x: Array, reference: Array = REFERENCE, *, draws: int = 2000, seed: int = 1) -> Components:
-    """Draws of the components of a whole table: y (recipes, shapes), x (shapes, 3), reference (3, 3).
+def components(y: Array, x: Array, *, draws: int = 2000, seed: int = 1) -> Components:
+    """Draws of the components of a whole table: y (recipes, shapes), x (shapes, 3).
 
     Raises UsageError for fewer than six recipes, or shapes that do not tell the slopes apart.
     """
@@ -71,43 +78,30 @@ def components(y: Array, x: Array, reference: Array = REFERENCE, *, draws: int =
     own[:, used] = m
     variance = np.zeros((draws, 4))
     variance[:, used] = np.einsum("nii->ni", W) - noise[:, None] * np.diag(inverse)
-    slopes = own[:, 1:]
-    shape_part = np.einsum("ni,ij,nj->n", slopes[:, GEOMETRY], reference[GEOMETRY, GEOMETRY], slopes[:, GEOMETRY])
-    return Components(
-        recipe=root(variance[:, 0]),
-        geometry=root(shape_part),
-        scale=root(np.square(slopes[:, SCALE]) * reference[SCALE, SCALE]),
-        depth=root(variance[:, 1 + DEPTH] * reference[DEPTH, DEPTH]),
-        residual=np.sqrt(noise),
-    )
+    depth = root(variance[:, 1 + DEPTH] * REFERENCE[DEPTH, DEPTH])
+    return Components(root(variance[:, 0]), *over_reference(own[:, 1:]), depth, np.sqrt(noise))
 
 
-@dataclass(frozen=True)
-class Ratios:
-    """Of one study: recipe over geometry and geometry over scale, each with its interval, and P(order)."""
-
-    first: tuple[float, float, float]
-    second: tuple[float, float, float]
-    in_order: float
-
-    @property
-    def verdict(self) -> str:
-        """supported where both intervals lie above 1, not supported where one lies below, else inconclusive."""
-        if min(self.first[1], self.second[1]) > 1:
-            return "supported"
-        return "not supported" if min(self.first[2], self.second[2]) < 1 else "inconclusive"
+def over_reference(slopes: Array) -> tuple[Array, Array]:
+    """Standard deviations of geometry and scale over the reference; slopes: draws of those on log L, rho and d."""
+    shape = np.einsum("ni,ij,nj->n", slopes[:, GEOMETRY], REFERENCE[GEOMETRY, GEOMETRY], slopes[:, GEOMETRY])
+    return root(shape), root(np.square(slopes[:, SCALE]) * REFERENCE[SCALE, SCALE])
 
 
-LEVEL = 0.95
+OVER, ABOVE = "SD of recipe / SD of geometry", "SD of geometry / SD of scale"
+ORDERED = Above(OVER, 1) & Above(ABOVE, 1)
+"""Recipe does more than geometry, and geometry more than scale."""
 
 
-def ratios(found: Components) -> Ratios:
+def ratios(found: Components) -> dict[str, Estimate]:
     """Median and 95% interval of both ratios."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        pairs = (found.recipe / found.geometry, found.geometry / found.scale)
-    ends = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    first, second = (tuple(float(v) for v in np.quantile(np.nan_to_num(pair, nan=1.0), ends)) for pair in pairs)
-    return Ratios((first[0], first[1], first[2]), (second[0], second[1], second[2]), found.in_order)
+        of = {OVER: found.recipe / found.geometry, ABOVE: found.geometry / found.scale}
+    ends, quantities = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2], {}
+    for name, ratio in of.items():
+        value, lower, upper = np.quantile(np.nan_to_num(ratio, nan=1.0), ends).tolist()
+        quantities[name] = Estimate(value, lower, upper, "95% interval of draws, recipes as the unit")
+    return quantities
 
 
 @dataclass(frozen=True)
@@ -129,6 +123,12 @@ class World:
         """Standard deviation of what neither recipe nor shape makes."""
         return float(np.hypot(self.residual, self.seed))
 
+    @property
+    def words(self) -> str:
+        """Its components, in plain words."""
+        tails = "" if np.isinf(self.t) else f", recipes with the tails of t with {self.t:g} degrees of freedom"
+        return f"SDs of recipe, geometry and scale of {self.recipe:g}, {self.geometry:g} and {self.scale:g}{tails}"
+
 
 WORLDS = (
     World("as claimed", 0.053, 0.042, 0.019),
@@ -141,25 +141,26 @@ WORLDS = (
 """As claimed: what the first study estimated, taken as over the reference. In all others the order is not so."""
 
 
-def means(world: World, recipe: npt.NDArray[np.int64], x: Array, rng: np.random.Generator, reference: Array) -> Array:
+def means(world: World, recipe: npt.NDArray[np.int64], x: Array, rng: np.random.Generator) -> Array:
     """Log gains (n,) of a world without what is left over, of models of `recipe` (0, 1, …) at `x` (n, 3).
 
     Geometry acts through depth and density as the first study found, about −5 to 1 in slope.
     """
-    direction = np.array([-5.0, 1.0]) / np.sqrt(np.array([-5, 1]) @ reference[GEOMETRY, GEOMETRY] @ np.array([-5, 1]))
-    slopes = np.array([*world.geometry * direction, -world.scale / np.sqrt(reference[SCALE, SCALE])])
+    direction = np.array([-5.0, 1.0])
+    direction = direction / np.sqrt(direction @ REFERENCE[GEOMETRY, GEOMETRY] @ direction)
+    slopes = np.array([*world.geometry * direction, -world.scale / np.sqrt(REFERENCE[SCALE, SCALE])])
     recipes, centred = int(recipe.max()) + 1, x - x.mean(axis=0)
     effects = rng.normal(size=recipes)
     if np.isfinite(world.t):
         effects = rng.standard_t(world.t, size=recipes) / np.sqrt(world.t / (world.t - 2))
-    tilt = rng.normal(size=recipes) * world.depth / np.sqrt(reference[DEPTH, DEPTH])
+    tilt = rng.normal(size=recipes) * world.depth / np.sqrt(REFERENCE[DEPTH, DEPTH])
     return np.asarray(world.recipe * effects[recipe] + centred @ slopes + tilt[recipe] * centred[:, DEPTH])
 
 
-def simulated(world: World, recipes: int, x: Array, rng: np.random.Generator, reference: Array = REFERENCE) -> Array:
+def simulated(world: World, recipes: int, x: Array, rng: np.random.Generator) -> Array:
     """A table of log gains (recipes, shapes) from a world."""
     recipe = np.repeat(np.arange(recipes), len(x))
-    made = means(world, recipe, np.tile(x, (recipes, 1)), rng, reference).reshape(recipes, len(x))
+    made = means(world, recipe, np.tile(x, (recipes, 1)), rng).reshape(recipes, len(x))
     return np.asarray(made + rng.normal(size=made.shape) * world.left_over)
 
 
@@ -168,9 +169,7 @@ def logs(grid: Mapping[str, Sequence[float]]) -> Array:
     return np.log(np.array(list(itertools.product(grid["L"], grid["rho"], grid["d"])), dtype=np.float64))
 
 
-def operating(
-    recipes: int, x: Array, *, worlds: Sequence[World] = WORLDS, simulations: int = 400, seed: int = 1
-) -> list[dict[str, float | str]]:
+def operating(recipes: int, x: Array, *, simulations: int = 400) -> list[dict[str, float | str]]:
     """How often the rules decide what in simulated studies: one row per world.
 
     Columns: world, simulations, supported, not_supported (by the intervals of both ratios), p_order (share with
@@ -178,21 +177,46 @@ def operating(
     neither 0 nor ∞).
     """
     rows: list[dict[str, float | str]] = []
-    for place, world in enumerate(worlds):
+    for place, world in enumerate(WORLDS):
         true = world.recipe / world.geometry if world.geometry else np.inf
-        found = []
+        verdicts, in_order, inside = [], [], []
         for number in range(simulations):
-            rng = np.random.default_rng([seed, place, number])
-            y = simulated(world, recipes, x, rng)
-            found.append(ratios(components(y, x, draws=1000, seed=number)))
-        verdicts = [one.verdict for one in found]
-        row: dict[str, float | str] = {"world": world.name, "simulations": simulations}
-        row |= {name.replace(" ", "_"): verdicts.count(name) / simulations for name in ("supported", "not supported")}
-        row["p_order"] = float(np.mean([one.in_order >= LEVEL for one in found]))
-        inside = [one.first[1] <= true <= one.first[2] for one in found]
-        row["covered"] = float(np.mean(inside)) if 0 < true < np.inf else np.nan
-        rows.append(row)
+            rng = np.random.default_rng([1, place, number])
+            found = components(simulated(world, recipes, x, rng), x, draws=1000, seed=number)
+            result = Result(quantities=ratios(found))
+            verdicts.append(ORDERED.verdict(result))
+            in_order.append(found.in_order >= SURE)
+            inside.append(Above(OVER, true).verdict(result) == OPEN)
+        rows.append(
+            {
+                "world": world.name,
+                "simulations": simulations,
+                "supported": verdicts.count(SUPPORTED) / simulations,
+                "not_supported": verdicts.count(AGAINST) / simulations,
+                "p_order": float(np.mean(in_order)),
+                "covered": float(np.mean(inside)) if 0 < true < np.inf else np.nan,
+            }
+        )
     return rows
+
+
+def worlds_of_components() -> tuple[worlds.World, ...]:
+    """The order as claimed, and worlds without it; of those in which all are alike one with every kind of error."""
+    claimed, alike, *_ = WORLDS
+    made = [(world, world.name, "normal") for world in WORLDS]
+    made += [(alike, f"{alike.name}, {kind}", kind) for kind in worlds.ERRORS if kind != "normal"]
+    return tuple(
+        worlds.World(
+            name, f"{own.words}, {worlds.ERRORS[kind]}", own is claimed, partial(_changed, own, kind), own is claimed
+        )
+        for own, name, kind in made
+    )
+
+
+def _changed(own: World, kind: str, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    x = rows[["log_L", "log_rho", "log_d"]].to_numpy(np.float64)
+    made = means(own, pd.factorize(rows["recipe"])[0], x, rng)
+    return rows.assign(log_gain=made + own.left_over * worlds.errors(rows, kind, rng))
 
 
 def root(variance: Array) -> Array:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery import english, recipes, synthetic, tokenizer
-from thermostats.studies.nursery.plan import CORPORA, check_corpora
+from thermostats.studies.nursery.plan import CORPORA
 from thermostats.tables.atomic import only_writer, write_all
 
 if TYPE_CHECKING:
@@ -91,17 +91,14 @@ def load(folder: Path, name: str, context: int = 0) -> Corpus:
     """
     if name not in NAMES:
         raise UsageError("no such corpus", got=repr(name), allowed=", ".join(NAMES))
-    check_corpora(folder)
-    record = _record(folder) or {}
+    record, again = _record(folder), f"thermostats nursery corpora --folder {folder}"
+    if record is None:
+        raise DataError("no corpora here", where=folder, next_step=again)
     parts = {}
     for part in ("train", "heldout"):
         file = f"{name}-{part}.npy"
         if not _intact(folder, file, record):
-            raise DataError(
-                "tokens are missing or damaged",
-                where=folder / file,
-                next_step=f"thermostats nursery corpora --folder {folder}",
-            )
+            raise DataError("tokens are missing or damaged", where=folder / file, next_step=again)
         parts[part] = np.load(folder / file, mmap_mode="r")
         if len(parts[part]) <= context:
             raise DataError(
@@ -136,12 +133,6 @@ def _frequencies(corpus: Corpus) -> npt.NDArray[np.float64]:
     return np.asarray(counts / counts.sum())
 
 
-def documents(folder: Path, name: str) -> tuple[list[str], list[str]]:
-    """Texts of a corpus's documents: those for training, and those held out. Raises as `load`."""
-    load(folder, name)
-    return split(_read(folder / f"{name}.txt").split(SEPARATOR))
-
-
 def split(found: Sequence[str]) -> tuple[list[str], list[str]]:
     """Documents for training, and the last 5%, rounded up, held out."""
     first = len(found) - math.ceil(HELD_OUT * len(found))
@@ -157,8 +148,9 @@ def _write(folder: Path, text: bytes, source: str) -> None:
     tokens = {}
     for name, (train, heldout) in parts.items():
         for part, found in {"train": train, "heldout": heldout}.items():
-            array = encode(learned, found)
-            files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = _npy(array), len(array)
+            array, stream = encode(learned, found), io.BytesIO()
+            np.save(stream, array)
+            files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = stream.getvalue(), len(array)
     record = {
         "format": _FORMAT,
         "english": source,
@@ -222,12 +214,6 @@ def _read(path: Path) -> str:
         raise DataError("a text cannot be read", where=path, got=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x}") from error
-
-
-def _npy(array: Tokens) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def _sha256(content: bytes) -> str:

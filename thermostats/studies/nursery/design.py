@@ -23,9 +23,25 @@ import numpy as np
 import pandas as pd
 from numpy.polynomial.legendre import legval
 
-from thermostats.studies.nursery.factors import BUILDS, N_LAYERS, RECIPE, SHAPES
 from thermostats.studies.nursery.plan import shipped_table
 
+RECIPE: dict[str, tuple[str, ...]] = {
+    "optimiser": ("adamw", "adam", "sgd", "muon"),
+    "init": ("normal", "depth_scaled", "small_wang", "fan_in"),
+    "decay": ("low", "high"),
+    "schedule": ("cosine", "constant"),
+    "peak": ("low", "high"),
+    "dropout": ("none", "tenth"),
+    "corpus": ("english", "synthetic"),
+}
+"""Factors of the recipe and their levels. `adam` has no weight decay: there `decay` does not exist, and is none."""
+ARCHITECTURES = ("gpt2", "opt", "gpt_neox", "llama")
+N_LAYERS = (2, 4, 9, 20)
+"""L, about equal steps of its logarithm; 20 is the smallest depth at which five phases can be distinguished (C15)."""
+SHAPES = ((32, 4), (32, 8), (32, 16), (72, 6), (72, 12), (72, 24))
+"""(width d, head width d_h); H = d/d_h, so that head density rho = H/d_h is 2, 1/2 and 1/8 at either width."""
+CHECKPOINTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Shares of training after which a checkpoint was kept."""
 GEOMETRY = ("log_L", "log_rho")
 CURVATURE = (("log_L", 2), ("log_L", 3), ("log_rho", 2))
 """Legendre polynomials that, with the linear terms, leave each of the four depths and three densities its own level."""
@@ -70,8 +86,8 @@ def _recipe(frame: pd.DataFrame) -> dict[str, Vector]:
 
 
 def _architecture(frame: pd.DataFrame) -> dict[str, Vector]:
-    kinds = tuple(dict.fromkeys(build.architecture for build in BUILDS))
-    columns = {f"architecture={kind}": v for kind, v in _effects(frame["architecture"], kinds).items()}
+    levels = _effects(frame["architecture"], ARCHITECTURES)
+    columns = {f"architecture={kind}": v for kind, v in levels.items()}
     norm = np.where(frame["norm"] == "pre", -1.0, 1.0)
     position = np.where(frame["position"] == "none", -1.0, 1.0)
     tied = np.where(frame["tied"], 1.0, -1.0)

@@ -1,9 +1,13 @@
-"""A design file in TOML: recipes crossed with every shape of a grid, some models repeated with another seed."""
+"""A design file in TOML: recipes crossed with every shape of a grid, some models repeated with another seed.
+
+Models of one shape train in packs, as one batch, each with its recipe, its corpus and its order of windows.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.packs import Member, Pack
-from thermostats.studies.nursery.plan import SHARES
+from thermostats.studies.nursery.plan import SHARES, Trained, read_record
 from thermostats.studies.nursery.recipes import Recipe, Shape, check_limits, check_types, shape_of
 from thermostats.tables.atomic import write_atomically
 
@@ -24,8 +27,55 @@ WIDEST = 8
 """Models in a pack: more take no less time each on a processor, and a kill costs the more."""
 SPEED = 2700.0
 """Millions of weight-tokens that a core trains on in a second, measured over the pilot's packs."""
+OF_RECIPES = ("recipes", "apart")
+"""Parts of a design that are lists of recipes."""
 PLACED = "design.sha256"
 """In a folder of trainings: the digest of the design that they are of."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a pack."""
+
+    model: str
+    recipe: Recipe
+    seed: int
+    replicate_of: str = ""
+    parent: str = ""
+    """Model and checkpoint that training begins from, MODEL/step00600; empty: from initialisation."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Models of one shape whose recipes have as many windows in a step and as many steps."""
+
+    name: str
+    shape: Shape
+    members: tuple[Member, ...]
+    context: int
+    shares: tuple[float, ...]
+    """Shares of the steps after which gains, spectra and held-out losses are kept."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimisers."""
+        return self.members[0].recipe.steps
+
+    @property
+    def batch(self) -> int:
+        """Windows in a step of every model."""
+        return self.members[0].recipe.batch
+
+    @property
+    def work(self) -> float:
+        """About how long it takes, in millions of weight-tokens, attention among them."""
+        per_token = self.shape.weights(1024) / 1e6 + self.shape.n_layers * self.shape.n_heads * self.context / 1e5
+        return per_token * self.steps * self.batch * self.context * len(self.members)
+
+    def records(self, folder: Path) -> list[Trained]:
+        """What its models came to, where all of them are trained."""
+        known = [read_record(folder, member.model) for member in self.members]
+        return [record for record in known if record is not None] if all(known) else []
 
 
 @dataclass(frozen=True)
@@ -58,9 +108,9 @@ class Design:
 
     def packs(self) -> list[Pack]:
         """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
-        shapes = self.shapes
-        found: list[Pack] = []
-        again = self._again(len(shapes))
+        shapes, found, rng = self.shapes, [], np.random.default_rng([self.seed, 1])
+        chosen = rng.choice(len(self.recipes) * len(shapes), size=self.repeats, replace=False)
+        again = {divmod(int(place), len(shapes)) for place in chosen}
         for number, shape in enumerate(shapes):
             members = []
             for place, recipe in enumerate((*self.recipes, *self.apart)):
@@ -107,11 +157,6 @@ class Design:
                 next_step="fewer recipes or shapes, fewer steps, or a larger budget",
             )
 
-    def _again(self, shapes: int) -> set[tuple[int, int]]:
-        rng = np.random.default_rng([self.seed, 1])
-        chosen = rng.choice(len(self.recipes) * shapes, size=self.repeats, replace=False)
-        return {(int(place) // shapes, int(place) % shapes) for place in chosen}
-
     def _seed(self, *place: int) -> int:
         return int(np.random.default_rng([self.seed, 2, *place]).integers(2**31))
 
@@ -149,13 +194,9 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
 
 def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
     """Raise UsageError for what is no grid of shapes; got: what was given, where not the grid itself."""
-    if (
-        not isinstance(grid, Mapping)
-        or set(grid) != set(GRID)
-        or not all(
-            _numbers(values) and all(0 < value < math.inf and (key == "rho" or value % 1 == 0) for value in values)
-            for key, values in grid.items()
-        )
+    is_grid = isinstance(grid, Mapping) and set(grid) == set(GRID) and all(map(_numbers, grid.values()))
+    if not is_grid or not all(
+        0 < value < math.inf and (key == "rho" or value % 1 == 0) for key in GRID for value in grid[key]
     ):
         raise UsageError(
             "not a grid of shapes",
@@ -170,7 +211,7 @@ def read(path: Path) -> Design:
     """The design of a file. Raises DataError where it is none, UsageError where it cannot be trained."""
     try:
         known = tomllib.loads(path.read_text(encoding="utf-8"))
-        known |= {key: tuple(_recipe(found) for found in known.get(key, [])) for key in TABLES[1:]}
+        known |= {key: tuple(_recipe(found) for found in known.get(key, [])) for key in OF_RECIPES}
         if isinstance(shares := known.get("shares"), list):
             known["shares"] = tuple(shares)
         design = Design(**known)
@@ -183,15 +224,13 @@ def read(path: Path) -> Design:
 
 def write(design: Design, path: Path) -> None:
     """Write a design file."""
-    lines = [f"{f.name} = {_toml(getattr(design, f.name))}" for f in fields(design) if f.name not in TABLES]
-    lines += ["", "[grid]", *(f"{key} = {_toml(values)}" for key, values in design.grid.items())]
-    for key in TABLES[1:]:
-        for recipe in getattr(design, key):
-            lines += ["", f"[[{key}]]", *(f"{name} = {_toml(value)}" for name, value in asdict(recipe).items())]
+    known = asdict(design)
+    tables = [("[grid]", known.pop("grid"))]
+    tables += [(f"[[{name}]]", recipe) for name in OF_RECIPES for recipe in known.pop(name)]
+    lines = _toml(known)
+    for name, table in tables:
+        lines += ["", name, *_toml(table)]
     write_atomically(path, ("\n".join(lines) + "\n").encode())
-
-
-TABLES = ("grid", "recipes", "apart")
 
 
 def digest(path: Path) -> str:
@@ -221,15 +260,10 @@ def _recipe(found: Mapping[str, Any]) -> Recipe:
 
 
 def _numbers(values: object) -> bool:
-    """Whether this is a list of numbers that is not empty."""
-    if not isinstance(values, (list, tuple)) or not values:
-        return False
-    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    """Whether this is a list of numbers that is not empty; a flag is no number."""
+    return isinstance(values, (list, tuple)) and {*map(type, values)} in ({int}, {float}, {int, float})
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, Sequence):
-        return f"[{', '.join(_toml(one) for one in value)}]"
-    return f"{value:g}" if isinstance(value, float) and value == int(value) else repr(value)
+def _toml(table: Mapping[str, Any]) -> list[str]:
+    """Lines of a table; texts, numbers and lists are written as in JSON."""
+    return [f"{name} = {json.dumps(value)}" for name, value in table.items()]

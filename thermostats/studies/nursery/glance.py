@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.plots.general import INK, MUTED, legend_above, reference
-from thermostats.studies.nursery.second import LOGS, slope
+from thermostats.studies.nursery.rows import slope_within
+from thermostats.studies.nursery.second import LOGS
 
 SHAPES = {"adamw": ("AdamW", "o", "#0072B2"), "lion": ("Lion", "s", "#9C4A4A"), "muon": ("Muon", "^", "#3B7A78")}
 """Optimisers whose steps have a set size."""
@@ -41,7 +42,8 @@ def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
         words, marker, color = SHAPES[str(name)]
         axes.scatter(own["log_ratio"], own["spectrum"], s=28, marker=marker, color=color, label=words)
     ends = np.array([rows["log_ratio"].min(), rows["log_ratio"].max()], dtype=np.float64)
-    axes.plot(ends, slope(rows, "spectrum", "log_ratio")[0] * ends, color=INK, linewidth=1.2, label="fitted")
+    slope, _, _ = slope_within(rows, "spectrum", "log_ratio", "optimiser")
+    axes.plot(ends, slope * ends, color=INK, linewidth=1.2, label="fitted")
     axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="slope 1")
     legend_above(axes)
     axes.set_xlabel("log √(rate/decay), off the optimiser's mean")

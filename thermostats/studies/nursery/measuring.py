@@ -15,7 +15,7 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery.packs import Member
+from thermostats.studies.nursery.designs import Member
 from thermostats.studies.nursery.plan import Trained, read_gains, read_record, shipped_table, step_folder
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder

@@ -7,10 +7,12 @@ its state down now and then and goes on from there after a kill; its models' fol
 from __future__ import annotations
 
 import io
+import json
 import math
 import shutil
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -25,9 +27,9 @@ from torch.nn.functional import cross_entropy
 
 from thermostats.measurement.prompts import load_prompts
 from thermostats.studies.nursery import corpora, stacked, tokenizer
-from thermostats.studies.nursery.corpora import Corpus, bigram_loss, unigram_loss
-from thermostats.studies.nursery.packs import Member, Pack
-from thermostats.studies.nursery.plan import GAINS, Trained, model_folder, step_folder, write_record
+from thermostats.studies.nursery.corpora import bigram_loss, unigram_loss
+from thermostats.studies.nursery.designs import Member, Pack
+from thermostats.studies.nursery.plan import GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
 from thermostats.studies.nursery.rates import Optimiser
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped
@@ -201,11 +203,23 @@ class PackTraining:
         rows = rows[rows["number"] == number].drop(columns="number")
         rows.drop(columns="loss").to_csv(part / GAINS, index=False, float_format="%.7g")
         held = rows.drop_duplicates("step")[["step", "loss"]].assign(part="heldout")
-        corpus = self.corpora[member.recipe.corpus]
-        done = self._record(member, float(held["loss"].iloc[-1]), corpus)
-        write_record(part, done, pd.concat([held, self._training_losses(number)]))
-        if target.exists():
-            shutil.rmtree(target)
+        end, corpus = float(held["loss"].iloc[-1]), self.corpora[member.recipe.corpus]
+        unigram = unigram_loss(corpus)
+        done = Trained(
+            model=member.model,
+            parent=member.parent,
+            corpus=corpus.name,
+            steps=pack.steps,
+            tokens=pack.steps * pack.batch * pack.context,
+            loss=end if math.isfinite(end) else None,
+            loss_unigram=unigram,
+            learned=math.isfinite(end) and end < unigram,
+            seconds=round(self.seconds / len(self.recipes), 1),
+            loss_bigram=bigram_loss(corpus),
+        )
+        pd.concat([held, self._training_losses(number)]).to_csv(part / LOSSES, index=False)
+        (part / RECORD).write_text(json.dumps(asdict(done), indent=1) + "\n")
+        shutil.rmtree(target, ignore_errors=True)
         part.replace(target)
         return done
 
@@ -214,21 +228,6 @@ class PackTraining:
         means = own.groupby(own.index // LOSSES_EVERY).mean()
         steps = np.minimum((means.index + 1) * LOSSES_EVERY, len(own))
         return pd.DataFrame({"step": steps, "loss": means.to_numpy(), "part": "train"})
-
-    def _record(self, member: Member, end: float, corpus: Corpus) -> Trained:
-        unigram = unigram_loss(corpus)
-        return Trained(
-            model=member.model,
-            parent=member.parent,
-            corpus=corpus.name,
-            steps=self.pack.steps,
-            tokens=self.pack.steps * self.pack.batch * self.pack.context,
-            loss=end if math.isfinite(end) else None,
-            loss_unigram=unigram,
-            learned=math.isfinite(end) and end < unigram,
-            seconds=round(self.seconds / len(self.recipes), 1),
-            loss_bigram=bigram_loss(corpus),
-        )
 
 
 def by_model(logits: Tensor, targets: Tensor) -> Tensor:

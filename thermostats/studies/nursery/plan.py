@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,19 +51,26 @@ class Trained:
     """Held-out loss of the training tokens' pairs alone; of models trained in packs."""
 
 
+EMPTY: dict[str, dict[str, Any]] = {
+    "design": {"keep_default_na": False},
+    "models": {"keep_default_na": False, "na_values": [""]},
+}
+"""How empty cells of shipped tables are read, where not as pandas does: a level may be called none."""
+
+
 def shipped_table(name: str = "design") -> pd.DataFrame:
-    """A table of the nursery that ships: `design`, `training` (records), `losses`; of SECOND, empty until they do.
+    """A table of the nursery that ships: `design`, `training` (records), `losses`; of SECOND.
 
     Raises DataError where it cannot be read.
     """
-    if name in SECOND:
-        import pandas as pd  # noqa: PLC0415 - choosing from the design does without
+    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
 
-        path = shipped("data") / "nursery" / "second" / f"{name}.{'csv' if name == 'models' else 'parquet'}"
-        if not path.is_file():
-            return pd.DataFrame(columns=list(SECOND[name]))
-        return pd.read_csv(path, keep_default_na=False, na_values=[""]) if name == "models" else pd.read_parquet(path)
-    return _table(shipped("data") / "nursery" / f"{name}.csv", keep_default_na=name != "design")
+    folder = shipped("data") / "nursery" / ("second" if name in SECOND else "")
+    path = folder / f"{name}.{'parquet' if name == 'gains' else 'csv'}"
+    try:
+        return pd.read_parquet(path) if name == "gains" else pd.read_csv(path, **EMPTY.get(name, {}))
+    except (OSError, ValueError) as error:
+        raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error
 
 
 def shipped_design() -> Path:
@@ -75,14 +81,6 @@ def shipped_design() -> Path:
 def shipped_models() -> list[Path]:
     """Folders of the trained models that ship, each a Hugging Face model folder named after the model."""
     return sorted(path.parent for path in (shipped("data") / "nursery" / "models").glob("*/config.json"))
-
-
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dictionaries; a number that is not finite is None."""
-    return [
-        {str(k): None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        for row in frame.to_dict("records")
-    ]
 
 
 def model_folder(folder: Path, model: str) -> Path:
@@ -127,24 +125,3 @@ def read_gains(folder: Path, model: str) -> pd.DataFrame:
 def _damaged(path: Path, error: Exception) -> DataError:
     step = f"remove the folder {path.parent}, and repeat the thermostats nursery train that made it"
     return DataError("a file of a trained model is damaged", where=path, got=first_line(error), next_step=step)
-
-
-def write_record(part: Path, trained: Trained, losses: pd.DataFrame) -> None:
-    """Write losses and record into a model's folder, the record last."""
-    losses.to_csv(part / LOSSES, index=False)
-    (part / RECORD).write_text(json.dumps(asdict(trained), indent=1) + "\n")
-
-
-def check_corpora(folder: Path) -> None:
-    """Raise DataError where a folder has no corpora to train on."""
-    if not (folder / CORPORA).is_file():
-        raise DataError("no corpora here", where=folder, next_step=f"thermostats nursery corpora --folder {folder}")
-
-
-def _table(path: Path, *, keep_default_na: bool) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
-
-    try:
-        return pd.read_csv(path, keep_default_na=keep_default_na)
-    except (OSError, ValueError) as error:
-        raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error

@@ -6,7 +6,6 @@ arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,13 +15,13 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate
 from thermostats.claims.rule import AtLeast
 from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.model import CLOSED
 from thermostats.modelling.inference.draws import Array, Settings
-from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery.design import blocks, model_matrix
-from thermostats.studies.nursery.factors import RECIPE
+from thermostats.studies.delia2026.gains import LEVEL, gains
+from thermostats.studies.nursery.design import RECIPE, blocks, model_matrix
 from thermostats.tables.vocabulary import NURSERY
 
 DESIGN = [
@@ -78,40 +77,56 @@ def with_logs(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**{name: np.log(rows[column].astype("float64")) for name, column in LOGS.items()})
 
 
+def by_t(value: float, error: float, df: float, interval: str) -> Estimate:
+    """A value with its 95% t interval and the two-sided p that it is 0."""
+    half, p = stats.t.ppf((1 + LEVEL) / 2, df) * error, 2 * stats.t.sf(abs(value) / error, df)
+    return Estimate(float(value), float(value - half), float(value + half), interval, float(p))
+
+
+def published_rows(tables: Evidence) -> pd.DataFrame:
+    """Comparable published models with C04's columns and the design's."""
+    rows = gains(tables)
+    return with_logs(rows[rows["comparable"]].reset_index(drop=True))
+
+
+def slope_within(
+    rows: pd.DataFrame, outcome: str, term: str, group: str, others: Sequence[str] = ()
+) -> tuple[float, float, int]:
+    """Least squares given other columns, every group with a level of its own: slope, its error, degrees of freedom."""
+    given = np.column_stack([pd.get_dummies(rows[group]), rows[list(others)]]).astype(np.float64)
+    both = rows[[outcome, term]].to_numpy(np.float64)
+    y, x = (both - given @ np.linalg.lstsq(given, both, rcond=None)[0]).T
+    value, df = float(x @ y / (x @ x)), len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    return value, float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x))), df
+
+
 def jackknife(
-    units: pd.Series, figures: Callable[[npt.NDArray[np.bool_]], npt.ArrayLike], level: float = LEVEL
+    units: pd.Series, figures: Callable[[npt.NDArray[np.bool_]], npt.ArrayLike]
 ) -> tuple[Array, Array, Array]:
-    """Figures of all rows, of all without each unit in turn, and half widths of their t intervals.
+    """Figures of all rows, of all without each unit in turn, and half widths of their 95% t intervals.
 
     figures: of the rows that a mask keeps.
     """
     codes, names = pd.factorize(units, sort=True)
     whole = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
     left = np.array([np.atleast_1d(figures(codes != code)) for code in range(len(names))])
-    return whole, left, half_width(left, level)
+    return whole, left, half_width(left)
 
 
-def half_width(left: Array, level: float = LEVEL) -> Array:
-    """Of the jackknife's t interval, from the figures without each unit in turn."""
+def half_width(left: Array) -> Array:
+    """Of the jackknife's 95% t interval, from the figures without each unit in turn."""
     n = len(left)
     error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
-    return np.asarray(stats.t.ppf((1 + level) / 2, n - 1) * error)
+    return np.asarray(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error)
 
 
 GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
-LEAST_MODELS, LEAST_RECIPES = 36, 12
-ENOUGH = AtLeast(models=LEAST_MODELS, groups=LEAST_RECIPES)
+ENOUGH = AtLeast(models=36, groups=12)
 """With fewer nothing is concluded."""
 CONTROLLED: dict[str, Any] = {"evidence": NURSERY, "needs": ENOUGH}
 """What findings over the models of the controlled study declare."""
 SHALLOW = 2
 """Depth at which the penultimate block is the first block, which adds to bare embeddings: no penultimate gain."""
-
-
-@functools.cache
-def _columns() -> dict[str, list[str]]:
-    """Columns of the design's model matrix by block."""
-    return blocks()
 
 
 def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFrame:
@@ -125,11 +140,10 @@ def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFra
         kept = kept[kept["n_layers"] > SHALLOW]
     kept = kept.reset_index(drop=True)
     matrix = model_matrix(kept)
-    chosen = [name for block in ("recipe", "architecture") for name in _columns()[block]]
+    chosen = blocks()["recipe"] + blocks()["architecture"]
     varied = [name for name in chosen if len(kept) and np.ptp(matrix[name]) > 0]
-    known = kept[f"{gain}_geometric"] if f"{gain}_geometric" in kept else kept[gain]
     columns = matrix[varied].add_prefix("x ")
-    return pd.concat([kept.assign(log_gain=np.log(known.astype("float64"))), columns], axis=1)
+    return pd.concat([kept.assign(log_gain=np.log(kept[f"{gain}_geometric"])), columns], axis=1)
 
 
 READ = ("model_id", "model", "recipe", "heritage", "replicate_of", "learned", "n_layers", "d_model", "rho", "log_gain")
@@ -144,17 +158,17 @@ def read_by_tests(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
 
 def columns_of_block(rows: pd.DataFrame, block: str) -> list[str]:
     """Columns of rows of `judged` that belong to a block of the design's model, recipe or architecture."""
-    return [f"x {name}" for name in _columns()[block] if f"x {name}" in rows]
+    return [f"x {name}" for name in blocks()[block] if f"x {name}" in rows]
 
 
 def distinct(rows: pd.DataFrame) -> pd.Series:
     """The distinct model of every row: a second seed belongs to the model that it repeats."""
-    return rows["replicate_of"].fillna("").where(rows["replicate_of"].fillna("") != "", rows["model"])
+    return rows["replicate_of"].where(rows["replicate_of"] != "", rows["model"])
 
 
 def too_few(rows: pd.DataFrame) -> bool:
     """True where nothing can be concluded from so few models."""
-    return len(rows) < LEAST_MODELS or rows["recipe"].nunique() < LEAST_RECIPES
+    return len(rows) < ENOUGH.models or rows["recipe"].nunique() < ENOUGH.groups
 
 
 def fit_recipes(
@@ -218,23 +232,20 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     whether the two are cut from a fused matrix; where it is not they are the same thing. `gain`, `lower`, `upper`:
     penultimate gain with its 95% t interval over prompts.
     """
-    rows = final(tables)
-    weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", "W_V_published_thirds"])
-    means = weights.pivot_table(index="model_id", columns="matrix", values="spectral_norm")
-    means = means.reindex(columns=["W_V", "W_O", "W_V_published_thirds"]).dropna(subset=["W_V", "W_O"])
-    thirds = means["W_V_published_thirds"]
+    rows, thirds = final(tables), "W_V_published_thirds"
+    weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", thirds])
     layers = weights.pivot_table(index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm")
-    layers = layers.reindex(columns=["W_V", "W_V_published_thirds"]).reset_index()
-    layers["cut"] = layers["W_V_published_thirds"].fillna(layers["W_V"])
+    layers = layers.reindex(columns=["W_V", "W_O", thirds]).astype(float).reset_index()
+    layers["cut"] = layers[thirds].fillna(layers["W_V"])
+    means = layers.groupby("model_id")[["W_V", "W_O", thirds]].mean().dropna(subset=["W_V", "W_O"])
     late = layers[layers["layer"] > LATE * layers["n_layers"]]
-    squared = np.square(late[["W_V", "cut"]].astype(float)).groupby(late["model_id"]).mean()
-    names = rows["model_id"]
-    half = stats.t.ppf(0.975, rows["penultimate_gain_n"].astype(float) - 1)
-    half = half * rows["penultimate_gain_sd"] / np.sqrt(rows["penultimate_gain_n"].astype(float))
+    squared = late[["W_V", "cut"]].pow(2).groupby(late["model_id"]).mean()
+    names, prompts = rows["model_id"], rows["penultimate_gain_n"].astype(float)
+    half = stats.t.ppf(0.975, prompts - 1) * rows["penultimate_gain_sd"] / np.sqrt(prompts)
     return rows.assign(
         ratio=names.map(means["W_V"] / means["W_O"]),
-        ratio_cut=names.map(thirds.fillna(means["W_V"]) / means["W_O"]),
-        fused=names.map(thirds.notna()).eq(True),
+        ratio_cut=names.map(means[thirds].fillna(means["W_V"]) / means["W_O"]),
+        fused=names.map(means[thirds].notna()).eq(True),
         late=names.map(squared["W_V"]),
         late_cut=names.map(squared["cut"]),
         gain=rows["penultimate_gain"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.rule import AtLeast
 from thermostats.errors import DataError
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
@@ -32,6 +34,10 @@ SET_STEPS = ("adamw", "lion", "muon")
 CHOSEN = "s"
 """First letter of recipes that were chosen, not drawn."""
 LOGS = {"log_L": "n_layers", "log_rho": "rho", "log_d": "d_model"}
+HALF, HALF_WITH_CHOSEN = AtLeast(models=192, groups=16), AtLeast(models=216, groups=18)
+"""Half of the study's models and recipes, the drawn ones and all: with fewer nothing is concluded."""
+STUDY: dict[str, Any] = {"evidence": NURSERY, "needs": HALF}
+"""What findings over its models declare."""
 
 
 def write(design: Path, folder: Path, out: Path) -> None:
@@ -42,8 +48,7 @@ def write(design: Path, folder: Path, out: Path) -> None:
     from thermostats.studies.nursery import designs, tuning  # noqa: PLC0415 - findings need neither
 
     own = designs.read(design)
-    packs = own.packs()
-    packs += tuning.tuned_packs(own, packs, folder)
+    packs = own.packs() + tuning.tuned_packs(own, folder)
     missing = [member.model for pack in packs for member in pack.members if read_record(folder, member.model) is None]
     if missing:
         raise DataError(
@@ -71,12 +76,12 @@ def along(tables: Evidence) -> pd.DataFrame:
     Of the penultimate block (L − 1) `log_gain` (mean over prompts) and `log_gain_sd`; `log_wv` and `log_wo`, means over
     layers of log σ_max.
     """
-    models = tables.table("second_models")
+    models = tables.table("second_models").fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
     gains = tables.table("second_gains")
     models = models.assign(
-        model_id=NURSERY + "/" + models["model"].astype(str),
+        model_id=NURSERY + "/" + models["model"],
         heritage=models["recipe"],
-        **{name: np.log(models[column].astype(float)) for name, column in LOGS.items()},
+        **{name: np.log(models[column]) for name, column in LOGS.items()},
     )
     key = ["model", "step"]
     spectra = gains.assign(log_wv=np.log(gains["wv_norm"]), log_wo=np.log(gains["wo_norm"]))
@@ -90,19 +95,23 @@ def along(tables: Evidence) -> pd.DataFrame:
 def ends(tables: Evidence, *, drawn: bool = True) -> pd.DataFrame:
     """Rows of `along` at the end, models of the design with their first seeds; drawn: without chosen recipes."""
     rows = along(tables)
-    own = (rows["kind"].fillna("") == "") & (rows["replicate_of"].fillna("") == "") & (rows["step"] == rows["steps"])
+    own = (rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])
     if drawn:
-        own &= ~rows["recipe"].astype(str).str.startswith(CHOSEN)
-    return rows[own & np.isfinite(rows["log_gain"].astype(float))].reset_index(drop=True)
+        own &= ~rows["recipe"].str.startswith(CHOSEN)
+    return rows[own & np.isfinite(rows["log_gain"])].reset_index(drop=True)
+
+
+def enough(tables: Evidence) -> pd.DataFrame:
+    """Rows of `ends`. Raises TooFew for less than `HALF`."""
+    return HALF.of(ends(tables))
 
 
 def repeats(tables: Evidence) -> pd.Series:
     """How much the log gain at the end of models trained with another seed differs from that with the first."""
     rows = along(tables)
     rows = rows[rows["step"] == rows["steps"]].set_index("model")
-    again = rows[rows["replicate_of"].fillna("") != ""]
-    first = rows["log_gain"].astype(float).reindex(again["replicate_of"])
-    return again["log_gain"].astype(float) - first.to_numpy()
+    again = rows[rows["replicate_of"] != ""]
+    return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
 
 
 def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
@@ -118,12 +127,10 @@ def scored(rows: pd.DataFrame, found: Components) -> pd.DataFrame:
     predicted interval, missing where none was given.
     """
     known = pd.read_csv(shipped("data") / "nursery" / "second" / "predictions.csv")
-    own = slopes(rows)
-    half = stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem()
-    table = {
-        f"slope on {name}": (own[name].mean(), own[name].mean() - half[name], own[name].mean() + half[name])
-        for name in LOGS
-    }
+    table = {}
+    for name, own in slopes(rows).items():
+        mean, half = own.mean(), stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem()
+        table[f"slope on {name}"] = (mean, mean - half, mean + half)
     drawn = {
         "SD of geometry over the reference": found.geometry,
         "SD of scale over the reference": found.scale,
@@ -131,10 +138,7 @@ def scored(rows: pd.DataFrame, found: Components) -> pd.DataFrame:
         "SD of recipe": found.recipe,
     }
     table |= {name: tuple(np.quantile(values, [0.5, 0.025, 0.975])) for name, values in drawn.items()}
-    seen = known["quantity"].map(table)
-    known = known.assign(
-        **{name: [one[i] for one in seen] for i, name in enumerate(("found", "found_lower", "found_upper"))}
-    )
+    known[["found", "found_lower", "found_upper"]] = [table[quantity] for quantity in known["quantity"]]
     inside = (known["lower"] <= known["found"]) & (known["found"] <= known["upper"])
     return known.assign(inside=inside.astype(object).where(known["lower"].notna()))
 
@@ -153,8 +157,7 @@ def recipes(tables: Evidence) -> pd.DataFrame:
     """
     rows = ends(tables)
     shapes = rows.groupby("recipe")["model"].transform("size") == len(rows[list(LOGS)].drop_duplicates())
-    numbers = ["rate", "decay", "steps", "init", "embed", "dropout", "depth_power"]
-    own = rows[shapes].astype(dict.fromkeys(numbers, float))
+    own = rows[shapes]
     own = own.assign(
         log_rate=np.log(own["rate"]),
         shrinking=np.log1p(own["rate"] * own["decay"] * own["steps"]),
@@ -180,23 +183,14 @@ def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
     Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both
     spectra.
     """
-    kept = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"].astype(float) > 0)]
-    kept = kept.assign(log_ratio=0.5 * np.log(kept["rate"].astype(float) / kept["decay"].astype(float)))
+    kept = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
+    kept = kept.assign(log_ratio=0.5 * np.log(kept["rate"] / kept["decay"]))
     columns = ["log_ratio", "log_wv", "log_wo", "log_gain"]
     by = dict.fromkeys(columns, "mean") | {"n": "sum"}
     means = kept.assign(n=1).groupby(["recipe", "optimiser"], as_index=False).agg(by)
     means[columns] -= means.groupby("optimiser")[columns].transform("mean")
     names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
     return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
-
-
-def slope(rows: pd.DataFrame, outcome: str, cause: str) -> tuple[float, float, int]:
-    """Least squares, every optimiser with a level of its own: slope, its standard error, degrees of freedom."""
-    values = rows[[cause, outcome]].astype(float)
-    x, y = (values - values.groupby(rows["optimiser"]).transform("mean")).to_numpy().T
-    df = len(rows) - rows["optimiser"].nunique() - 1
-    value = float(x @ y / (x @ x))
-    return value, float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x))), df
 
 
 def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
@@ -206,7 +200,7 @@ def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> t
     Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level of its own.
     """
     own = rows if kept is None else rows[kept]
-    values = own[["log_ratio", "log_norm", "log_gain"]].astype(float)
+    values = own[["log_ratio", "log_norm", "log_gain"]]
     x, m, y = (values - values.groupby(own["optimiser"]).transform("mean")).to_numpy().T
     total, first = x @ y / (x @ x), x @ m / (x @ x)
     errors = np.column_stack([m - first * x, y - total * x])
@@ -220,7 +214,7 @@ def early_and_late(tables: Evidence, share: float = TENTH) -> pd.DataFrame:
     `cell` holds all of its shape, `ranked` is the rank of `early`, off the mean rank of its cell.
     """
     late, rows = ends(tables, drawn=False), along(tables)
-    then = rows[rows["step"] == (share * rows["steps"].astype(float)).round()].set_index("model")["log_gain"]
+    then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
     cells = late["n_layers"].astype(str) + " " + late["rho"].astype(str) + " " + late["d_model"].astype(str)
     late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
@@ -234,11 +228,11 @@ def pairs(tables: Evidence) -> pd.DataFrame:
     """
     rows = along(tables)
     rows = rows[rows["step"] == rows["steps"]]
-    half = rows["log_gain_sd"].astype(float) * stats.t.ppf((1 + LEVEL) / 2, PROMPTS - 1) / np.sqrt(PROMPTS)
-    gain = rows["log_gain"].astype(float)
+    half = rows["log_gain_sd"] * stats.t.ppf((1 + LEVEL) / 2, PROMPTS - 1) / np.sqrt(PROMPTS)
+    gain = rows["log_gain"]
     known = rows.assign(side=np.sign(gain) * (gain.abs() > half)).set_index("model")
-    tuned = known[known["kind"].fillna("") != ""]
-    bases = tuned["parent"].astype(str).str.split("/").str[0]
+    tuned = known[known["kind"] != ""]
+    bases = tuned["parent"].str.split("/").str[0]
     base, side = (bases.map(known[name]) for name in ("log_gain", "side"))
     table = tuned[["model_id", "heritage", "kind"]].assign(
         pair=bases, base=base, tuned=tuned["log_gain"], dampens=base < 0, flips=side * tuned["side"] < 0

@@ -12,23 +12,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.evidence import Evidence
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.fit import HeritageFit
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, share_table
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import reference
-from thermostats.studies.delia2026.gains import LEVEL, gains
-from thermostats.studies.nursery.rows import (
-    GEOMETRY,
-    SCALE,
-    columns_of_block,
-    distinct,
-    jackknife,
-    judged,
-    slopes,
-    with_logs,
-)
+from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.rows import GEOMETRY, SCALE, columns_of_block, distinct, jackknife, judged, slopes
 
 SLOPES = [*GEOMETRY, *SCALE]
 C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
@@ -140,12 +130,6 @@ def saved_by_recipe(rows: pd.DataFrame) -> pd.Series:
     mean = (y.sum() - own @ y) / (own.shape[1] - own.sum(axis=1))
     saved = np.square(y - mean[recipe]) - np.square(y - (x * lines[recipe]).sum(axis=1))
     return pd.Series(own @ saved / own.sum(axis=1), index=names)
-
-
-def published_rows(tables: Evidence) -> pd.DataFrame:
-    """Comparable published models with C04's columns and the design's."""
-    rows = gains(tables)
-    return with_logs(rows[rows["comparable"]].reset_index(drop=True))
 
 
 def drawn_slopes(fit: HeritageFit, rows: pd.DataFrame) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import V
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.modelling.inference.draws import Array
@@ -19,7 +22,7 @@ from thermostats.plots.general import legend_above, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.tuned_pairs import ratio_of_pair
-from thermostats.studies.nursery.factors import CHECKPOINTS, RECIPE
+from thermostats.studies.nursery.design import CHECKPOINTS, RECIPE
 from thermostats.studies.nursery.rows import half_width
 from thermostats.tables.features import by_prompt
 from thermostats.tables.vocabulary import NURSERY
@@ -42,24 +45,18 @@ def fixed_from(logs: pd.DataFrame) -> pd.DataFrame:
     return same.iloc[:, ::-1].cummin(axis=1).iloc[:, ::-1]
 
 
-@dataclass(frozen=True)
-class WithinCells:
-    """Spearman correlation of two columns within cells: ranks over all rows, off the mean rank of their cell."""
-
-    estimate: float
-    lower: float
-    upper: float
-    """95% jackknife t interval over groups, of Fisher's z."""
-    p: float
-    """Two-sided, of the same t."""
-
-
+R, RARE = V("within-cell rank correlation"), V("models on the rarer side")
+KAPPA, BY_RECIPE = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
+HALF, RARER = 0.71, 10
+"""Least correlation of interest, half of the variance of the ranks. With fewer models on the rarer side signs say
+nothing."""
 NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
 """The largest correlation that has a finite z, and the fewest groups that say how it varies."""
 
 
-def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> WithinCells:
-    """How far one column goes with another inside cells, where rows of one group are not independent.
+def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> Estimate:
+    """Spearman correlation of two columns inside cells, ranks over all rows off their cell's mean; rows of one group
+    are not independent: a 95% jackknife t interval over groups, of Fisher's z, and the two-sided p of the same t.
 
     Raises UsageError where nothing varies inside cells.
     """
@@ -72,11 +69,10 @@ def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series
     if len(size) <= LEAST_GROUPS or not (aa[0] > 0 and bb[0] > 0):
         raise UsageError("nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups")
     z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE))
-    half = float(half_width(z[1:]))
-    quantile = stats.t.ppf((1 + LEVEL) / 2, len(z) - 2)
-    p = float(2 * stats.t.sf(abs(z[0]) / max(half / quantile, 1e-300), len(z) - 2))
-    r, lower, upper = (float(np.tanh(z[0] + side * half)) for side in (0, -1, 1))
-    return WithinCells(r, lower, upper, p)
+    half, df = float(half_width(z[1:])), len(z) - 2
+    p = float(2 * stats.t.sf(abs(z[0]) / max(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300), df))
+    r, lower, upper = np.tanh(z[0] + half * np.array([0, -1, 1])).tolist()
+    return Estimate(r, lower, upper, BY_RECIPE, p)
 
 
 def _without(values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> Array:
@@ -92,8 +88,8 @@ def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
     return np.asarray(ranks - ranks.groupby(cells).transform("mean"))
 
 
-def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> tuple[float, float, float]:
-    """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; NaN where undefined."""
+def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
+    """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; None where undefined."""
     a, b, group = first.to_numpy(bool), second.to_numpy(bool), pd.factorize(groups)[0]
     columns = (np.ones(len(a)), a, b, a == b)
     n, p, q, same = (_without(np.asarray(column, float), group, np.zeros_like(group))[:, 0] for column in columns)
@@ -101,8 +97,20 @@ def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> tuple[float
     chance = p * q + (1 - p) * (1 - q)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
-    half = float(half_width(found[1:]))
-    return float(found[0]), float(found[0] - half), float(found[0] + half)
+    ends = (found[0] + half_width(found[1:]) * np.array([0, -1, 1])).tolist()
+    value, lower, upper = (None if math.isnan(end) else end for end in ends)
+    return Estimate(value, lower, upper, BY_RECIPE)
+
+
+def by_ranks(rows: pd.DataFrame) -> Result:
+    """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on the rarer side."""
+    up = rows["end"] > 0
+    quantities = {
+        R.name: within_cells(rows["early"], rows["end"], rows["cell"], rows["recipe"]),
+        KAPPA: kappa(rows["early"] > 0, up, rows["recipe"]),
+        RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
+    }
+    return Result.of(rows, quantities)
 
 
 def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.DataFrame:
@@ -117,19 +125,10 @@ def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.Da
     for share in logs:
         own = clustered_share(fixed[share], recipes)
         p, q = float(positive[share].mean()), float(end.mean())
-        rows.append(
-            {
-                "share": share,
-                "dampens": int((~positive[share]).sum()),
-                "as_at_the_end": float((positive[share] == end).mean()),
-                "by_chance": p * q + (1 - p) * (1 - q),
-                "fixed": int(fixed[share].sum()),
-                "estimate": own.estimate,
-                "lower": own.lower,
-                "upper": own.upper,
-            }
-        )
-    return pd.DataFrame(rows)
+        counts = int((~positive[share]).sum()), float((positive[share] == end).mean()), p * q + (1 - p) * (1 - q)
+        rows.append((share, *counts, int(fixed[share].sum()), own.estimate, own.lower, own.upper))
+    columns = ["share", "dampens", "as_at_the_end", "by_chance", "fixed", "estimate", "lower", "upper"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def gains_of_pairs(tables: Evidence, gain: str) -> pd.DataFrame:
@@ -153,15 +152,10 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
 
     `gains`: one row per model and prompt with `variant`, `parent` and `value`; pairs without both ends are left out.
     """
-    models = gains.drop_duplicates("model_id").set_index("model_id")
-    wide = gains.pivot(index="prompt_id", columns="model_id", values="value").astype("float64")
-    children = models[(models["variant"] == "instruct") & models["parent"].isin(models.index)].sort_index()
-    rows = []
-    for child, facts in children.iterrows():
-        base = facts["parent"]
-        both = wide[[base, child]].dropna()
-        pair = {"model_id": base, "tuned": child, "heritage": facts["heritage"], "n_prompts": len(both)}
-        rows.append(pair | ratio_of_pair(both, "tuned", level=1 - 0.05 / len(children), seed=seed))
+    rows, found = [], list(_by_pair(gains))
+    for facts, both in found:
+        pair = {"model_id": facts.parent, "tuned": facts.Index, "heritage": facts.heritage, "n_prompts": len(both)}
+        rows.append(pair | ratio_of_pair(both, "tuned", level=1 - 0.05 / len(found), seed=seed))
     names = {"base_geometric": "base_gain", "tuned_geometric": "tuned_gain"}
     table = pd.DataFrame(rows).rename(columns=names)
     if len(table):
@@ -172,17 +166,20 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
 
 def log_ratios(gains: pd.DataFrame) -> pd.DataFrame:
     """Log ratio of tuned to trained, one row per pair and shared prompt: model_id and pair (the base), heritage."""
-    models = gains.drop_duplicates("model_id").set_index("model_id")
-    wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value").astype("float64"))
-    children = models[(models["variant"] == "instruct") & models["parent"].isin(models.index)].sort_index()
-    parts = [
-        pd.DataFrame({"log_ratio": wide[child] - wide[facts["parent"]]})
-        .dropna()
-        .reset_index()
-        .assign(model_id=facts["parent"], pair=facts["parent"], heritage=facts["heritage"])
-        for child, facts in children.iterrows()
-    ]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    parts = []
+    for facts, both in _by_pair(gains):
+        ratios = (np.log(both[facts.Index]) - np.log(both[facts.parent])).rename("log_ratio").reset_index()
+        parts.append(ratios.assign(model_id=facts.parent, pair=facts.parent, heritage=facts.heritage))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _by_pair(gains: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
+    """Every tuned model whose base is there, and the gains of both by shared prompt, base first."""
+    models = gains.drop_duplicates("model_id").set_index("model_id").sort_index()
+    wide = gains.pivot(index="prompt_id", columns="model_id", values="value").astype("float64")
+    for facts in models[models["variant"] == "instruct"].itertuples():
+        if facts.parent in models.index:
+            yield facts, wide[[facts.parent, facts.Index]].dropna()
 
 
 def standard_errors(rows: pd.DataFrame, gain: str) -> pd.Series:
@@ -190,19 +187,15 @@ def standard_errors(rows: pd.DataFrame, gain: str) -> pd.Series:
     return rows[f"{gain}_sd"] / rows[gain] / np.sqrt(rows[f"{gain}_n"].astype("float64"))
 
 
-def draw_training(logs: pd.DataFrame, models: pd.DataFrame, factor: str) -> Callable[[Axes], None]:
-    """Draws the gain of every model by share of training, coloured by a factor of the recipe."""
-
-    def draw(axes: Axes) -> None:
-        reference(axes, 1.0)
-        at = np.arange(len(CHECKPOINTS))
-        for place, level in enumerate(RECIPE[factor]):
-            own = np.exp(logs[(models[factor] == level).to_numpy()]).to_numpy()
-            lines = axes.plot(at, own.T, color=f"C{place}", linewidth=0.8, alpha=0.7)
-            lines[0].set_label(f"{factor} {level}".replace("_", " "))
-        log_axis(axes, "y")
-        axes.set_xticks(at, [f"{share:.0%}" for share in CHECKPOINTS])
-        axes.set(xlabel="share of training", ylabel="last gain")
-        legend_above(axes)
-
-    return draw
+def draw_training(logs: pd.DataFrame, models: pd.DataFrame, factor: str, axes: Axes) -> None:
+    """Draw the gain of every model by share of training, coloured by a factor of the recipe."""
+    reference(axes, 1.0)
+    at = np.arange(len(CHECKPOINTS))
+    for place, level in enumerate(RECIPE[factor]):
+        own = np.exp(logs[(models[factor] == level).to_numpy()]).to_numpy()
+        lines = axes.plot(at, own.T, color=f"C{place}", linewidth=0.8, alpha=0.7)
+        lines[0].set_label(f"{factor} {level}".replace("_", " "))
+    log_axis(axes, "y")
+    axes.set_xticks(at, [f"{share:.0%}" for share in CHECKPOINTS])
+    axes.set(xlabel="share of training", ylabel="last gain")
+    legend_above(axes)

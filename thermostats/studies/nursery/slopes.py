@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
@@ -20,10 +19,9 @@ from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import DASHES, MUTED, legend_above, reference
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.gains import LEVEL, gains
 from thermostats.studies.nursery.design import blocks, model_matrix
 from thermostats.studies.nursery.factor_effects import CURVED, covariates, with_curves
-from thermostats.studies.nursery.rows import jackknife, too_few, with_logs
+from thermostats.studies.nursery.rows import by_t, jackknife, published_rows, slope_within, too_few
 
 PENULTIMATE = "penultimate_gain"
 LINES = ("log_L", "log_rho", "log_d")
@@ -38,29 +36,31 @@ def held(rows: pd.DataFrame) -> list[str]:
     return [name for name in covariates(with_curves(rows)) if name not in CURVED] + list(LINES)
 
 
-def slope_on(rows: pd.DataFrame, term: str, others: Sequence[str], group: str) -> MixedSlope:
+def slope_on(rows: pd.DataFrame, term: str, given: Sequence[str], group: str) -> MixedSlope:
     """Slope of `log_gain` on `term` given the other columns, every value of `group` with a random level of its own."""
-    columns = {name: f"x{number}" for number, name in enumerate(dict.fromkeys([term, *others]))}
+    columns = {name: f"x{number}" for number, name in enumerate(dict.fromkeys([term, *given]))}
     return mixed_slope(rows.rename(columns=columns), f"log_gain ~ {' + '.join(columns.values())}", group, term="x0")
 
 
-def slope_within(rows: pd.DataFrame, term: str) -> Estimate:
+def slope_of(rows: pd.DataFrame, term: str) -> Estimate:
     """Slope of `log_gain` on `term` given what is held, every recipe with a level of its own: least squares, 95% t."""
-    recipes = pd.get_dummies(rows["recipe"]).to_numpy(np.float64)
-    others = np.column_stack([recipes, rows[[name for name in held(rows) if name != term]]])
-    both = rows[["log_gain", term]].to_numpy(np.float64)
-    y, x = (both - others @ np.linalg.lstsq(others, both, rcond=None)[0]).T
-    value = float(x @ y / (x @ x))
-    df = len(rows) - int(np.linalg.matrix_rank(others)) - 1
-    error = float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x)))
-    half, p = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error, float(2 * stats.t.sf(abs(value) / error, df))
-    return Estimate(value, value - half, value + half, "95% t interval, a level for every recipe", p)
+    others = [name for name in held(rows) if name != term]
+    return by_t(*slope_within(rows, "log_gain", term, "recipe", others), "95% t interval, a level for every recipe")
 
 
 def with_terms(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `judged` with the design's columns of geometry and of recipe × geometry."""
     own, x = blocks(), model_matrix(rows)
     return rows.join(x[[name for name in (*own["geometry"], *own["recipe x geometry"]) if name not in rows]])
+
+
+TERMS = {
+    "curvature over depth": ("geometry", "(log_L)"),
+    "curvature over head density": ("geometry", "(log_rho)"),
+    "recipe factors × depth": ("recipe x geometry", " x log_L"),
+    "recipe factors × head density": ("recipe x geometry", " x log_rho"),
+}
+"""What straight lines leave out: block of the design's model, and how its columns end."""
 
 
 def extra_terms(rows: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
@@ -70,17 +70,10 @@ def extra_terms(rows: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
     (Freedman and Lane). Every block is tested given recipes (a level each), architecture and the lines. Raises
     UsageError where no degree of freedom is left.
     """
-    own = blocks()
-    given = {"given": ["recipe", *held(rows)]}
-    asked = {
-        "curvature over depth": [name for name in own["geometry"] if name.endswith("(log_L)")],
-        "curvature over head density": [name for name in own["geometry"] if name.endswith("(log_rho)")],
-        "recipe factors × depth": [name for name in own["recipe x geometry"] if name.endswith(" x log_L")],
-        "recipe factors × head density": [name for name in own["recipe x geometry"] if name.endswith(" x log_rho")],
-    }
-    found = []
-    for what, columns in asked.items():
-        chosen = given | {what: [name for name in columns if rows[name].nunique() > 1]}
+    given, found = {"given": ["recipe", *held(rows)]}, []
+    for what, (block, ending) in TERMS.items():
+        columns = [name for name in blocks()[block] if name.endswith(ending) and rows[name].nunique() > 1]
+        chosen = given | {what: columns}
         f = block_f(rows, "log_gain", chosen)[what]
         row = {"what": what, "columns": f.df_block, "residual_df": f.df_residual, "f": f.f, "p": f.p_value}
         if seed is not None:
@@ -134,50 +127,38 @@ def jackknifed_curve(rows: pd.DataFrame) -> Curve:
     return Curve(beta, level, middle, bool({*without[:, 0], whole[0]} & set(EDGES)))
 
 
-def draw_depth(rows: pd.DataFrame, slope: float, *, seed: int) -> Callable[[Axes], None]:
+def draw_depth(rows: pd.DataFrame, slope: float, axes: Axes, *, seed: int) -> None:
     """Penultimate gain over depth, marked by head density, with the slope through the mean."""
-
-    def draw(axes: Axes) -> None:
-        _scatter(axes, rows, "n_layers", PENULTIMATE, by=("rho", "ρ = {:g}"), shift=0.06, seed=seed)
-        L = _depths(axes, rows)
-        centre = rows["log_gain"].mean() + slope * (np.log(L) - np.log(rows["n_layers"].astype(float)).mean())
-        axes.plot(L, np.exp(centre), color=MUTED, label="slope within recipes")
-        axes.set(ylabel="penultimate gain")
-        legend_above(axes)
-
-    return draw
+    mean, centre = rows["log_gain"].mean(), np.log(rows["n_layers"].astype(float)).mean()
+    L = _over_depth(axes, rows, PENULTIMATE, seed)
+    line = np.exp(mean + slope * (np.log(L) - centre))
+    axes.plot(L, line, color=MUTED, label="slope within recipes")
+    axes.set(ylabel="penultimate gain")
+    legend_above(axes)
 
 
-def draw_largest(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
+def draw_largest(rows: pd.DataFrame, axes: Axes, *, seed: int) -> None:
     """Largest gain over depth, marked by head density, with the published curve."""
-
-    def draw(axes: Axes) -> None:
-        _scatter(axes, rows, "n_layers", LARGEST, by=("rho", "ρ = {:g}"), shift=0.06, seed=seed)
-        L = _depths(axes, rows)
-        axes.plot(L, TOTAL ** (1 / L), color=MUTED, linestyle=DASHES[1], label="10^(1/L)")
-        axes.set(ylabel="largest gain, blocks 2 to L − 1")
-        legend_above(axes)
-
-    return draw
+    L = _over_depth(axes, rows, LARGEST, seed)
+    axes.plot(L, TOTAL ** (1 / L), color=MUTED, linestyle=DASHES[1], label="10^(1/L)")
+    axes.set(ylabel="largest gain, blocks 2 to L − 1")
+    legend_above(axes)
 
 
-def _depths(axes: Axes, rows: pd.DataFrame) -> np.ndarray:
-    """Depths from the least to the largest, with a tick at every one that there is."""
-    there = sorted(set(rows["n_layers"]))
-    axes.set_xticks(there, [str(depth) for depth in there])
-    axes.set(xlabel="layers, L")
-    return np.linspace(float(there[0]), float(there[-1]), 100)
-
-
-def draw_density(rows: pd.DataFrame, *, seed: int) -> Callable[[Axes], None]:
+def draw_density(rows: pd.DataFrame, axes: Axes, *, seed: int) -> None:
     """Penultimate gain over head density, marked by depth."""
+    _scatter(axes, rows, "rho", PENULTIMATE, by=("n_layers", "L = {}"), shift=0.1, seed=seed)
+    axes.set(xlabel="head density ρ = H / d_h", ylabel="penultimate gain")
+    legend_above(axes)
 
-    def draw(axes: Axes) -> None:
-        _scatter(axes, rows, "rho", PENULTIMATE, by=("n_layers", "L = {}"), shift=0.1, seed=seed)
-        axes.set(xlabel="head density ρ = H / d_h", ylabel="penultimate gain")
-        legend_above(axes)
 
-    return draw
+def _over_depth(axes: Axes, rows: pd.DataFrame, gain: str, seed: int) -> np.ndarray:
+    """A gain over depth, marked by head density, with a tick at every depth; depths from the least to the largest."""
+    _scatter(axes, rows, "n_layers", gain, by=("rho", "ρ = {:g}"), shift=0.06, seed=seed)
+    depths = sorted(set(rows["n_layers"]))
+    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.set(xlabel="layers, L")
+    return np.linspace(float(depths[0]), float(depths[-1]), 100)
 
 
 def _scatter(axes: Axes, rows: pd.DataFrame, x: str, y: str, *, by: tuple[str, str], shift: float, seed: int) -> None:
@@ -203,13 +184,13 @@ def mediated(rows: pd.DataFrame, mediators: Sequence[str] = tuple(MEDIATORS)) ->
     """
     others = [name for name in held(rows) if name != "log_rho"]
     found = []
-    for column, words in ((name, MEDIATORS[name]) for name in mediators):
+    for column in mediators:
         known = rows[rows[column].notna() & (rows[column] > 0)]
         if too_few(known):
             continue
         logs = known.assign(mediator=np.log(known[column].astype("float64")))
         m = mediation(logs, "log_gain", "log_rho", "mediator", others, group="recipe")
-        found.append((words, m.estimate, m.lower, m.upper, m.total, m.direct, m.interval, m.n, m.n_groups))
+        found.append((MEDIATORS[column], m.estimate, m.lower, m.upper, m.total, m.direct, m.interval, m.n, m.n_groups))
     columns = ["mediator", "indirect", "lower", "upper", "total", "direct", "interval", "n_models", "groups"]
     return pd.DataFrame(found, columns=columns)
 
@@ -219,7 +200,7 @@ WORDS = {"log_L": "the log of depth", "log_rho": "the log of head density ρ"}
 
 def both_slopes(rows: pd.DataFrame) -> dict[str, Estimate]:
     """Slopes on depth and on head density of some rows, by what they are on."""
-    found = {WORDS[term]: slope_on(rows, term, [n for n in held(rows) if n != term], "recipe") for term in WORDS}
+    found = {on: slope_on(rows, term, held(rows), "recipe") for term, on in WORDS.items()}
     return {on: Estimate(slope.estimate, slope.lower, slope.upper) for on, slope in found.items()}
 
 
@@ -228,13 +209,12 @@ def against_published(tables: Evidence, rows: pd.DataFrame, *, tolerated: float)
 
     Columns: what, study, estimate, lower, upper, n_models, groups.
     """
-    every = gains(tables)
-    known = with_logs(every[every["comparable"]].reset_index(drop=True))
+    known = published_rows(tables)
     studies = (("here, by design", rows, held(rows), "recipe"), ("published models", known, list(LINES), "heritage"))
     found = []
     for term, words in WORDS.items():
         for study, frame, columns, group in studies:
-            s = slope_on(frame, term, [name for name in columns if name != term], group)
+            s = slope_on(frame, term, columns, group)
             found.append((f"slope on {words}", study, s.estimate, s.lower, s.upper, s.n, s.n_groups))
     for study, frame, _, group in studies:
         of = frame.dropna(subset=LARGEST)

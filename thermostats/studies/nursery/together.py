@@ -19,23 +19,23 @@ from thermostats.claims.result import Estimate
 from thermostats.modelling.inference.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import second
-from thermostats.studies.nursery.components import GEOMETRY, REFERENCE, SCALE, Components, root
-from thermostats.studies.nursery.rows import columns_of_block, final, judged, read_by_tests
+from thermostats.studies.nursery.components import Components, over_reference, root
+from thermostats.studies.nursery.factor_effects import residual
+from thermostats.studies.nursery.rows import by_t, columns_of_block, final, judged, read_by_tests
 
 PENULTIMATE = "penultimate_gain"
 LINES = list(second.LOGS)
-LEVELS = ("corpus", "optimiser", "schedule")
-"""Factors that both studies have, in levels."""
+LEVELS = dict.fromkeys(("corpus", "optimiser", "schedule"), "levels")
+"""Factors that both studies have."""
 
 
 def models(tables: Evidence) -> pd.DataFrame:
     """Models of the first study and drawn ones of the second, one row each: log_gain, `study`, `recipe`, LINES, LEVELS.
 
-    Columns that begin with `x ` are the first study's architecture, 0 in the second. Empty while the second is.
+    Columns that begin with `x ` are the first study's architecture, 0 in the second. Raises TooFew for less than half
+    of the second.
     """
-    later = second.ends(tables).assign(study="second")
-    if later.empty:
-        return later
+    later = second.enough(tables).assign(study="second")
     rows = judged(final(tables), PENULTIMATE)
     architecture = columns_of_block(rows, "architecture")
     first = read_by_tests(rows, *LEVELS)[["model_id", "recipe", "log_gain", *LINES, *LEVELS, *architecture]]
@@ -58,7 +58,7 @@ class Within:
 def within(rows: pd.DataFrame) -> Within:
     """Slopes of the log gain, recipes as the unit of their covariance."""
     columns = [*LINES, *(name for name in rows if str(name).startswith("x "))]
-    both = rows[["log_gain", *columns]].astype(float)
+    both = rows[["log_gain", *columns]]
     both = both - both.groupby(rows["recipe"]).transform("mean")
     columns = [name for name in columns if np.abs(both[name]).max() > 1e-9]
     y, x = both["log_gain"].to_numpy(), both[columns].to_numpy()
@@ -76,26 +76,22 @@ def slope(rows: pd.DataFrame, term: str) -> Estimate:
     """Slope of the log gain on one of LINES within recipes of both studies: t interval, recipes as the unit."""
     found = within(rows)
     place = found.columns.index(term)
-    value, error = float(found.slopes[place]), float(np.sqrt(found.covariance[place, place]))
-    df = rows["recipe"].nunique() - 1
-    half, p = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error, float(2 * stats.t.sf(abs(value) / error, df))
-    return Estimate(value, value - half, value + half, "95% t interval, recipes of both studies as the unit", p)
+    error, df = float(np.sqrt(found.covariance[place, place])), rows["recipe"].nunique() - 1
+    return by_t(found.slopes[place], error, df, "95% t interval, recipes of both studies as the unit")
 
 
 def recipes(rows: pd.DataFrame) -> pd.DataFrame:
     """Per recipe: `log_gain` at the mean shape of all models by the slopes within recipes, `study`, LEVELS, n."""
     found = within(rows)
-    x = rows[found.columns].astype(float)
+    x = rows[found.columns]
     known = rows.assign(log_gain=rows["log_gain"] - (x - x.mean()) @ found.slopes, n=1)
-    kept = [name for name in LEVELS if name in rows]
-    table = known.groupby(["study", "recipe"], as_index=False).agg(
-        {"log_gain": "mean", "n": "sum", **dict.fromkeys(kept, "first")}
-    )
+    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(LEVELS, "first")}
+    table = known.groupby(["study", "recipe"], as_index=False).agg(by)
     return table.assign(model_id=table["recipe"], heritage=table["recipe"])
 
 
-def components(rows: pd.DataFrame, reference: Array = REFERENCE, *, draws: int = 2000, seed: int = 1) -> Components:
-    """Draws of the standard deviations of recipe, geometry and scale over the reference (3 × 3), both studies in one.
+def components(rows: pd.DataFrame, *, draws: int = 2000, seed: int = 1) -> Components:
+    """Draws of the standard deviations of recipe, geometry and scale over the reference, both studies in one.
 
     b is drawn from its t distribution, σ² and the recipes' variance from scaled inverse χ². `depth` is not separated
     from the errors of the slopes: NaN.
@@ -107,19 +103,13 @@ def components(rows: pd.DataFrame, reference: Array = REFERENCE, *, draws: int =
     slopes = found.slopes + scale * rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
     squares, df = found.residual
     noise = squares / rng.chisquare(df, draws)
-    by = rows.assign(**{name: rows[name].astype(float) for name in found.columns}).groupby(["study", "recipe"])
+    by = rows.groupby(["study", "recipe"])
     means = by[["log_gain", *found.columns]].mean()
     means = (means - means.groupby("study").transform("mean")).to_numpy()
     between = np.square(means[:, 0] - slopes @ means[:, 1:].T).sum(axis=1) / rng.chisquare(units - studies, draws)
     lines = slopes[:, [found.columns.index(name) for name in LINES]]
-    shape = np.einsum("ni,ij,nj->n", lines[:, GEOMETRY], reference[GEOMETRY, GEOMETRY], lines[:, GEOMETRY])
-    return Components(
-        recipe=root(between - noise * float((1 / by.size()).mean())),
-        geometry=root(shape),
-        scale=root(np.square(lines[:, SCALE]) * reference[SCALE, SCALE]),
-        depth=np.full(draws, np.nan),
-        residual=np.sqrt(noise),
-    )
+    recipe = root(between - noise * float((1 / by.size()).mean()))
+    return Components(recipe, *over_reference(lines), np.full(draws, np.nan), np.sqrt(noise))
 
 
 def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
@@ -129,13 +119,11 @@ def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
     """
     y = table["log_gain"].to_numpy(np.float64)
     studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
-    found = []
+    (left, rank), found = residual(y, studies), []
     for name, kind in factors.items():
-        whole = np.column_stack([studies, _columns(table, name, kind)])
-        squares = [np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum() for x in (studies, whole)]
-        ranks = [int(np.linalg.matrix_rank(x)) for x in (studies, whole)]
-        df, rest = ranks[1] - ranks[0], len(y) - ranks[1]
-        f = (squares[0] - squares[1]) / df / (squares[1] / rest) if df and rest else np.nan
+        squares, both = residual(y, np.column_stack([studies, _columns(table, name, kind)]))
+        df, rest = both - rank, len(y) - both
+        f = (left - squares) / df / (squares / rest) if df and rest else np.nan
         found.append((name, f, df, rest, float(stats.f.sf(f, df, rest))))
     return pd.DataFrame(found, columns=["factor", "F", "df", "df_error", "p"])
 
@@ -155,23 +143,21 @@ def contrasts(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
     tests = factor_tests(table, factors)
     y = table["log_gain"].to_numpy(np.float64)
     studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
-    rows = []
+    before, rows = np.zeros(studies.shape[1]), []
     for (name, kind), known in zip(factors.items(), tests.itertuples(), strict=True):
         own = _columns(table, name, kind)
         x = np.column_stack([studies, own if kind == "levels" else own / own.std(ddof=1)])
         inverse = np.linalg.pinv(x.T @ x)
         slopes = inverse @ x.T @ y
-        contrast, pairs, what = np.zeros(own.shape[1]), 1, "one SD more"
-        contrast[-1] = 1.0
+        contrast, pairs, what = np.ones(1), 1, "one SD more"
         if kind == "levels":
-            effects, levels = slopes[studies.shape[1] :], pd.get_dummies(table[name]).columns
-            high, low = int(effects.argmax()), int(effects.argmin())
+            effects, levels = slopes[before.size :], pd.get_dummies(table[name]).columns
+            high, low = effects.argmax(), effects.argmin()
             contrast = np.eye(len(levels))[high] - np.eye(len(levels))[low]
             pairs, what = math.comb(len(levels), 2), f"{levels[high]} against {levels[low]}"
-        contrast = np.append(np.zeros(studies.shape[1]), contrast)
+        contrast = np.append(before, contrast)
         variance = np.square(y - x @ slopes).sum() / known.df_error
         half = stats.t.isf((1 - LEVEL) / 2 / len(factors) / pairs, known.df_error)
         ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(variance * contrast @ inverse @ contrast)
         rows.append((what, *np.exp(ends), known.F * known.df / (known.F * known.df + known.df_error)))
-    names = ["what", "ratio", "lower", "upper", "share"]
-    return tests.join(pd.DataFrame(rows, columns=names))
+    return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))

@@ -1,20 +1,42 @@
-"""Train packs side by side, in processes of this machine or jobs of a cluster; what is trained is not trained again."""
+"""Train packs side by side; what is trained is not trained again.
+
+They run in processes of this machine, on a Ray cluster, or as jobs of Slurm through submitit. On a cluster the folder
+must be reachable from every node under the same path. The same command goes on with lost jobs.
+"""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import queue
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from time import sleep
+from typing import Any
 
+import torch
+
+from thermostats.errors import ThermostatsError, not_installed
+from thermostats.measurement.session import quiet
 from thermostats.measurement.settings import Settings
+from thermostats.studies.nursery.designs import Pack
 from thermostats.studies.nursery.pack_training import run
-from thermostats.studies.nursery.packs import Pack
 from thermostats.studies.nursery.plan import Trained
-from thermostats.studies.nursery.pools import Submit, pool
+
+Submit = Callable[..., Any]
+"""Takes a function and what it is called with; returns a future."""
+MINUTES = 600
+"""Time limit of a job of Slurm where nothing is said."""
+
+
+Shares = queue.Queue[tuple[int, float]]
+"""Number of a pack and the share that is done."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +72,14 @@ def train_all(
 
 
 def _side_by_side(
-    packs: Sequence[Pack], folder: Path, device: str, submit: Submit, shares: queue.Queue[tuple[int, float]] | None
+    packs: Sequence[Pack], folder: Path, device: str, submit: Submit, shares: Shares | None
 ) -> Iterator[Step]:
-    running = [(submit(_train, i, pack, folder, device, shares), pack) for i, pack in enumerate(packs)]
+    running = {pack.name: (submit(_train, i, pack, folder, device, shares), pack) for i, pack in enumerate(packs)}
     failed: BaseException | None = None
     while running:
         yield from (Step(packs[number], share) for number, share in _arrived(shares))
-        through = [(future, pack) for future, pack in running if future.done()]
-        running = [(future, pack) for future, pack in running if all(future is not other for other, _ in through)]
-        for future, pack in through:
+        for future, pack in [one for one in running.values() if one[0].done()]:
+            del running[pack.name]
             if (error := future.exception()) is not None:
                 failed = error
             else:
@@ -67,7 +88,7 @@ def _side_by_side(
         raise failed
 
 
-def _arrived(shares: queue.Queue[tuple[int, float]] | None) -> Iterator[tuple[int, float]]:
+def _arrived(shares: Shares | None) -> Iterator[tuple[int, float]]:
     if shares is None:
         sleep(0.5)
         return
@@ -79,9 +100,7 @@ def _arrived(shares: queue.Queue[tuple[int, float]] | None) -> Iterator[tuple[in
         return
 
 
-def _train(
-    number: int, pack: Pack, folder: Path, device: str, shares: queue.Queue[tuple[int, float]] | None
-) -> list[Trained]:
+def _train(number: int, pack: Pack, folder: Path, device: str, shares: Shares | None) -> list[Trained]:
     parent = multiprocessing.parent_process()
 
     def progress(done: int, total: int) -> None:
@@ -91,3 +110,83 @@ def _train(
             shares.put((number, done / total))
 
     return run(pack, folder, device=device, progress=progress)
+
+
+@contextmanager
+def pool(settings: Settings, folder: Path, workers: int, *, gpu: bool) -> Iterator[tuple[Submit, Any]]:
+    """Submit, and on this machine a queue on which jobs say how far they are; None elsewhere.
+
+    Raises UsageError where the engine's extra is not installed.
+    """
+    if settings.name == "local":
+        with _processes(workers) as here:
+            yield here
+        return
+    try:
+        library = import_module({"ray": "ray", "slurm": "submitit"}[settings.name])
+    except ModuleNotFoundError as error:
+        raise not_installed(error, f"the engine {settings.name} is not installed", settings.name) from error
+    with (_ray if settings.name == "ray" else _slurm)(library, settings, folder, gpu) as submit:
+        yield submit, None
+
+
+@contextmanager
+def _processes(workers: int) -> Iterator[tuple[Submit, Any]]:
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager:
+        running = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare)
+        try:
+            yield running.submit, manager.Queue()
+            running.shutdown()
+        finally:
+            running.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _ray(ray: Any, settings: Settings, _folder: Path, gpu: bool) -> Iterator[Submit]:
+    ours = not ray.is_initialized()
+    if ours:
+        try:
+            ray.init(address=settings.address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+            step = "check the address, as `ray start` printed it; without one Ray runs on this machine"
+            what, where = "the Ray cluster cannot be reached", settings.address or "this machine"
+            raise ThermostatsError(what, where=where, got=str(error)[:160], next_step=step) from error
+    task: Any = ray.remote(_prepared).options(num_cpus=settings.cpus or 1, num_gpus=int(gpu))
+    try:
+        yield lambda *called: task.remote(*called).future()
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+@contextmanager
+def _slurm(submitit: Any, settings: Settings, folder: Path, gpu: bool) -> Iterator[Submit]:
+    executor = submitit.AutoExecutor(folder=folder / "slurm")
+    given = {f"slurm_{name}": value for name, value in (each.split("=", 1) for each in settings.slurm)}
+    executor.update_parameters(
+        name="nursery", cpus_per_task=settings.cpus or 1, gpus_per_node=int(gpu), timeout_min=MINUTES, **given
+    )
+    handles: list[Any] = []
+
+    def submit(*called: Any) -> Any:
+        handles.append(executor.submit(partial(_prepared, *called)))
+        return handles[-1]
+
+    try:
+        yield submit
+    finally:
+        for handle in handles:
+            if not handle.done():
+                handle.cancel()
+
+
+def _prepared(function: Callable[..., Any], *given: Any) -> Any:
+    _prepare()
+    return function(*given)
+
+
+def _prepare() -> None:
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    quiet()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thermostats.studies.nursery.designs import Design, grouped
-from thermostats.studies.nursery.packs import Member, Pack
+from thermostats.studies.nursery.designs import Design, Member, Pack, grouped
 from thermostats.studies.nursery.plan import read_gains, read_record
 from thermostats.studies.nursery.recipes import CORPORA, OPTIMISERS, RATES, Recipe
 
@@ -23,17 +22,22 @@ TUNING = 0.3
 """Steps of tuning, as a share of those of the base."""
 
 
-def tuned_packs(design: Design, packs: Sequence[Pack], folder: Path) -> list[Pack]:
+def tuned_packs(design: Design, folder: Path) -> list[Pack]:
     """Packs of the tuned models of a design whose own are all trained; before that none."""
+    packs = design.packs()
     if not all(pack.records(folder) for pack in packs):
         return []
-    chosen, found = set(bases(packs, folder)), []
+    chosen, found = bases(packs, folder), []
     for pack in packs:
-        own = [member for member in pack.members if member.model in chosen]
-        parents = {member.model: f"{member.model}/step{pack.steps:05d}" for member in own}
         members = [
-            Member(f"{member.model}-{kind}", tuned(member.recipe, kind), member.seed, parent=parents[member.model])
-            for member in own
+            Member(
+                f"{member.model}-{kind}",
+                tuned(member.recipe, kind),
+                member.seed,
+                parent=f"{member.model}/step{pack.steps:05d}",
+            )
+            for member in pack.members
+            if member.model in chosen
             for kind in KINDS
         ]
         found += grouped(members, pack.shape, design.context, (0.0, 1.0), f"tuned-{pack.name}")
