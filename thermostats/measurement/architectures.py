@@ -133,13 +133,13 @@ class Architecture:
         """There is a next-token distribution, and an unembedding it comes from."""
         return self.loader == "AutoModelForCausalLM"
 
-    def tensor_names(self, module: str, layer: int | None = None) -> tuple[str, ...]:
-        """Names a module's weight may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
+    def tensor_names(self, module: str, layer: int | None = None, *, kind: str = "weight") -> tuple[str, ...]:
+        """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
         if module in self.unembedding:
-            return tuple(f"{name}.weight" for name in self.unembedding)
+            return tuple(f"{name}.{kind}" for name in self.unembedding)
         stage, place = self.stage(layer or 0)
         block = "" if layer is None else f"{self.blocks.format(stage=stage)}.{place}."
-        inner = f"{block}{module}.weight"
+        inner = f"{block}{module}.{kind}"
         whole = f"{self.prefix}.{inner}"
         other = reduce(lambda name, pair: name.replace(*pair), self.moved, whole)
         return tuple(dict.fromkeys((whole, inner, other, other.removeprefix(f"{self.prefix}."))))
