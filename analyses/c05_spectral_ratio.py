@@ -187,6 +187,11 @@ def usable(evidence: Evidence) -> pd.DataFrame:
     return own.dropna(subset=["gain", "ratio"]).reset_index(drop=True)
 
 
+def taken(evidence: Evidence, column: str) -> pd.DataFrame:
+    """The same with W_V taken one way: the right one, or the rows that the study took for it."""
+    return usable(evidence).assign(ratio=lambda rows: rows[column])
+
+
 def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Models trained here with W_V taken one way."""
     every, rows = trained_norms(evidence), ENOUGH.of(usable(evidence), how=how)
@@ -211,21 +216,12 @@ TRAINED: dict[str, Any] = {"robustness": FALLS, "evidence": NURSERY, "needs": EN
 """Over means of recipes: over models, "supported" came falsely in 7% of simulated studies with levels of recipes."""
 
 
-@CLAIM.finding("ratio.trained", **TRAINED, **tried(usable, ranked_recipes))
-def trained(evidence: Evidence) -> Result:
-    """With the right W_V."""
-    return of_recipes(evidence, "ratio", "right W_V")
-
-
-def cut(evidence: Evidence) -> pd.DataFrame:
-    """The same models with the published slicing."""
-    return usable(evidence).assign(ratio=lambda rows: rows["ratio_cut"])
-
-
-@CLAIM.finding("ratio.trained_published_slicing", **TRAINED, **tried(cut, ranked_recipes))
-def trained_published_slicing(evidence: Evidence) -> Result:
-    """With the rows that the study took for W_V."""
-    return of_recipes(evidence, "ratio_cut", "W_V by the published slicing")
+for asked, column, how in (
+    ("ratio.trained", "ratio", "right W_V"),
+    ("ratio.trained_published_slicing", "ratio_cut", "W_V by the published slicing"),
+):
+    declare = CLAIM.finding(asked, **TRAINED, **tried(partial(taken, column=column), ranked_recipes))
+    declare(partial(of_recipes, column=column, how=how))
 
 
 if __name__ == "__main__":

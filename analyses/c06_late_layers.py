@@ -1,7 +1,6 @@
 """C06: late layers of EleutherAI models exceed the others 300-fold in squared W_V norm."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -120,23 +119,14 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     return by_recipe(models).adding(table=shown, draw=draw, words=words)
 
 
-def tried(column: str) -> dict[str, Any]:
-    """How norms taken one way are judged and tried."""
-    worlds = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "apart", "heritage")
-    trial = Trial(partial(trained_rows, column=column), by_recipe, "", worlds)  # the claim is about one recipe
-    return {"primary": RECIPES, "evidence": NURSERY, "needs": ENOUGH, "trial": trial}
-
-
-@CLAIM.finding("late.trained", **tried("late"))
-def trained(evidence: Evidence) -> Result:
-    """With the right W_V."""
-    return of_recipes(evidence, "late", "the right W_V")
-
-
-@CLAIM.finding("late.trained_published_slicing", **tried("late_cut"))
-def trained_published_slicing(evidence: Evidence) -> Result:
-    """With the rows that the study took for W_V."""
-    return of_recipes(evidence, "late_cut", "W_V by the published slicing")
+WORLDS = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "apart", "heritage")
+for asked, column, how in (
+    ("late.trained", "late", "the right W_V"),
+    ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
+):
+    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS)  # the claim is about one recipe
+    declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
+    declare(partial(of_recipes, column=column, how=how))
 
 
 if __name__ == "__main__":

@@ -194,7 +194,6 @@ def mean_gains(own: pd.DataFrame) -> Result:
 
 
 of_llama, of_mistral = (partial(of, column="model_id", value=model) for model in (LLAMA, MISTRAL))
-of_gpt2, of_gptj = (partial(of, column="source", value=file) for file in (GPT2, GPTJ))
 LOG = float(np.log(MARGIN))
 SMALLER, UNCHANGED = worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0), worlds_of_levels("log_gain", 0.0, LOG)
 SMALL_OF, UNCHANGED_OF = (
@@ -213,24 +212,19 @@ def llama(evidence: Evidence) -> Result:
     return mean_gains(own).adding(table=None, audit=audit, words={"normed": normed})
 
 
-def dampens(evidence: Evidence, own: pd.DataFrame, source: str) -> Result:
+def dampens(evidence: Evidence, source: str) -> Result:
     """Do the models of one file dampen, as the explanation predicts?"""
+    own = of(evidence, "source", source)
     found, xlabel = mean_gains(own), "last gain, geometric mean over prompts"
     draw = drawing(forest, found.table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel)
     audit, follows = anomalies.test_audit(evidence, own, source), anomalies.follows(evidence, source)
     return found.adding(draw=draw, audit=audit, words={"follows": follows})
 
 
-@CLAIM.finding("layer_norm", primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=SMALL_OF(of_gpt2), views=VIEW)
-def layer_norm(evidence: Evidence) -> Result:
-    """GPT-2 in its sizes: an explanation that the study rejects itself."""
-    return dampens(evidence, of_gpt2(evidence), GPT2)
-
-
-@CLAIM.finding("parallel_block", primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=SMALL_OF(of_gptj), views=VIEW)
-def parallel_block(evidence: Evidence) -> Result:
-    """GPT-J: an explanation that the study rejects itself."""
-    return dampens(evidence, of_gptj(evidence), GPTJ)
+for explanation, file in (("layer_norm", GPT2), ("parallel_block", GPTJ)):  # both are rejected by the study itself
+    trial = SMALL_OF(partial(of, column="source", value=file))
+    declare = CLAIM.finding(explanation, primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=trial, views=VIEW)
+    declare(partial(dampens, source=file))
 
 
 SILENT = Posterior(f"last gain within a factor {MARGIN:g} of 1", draws=(V("mean") > -LOG) & (V("mean") < LOG))

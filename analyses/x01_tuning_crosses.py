@@ -73,7 +73,7 @@ def crossings(rows: pd.DataFrame) -> Result:
 
 
 def answer(evidence: Evidence, over: Case) -> Result:
-    """Pairs of base and tuned encoder, with their figure."""
+    """Does tuning move the gain of the last block, norm included, or the sum before the norm, across 1?"""
     rows = AtLeast(models=2).of(last_blocks(evidence, over))
     found = crossings(rows)
     models = evidence.table("models", modality="encoder")
@@ -97,21 +97,9 @@ WORLDS = worlds_of_levels(
 TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt")
 
 
-def cases(column: str) -> tuple[Case, ...]:
-    """Both positions of one column."""
-    return tuple(Case(name, words, column) for name, words in POSITIONS.items())
-
-
-@CLAIM.finding("sign", primary=CAN, trial=TRIAL, evidence=MEASURED, over=cases("gain_block"))
-def sign(evidence: Evidence, over: Case) -> Result:
-    """Does tuning move the gain of the last block, norm included, across 1?"""
-    return answer(evidence, over)
-
-
-@CLAIM.finding("sum", primary=CAN, trial=TRIAL, evidence=MEASURED, over=cases("gain_sum_mlp"))
-def sum_before_the_norm(evidence: Evidence, over: Case) -> Result:
-    """The same of the sum before the norm."""
-    return answer(evidence, over)
+for asked, column in (("sign", "gain_block"), ("sum", "gain_sum_mlp")):
+    cases = [Case(position, words, column) for position, words in POSITIONS.items()]
+    CLAIM.finding(asked, primary=CAN, trial=TRIAL, evidence=MEASURED, over=cases)(answer)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_the_shipped_norms_decide_nothing() -> None:
 
 def of_trained(**made: Any) -> list[Any]:
     tables = Trained(**made)
-    return [answer(tables) for answer in (c05.trained, c05.trained_published_slicing)]
+    return [c05.of_recipes(tables, column, "made up") for column in ("ratio", "ratio_cut")]
 
 
 @pytest.mark.parametrize(("elasticity", "verdict"), [(-0.3, YES), (0.3, NO)])
@@ -82,12 +82,12 @@ def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_
     assert right.n_models == int(((design["norm"] != "post") & (design["n_layers"] >= 3)).sum())
     for models in (0, 20):
         with pytest.raises(TooFew):
-            c05.trained(Trained(models=models))
+            c05.of_recipes(Trained(models=models), "ratio", "made up")
 
 
 @pytest.mark.slow
 def test_the_posterior_finds_the_slope_too() -> None:
-    right = analysis("c05").trained(Trained(90, elasticity=-0.3))
+    right = analysis("c05").of_recipes(Trained(90, elasticity=-0.3), "ratio", "made up")
     assert c05.FALLS.verdict(right) == YES and right.fit.family == "spectral"
 
 
