@@ -235,28 +235,24 @@ def _rows(
 
 
 def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
-    said = []
-    if edge := int(((star == 1) | (star == L)).sum()):
-        said.append(f"L* is the first or the last layer of {edge} networks: there the logit is known on one side only")
-    if is_constant(star / L):
-        said.append("L*/L is the same in every network: its spread is known up to the rounding of L* and its prior")
-    elif is_constant(star):
-        said.append(f"L* is {star[0]:g} in every network: L*/L varies with the depth alone")
-    if not labs.duplicated().any():
-        said.append("one network of every lab: labs cannot be separated from networks, so their prior decides")
-    terms = np.column_stack([np.ones(L.size), L, 1 / H])
-    if (rank := np.linalg.matrix_rank(terms)) < 3:
-        said.append(
-            f"the three terms of the polynomial have rank {rank} in these networks: their priors decide between them"
-        )
-    said += [f"{name} is the same in every network: no slope" for x, name in ((L, "L"), (H, "H")) if not np.ptp(x)]
-    if np.ptp(L) and np.ptp(H) and abs(r := float(np.corrcoef(np.log(L), np.log(H))[0, 1])) > 0.95:
-        said.append(f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated")
-    if L.size < 12 or labs.nunique() < 4:
-        said.append(
-            f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on the priors"
-        )
-    return tuple(said)
+    edge, same_place = int(((star == 1) | (star == L)).sum()), is_constant(star / L)
+    rank = np.linalg.matrix_rank(np.column_stack([np.ones(L.size), L, 1 / H]))
+    r = float(np.corrcoef(np.log(L), np.log(H))[0, 1]) if np.ptp(L) and np.ptp(H) else 0.0
+    small = L.size < 12 or labs.nunique() < 4
+    known = {
+        f"L* is the first or the last layer of {edge} networks: there the logit is known on one side only": edge,
+        "L*/L is the same in every network: its spread is known up to the rounding of L* and its prior": same_place,
+        f"L* is {star[0]:g} in every network: L*/L varies with the depth alone": is_constant(star) and not same_place,
+        "one network of every lab: labs cannot be separated from networks, so their prior decides": labs.is_unique,
+        f"the three terms of the polynomial have rank {rank} in these networks: their priors decide between them": (
+            rank < 3
+        ),
+        "L is the same in every network: no slope": not np.ptp(L),
+        "H is the same in every network: no slope": not np.ptp(H),
+        f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated": abs(r) > 0.95,
+        f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on the priors": small,
+    }
+    return tuple(words for words, holds in known.items() if holds)
 
 
 def _within_labs(placed: Placed, published: Formula | None, seed: int) -> pd.DataFrame:
