@@ -100,18 +100,17 @@ def compare(members: Sequence[Member], folder: Path) -> pd.DataFrame:
 
     Raises DataError where none of the models is trained or shipped.
     """
-    before = _kept(shipped_table("gains")).rename("shipped")
-    both = []
-    for _, trained in trained_models(members, folder):
-        shipped = before[before.index.get_level_values("model") == trained.model]
-        both.append(shipped.to_frame().join(_kept(read_gains(folder, trained.model)).rename("again")))
-    if not any(map(len, both)):
+    models = [trained.model for _, trained in trained_models(members, folder)]
+    shipped = _kept(shipped_table("gains")).rename("shipped")
+    shipped = shipped[shipped.index.isin(models, level="model")]
+    if shipped.empty:
         raise DataError(
             "nothing to compare: no model is both trained here and in the shipped tables",
             where=folder,
             next_step=f"thermostats nursery train c005-L04d32h8 --folder {folder}",
         )
-    logs = pd.concat(both)
+    again = pd.concat([_kept(read_gains(folder, model)) for model in models])
+    logs = shipped.to_frame().join(again.rename("again"))
     logs["gap"] = (logs["again"] - logs["shipped"]).abs()
     groups = logs.groupby(level=["model", "checkpoint"], sort=False)
     means = groups[["shipped", "again"]].mean(skipna=False)
