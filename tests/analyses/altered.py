@@ -105,10 +105,16 @@ class _Draws(dict[str, np.ndarray]):
         return np.ones((4, 10))
 
 
+class _Chances(dict[str, float]):
+    def __missing__(self, key: str) -> float:
+        return 1.0
+
+
 class NoFit:
     """What stands for a fit where the classical rule alone is asked: every quantity is 1, every table empty."""
 
-    quantities = probabilities = numbers = _Draws()
+    quantities = numbers = _Draws()
+    probabilities = _Chances()
     panels: ClassVar[dict[str, object]] = {"variance-shares": None}
     sampled: ClassVar = {"changes": _Draws()}
     labels: ClassVar = {"mean": ("a model",), "share": ("model",)}
@@ -133,9 +139,6 @@ class NoFit:
     @property
     def answer(self) -> NoFit:
         return self
-
-    def holds(self, order: str) -> np.ndarray:
-        return np.ones((4, 10))
 
     def beside(self, name: str, other: object) -> NoFit:
         return self
