@@ -300,10 +300,17 @@ def _sources(function: Callable[..., Any]) -> set[str]:
             continue
         found.add(source)
         used = {name: one.__globals__[name] for name in _names(one.__code__) if name in one.__globals__}
-        found |= {f"{name} = {value!r}" for name, value in used.items() if isinstance(value, int | float | str)}
+        found |= {
+            f"{name} = {_constant(value)!r}" for name, value in used.items() if isinstance(value, int | float | str)
+        }
         functions = [inspect.unwrap(value) for value in used.values() if inspect.isfunction(value)]
         todo += [value for value in functions if value.__module__ == one.__module__]
     return found
+
+
+def _constant(value: int | float | str) -> int | float | str:
+    """A constant, of a computed one the digits on which all processors agree."""
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
 def _names(code: CodeType) -> set[str]:

@@ -134,11 +134,16 @@ def versions(*names: str) -> dict[str, str]:
 
 
 def code_sha(*paths: Path) -> str:
-    """SHA-256 over the package's files that files import, and over those themselves and their templates within it."""
+    """SHA-256 over the package's files that files import, and over those themselves and their templates within it.
+
+    Tables, styles and texts in the folder of a module count as part of it.
+    """
     own = {path for path in paths if path.resolve().is_relative_to(HERE)}
+    modules = {*own, *(module for path in paths for module in closure(path))}
     texts = {path for path in _templates() if path.suffix == ".md" and own}
+    texts |= {path for folder in {module.parent for module in modules} for path in _data(folder)}
     digest = hashlib.sha256()
-    for module in sorted({*own, *texts, *(module for path in paths for module in closure(path))}):
+    for module in sorted({*modules, *texts}):
         digest.update(module.relative_to(HERE).as_posix().encode() + b"\0" + _own(module))
     return digest.hexdigest()
 
@@ -282,6 +287,12 @@ def _public(name: str) -> str:
     """Module of a name that the package itself offers: `thermostats.load` is of `thermostats.tables.store`."""
     package, _, rest = name.partition(".")
     return thermostats._HOME.get(rest, name) if package == PACKAGE else name
+
+
+@cache
+def _data(folder: Path) -> tuple[Path, ...]:
+    """What the modules of a folder may read that lies in it."""
+    return tuple(path for path in folder.iterdir() if path.suffix in {".csv", ".md", ".mplstyle"})
 
 
 def _templates() -> list[Path]:
