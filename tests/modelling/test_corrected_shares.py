@@ -108,6 +108,15 @@ def test_noise_has_no_share_and_few_rows_are_refused() -> None:
         corrected_shares(rows.head(9).assign(y=range(9)), "y", {"geometry": ["L", "rho"]})
 
 
+@pytest.mark.parametrize("column", ["y", "L", "recipe"])
+def test_missing_values_are_refused(column: str) -> None:
+    rows, blocks = study_of_256()
+    rows = rows.assign(y=np.arange(256.0))
+    rows[column] = rows[column].where(rows.index != 3)
+    with pytest.raises(UsageError, match=f"missing.*{column}"):
+        corrected_shares(rows, "y", blocks)
+
+
 def test_own_parts_are_those_of_the_partial_tests() -> None:
     rows, blocks = study_of_256()
     rows = rows.assign(y=np.random.default_rng(5).normal(size=len(rows)) + 0.3 * rows[blocks["geometry"][0]])

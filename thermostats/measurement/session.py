@@ -267,8 +267,8 @@ def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
     except UnknownArchitectureError:
         if not config.get("auto_map") or spec.trust_remote_code:
             raise
-        what = "the model comes with its own code, which would have to be run"
-        step = "read that code, then add --trust-remote-code if you want to run it"
+        what = "the model comes with its own code, and no entry describes its class"
+        step = "read that code, add an entry (docs/how-to/architecture.md), then --trust-remote-code to run it"
         raise UsageError(what, where=folder.model_id, next_step=step) from None
 
 

@@ -189,7 +189,7 @@ def share_table(
 def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, Bases]:
     """The outcome and the bases of all sets of blocks, where they leave degrees of freedom enough."""
     columns_of(table, outcome, *(column for own in blocks.values() for column in own))
-    y, bases = table[outcome].to_numpy(np.float64), _bases(_varied(table, blocks), len(table))
+    y, bases = numbers(table[outcome], outcome), _bases(_varied(table, blocks), len(table))
     df = y.size - bases[frozenset(blocks)].shape[1]
     if df < LEAST_DF:
         raise UsageError(
@@ -287,10 +287,11 @@ def _varied(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
 
 
 def _levels(column: pd.Series) -> Array:
-    """A column of numbers, or a column for each of its values."""
+    """A column of numbers, or a column for each of its values; raises UsageError for missing values."""
+    name = str(column.name)
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        return np.asarray(column.to_numpy(np.float64)[:, None])
-    codes, values = pd.factorize(column)
+        return numbers(column, name)[:, None]
+    codes, values = pd.factorize(labels(column, name))
     return np.asarray(codes[:, None] == np.arange(len(values)), dtype=np.float64)
 
 
