@@ -12,7 +12,6 @@ from typing import Any
 from pyarrow import Table
 
 from thermostats.claims.scripts import chosen
-from thermostats.cli.listing import OWN, Rows
 from thermostats.errors import DataError, unknown
 from thermostats.reporting.names import findings_file
 from thermostats.tables import rows as tables
@@ -23,6 +22,10 @@ from thermostats.tables.folders import data_folder, layers, own_files
 from thermostats.tables.schemas import TABLES, key
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import with_interval
+
+Rows = tuple[list[dict[str, Any]], list[str]]
+OWN = ("models", "runs")
+"""Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
 
 
 def rows(

@@ -83,7 +83,7 @@ def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
 
 
 ALLOWED = {"tuple[str, ...]": "names", "int | None": "a whole number", "bool": "True or False"}
-"""Types of the fields that are not text, and what is said of them."""
+"""Types of the fields that are not text, and their names in messages."""
 TYPES = {each.name: str(each.type) for each in fields(RunSpec)}
 FIELDS = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name", "what", "token_budget")
 """What a file may say of a model; whether code of its own may run is said on the command line alone."""
