@@ -95,6 +95,12 @@ def test_null_r_squared_is_that_of_noise() -> None:
     assert result.table["null_mean"].sum() == pytest.approx(11 / 23, abs=0.01)
 
 
+def test_p_of_a_block_that_explains_nearly_all_is_the_smallest_that_the_null_allows() -> None:
+    assert (
+        dominance(simulated(6, 20.0), "gain", BLOCKS, seed=0, permutations=50).table.loc["scale", "p_value"] == 1 / 51
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "blocks", "words"),
     [

@@ -40,6 +40,8 @@ def test_predictive_checks_pass_the_right_model_and_fail_a_wrong_one() -> None:
     assert (right.outcome, wrong.outcome) == ("passed", "failed")
     assert "mean" in wrong.reason
     assert checks.prior_predictive(replicates, rng.normal(size=40) + 3, STATISTICS).outcome == "warned"
+    covered = checks.prior_predictive(replicates, rng.normal(size=40), STATISTICS)
+    assert (covered.outcome, covered.reason) == ("passed", "all statistics are covered")
     known = checks.posterior_predictive(replicates, np.zeros(40), {"mean": STATISTICS["mean"]}).table
     assert known["p"][0] == pytest.approx(0.5, abs=0.06)
     with pytest.raises(UsageError, match="replicates do not match"):
@@ -60,6 +62,7 @@ def test_loo_pit_against_its_closed_form() -> None:
     stated = checks.weighted_pit(density, stats.norm.cdf(data, mu, 1))
     for found, error in ((replicated, 0.06), (stated, 0.005)):
         assert found.table["pit"].to_numpy() == pytest.approx(expected, abs=error)
+        assert (found.table["pareto_k"] < 0.7).all()
         assert found.outcome == "passed"
     assert checks.loo_pit(density, mu + 4 * rng.normal(size=(4000, 60)), data, seed=2).outcome == "warned"
     far = np.append(data[:10], 60.0)
@@ -155,7 +158,7 @@ def test_the_sampler_fails_by_what_is_read_and_warns_of_the_rest() -> None:
     read = checks.sampler({"part": nuisance}, {"x": good})
     assert read is not None and read.outcome == "warned" and "nuisance" in read.reason
     bad = checks.sampler({"part": drawn(GOOD, stuck)}, {"x": stuck})
-    assert bad is not None and bad.outcome == "failed" and "R-hat" in bad.reason
+    assert bad is not None and bad.outcome == "failed" and "R-hat" in bad.reason and bad.name == "sampler"
     outcomes = [
         found.outcome
         for n in (0, 4, 5)
@@ -170,6 +173,7 @@ def test_where_there_was_no_sampler_only_weights_are_judged() -> None:
     weighed = [Weights(effective=n, pareto_k=k) for n, k in ((900.0, 0.3), (900.0, 0.8), (100.0, 0.3))]
     found = [checks.sampler({"part": drawn(one, values, exact=True)}, {"x": values}) for one in weighed]
     assert [one.outcome for one in found if one] == ["passed", "failed", "failed"]
+    assert {one.name for one in found if one} == {"importance weights"}
     assert set(found[0].table["diagnostic"]) == {"importance ESS", "Pareto k"} if found[0] else False
 
 

@@ -121,6 +121,8 @@ def test_own_parts_are_those_of_the_partial_tests() -> None:
     rows, blocks = study_of_256()
     rows = rows.assign(y=np.random.default_rng(5).normal(size=len(rows)) + 0.3 * rows[blocks["geometry"][0]])
     table = share_table(rows, "y", blocks, seed=1, draws=10).set_index("what")
+    other_unit = share_table(rows.assign(y=100 * rows["y"]), "y", blocks, seed=1, draws=10).set_index("what")
+    assert other_unit["lower"].to_numpy() == pytest.approx(table["lower"].to_numpy())
     noise = unexplained(rows, rows["y"].to_numpy(), blocks)
     for name, test in block_f(rows, "y", blocks).items():
         assert table.loc[name, "p"] == pytest.approx(test.p_value)

@@ -175,7 +175,7 @@ def test_bad_signs_labs_and_families_are_refused() -> None:
         ("sign does not vary", [1, 1], "ab", "xy", "a"),
         ("labs", [1, 0], "aa", "xy", "a"),
         ("labs", [1, 0], "ab", "xy", "c"),
-        ("family", [1, 0], "ab", "xx", "a"),
+        (r"a family.*got \['x'\]", [1, 0, 1], "abb", "xxy", "a"),
     ):
         with pytest.raises(UsageError, match=match):
             clustered_sign_permutation(signs, list(labs), list(families), focal=focal, seed=0)
@@ -200,6 +200,7 @@ def test_groups_that_are_alike_count_as_one_unit_each() -> None:
     mixed = clustered_share(np.tile([True, True, False, True, False, False], 10), groups)
     effective = 60 * (stats.t.isf(0.025, 59) / stats.t.isf(0.025, 9)) ** 2
     assert mixed.lower == pytest.approx(stats.beta.ppf(0.025, effective / 2, effective / 2 + 1))
+    assert (mixed.n, mixed.test) == (60, "share of units")
 
 
 def test_where_it_holds_for_all_or_none_the_bounds_are_those_of_independent_units() -> None:
