@@ -79,6 +79,14 @@ def test_dominance_is_the_mean_over_all_orders_of_entry() -> None:
     assert list(result.order) == sorted(shares, key=lambda block: -shares[block])
 
 
+def test_two_blocks_share_what_both_explain() -> None:
+    frame = simulated(4, 0.7)
+    own = {name: smf.ols(f"gain ~ {name}", frame).fit().rsquared for name in ("depth", "size")}
+    both = smf.ols("gain ~ depth + size", frame).fit().rsquared
+    found = dominance(frame, "gain", {"geometry": ["depth"], "scale": ["size"]}, seed=0, permutations=10).shares
+    assert found["scale"] == pytest.approx((own["size"] + both - own["depth"]) / 2)
+
+
 def test_noise_gives_the_published_order_by_block_size_alone() -> None:
     orders = []
     for i in range(60):

@@ -85,7 +85,7 @@ def test_numbers_that_are_missing_do_not_pass() -> None:
     pit = rng.random(30)
     assert checks.exact_pit(pit).outcome == "passed"
     found = checks.exact_pit(np.append(pit, np.nan))
-    assert (found.outcome, found.reason) == ("warned", "1 of 31 outcomes have no transform")
+    assert (found.name, found.outcome, found.reason) == ("LOO-PIT", "warned", "1 of 31 outcomes have no transform")
     density = stats.norm.logpdf(rng.normal(size=(500, 5)))
     density[0, 0] = np.nan
     assert checks.weighted_pit(density, rng.random((500, 5)) < 0.5).outcome == "warned"
@@ -93,6 +93,8 @@ def test_numbers_that_are_missing_do_not_pass() -> None:
     far = sensitivity({"x > 0": lambda q: q["x"] > 0}, {"x": draws}, [], {"far": np.where(draws > 3, np.nan, draws)})
     found = checks.prior_sensitivity(far)
     assert (found.outcome, found.reason) == ("warned", "weights of far cannot be trusted")
+    near = checks.prior_sensitivity(far[far["alternative"] != "far"])
+    assert (near.outcome, near.reason, len(near.table)) == ("passed", "nothing moves by much", 1)
 
 
 def test_declared_test_quantities_close_the_gate_and_shapes_warn() -> None:
@@ -126,7 +128,8 @@ def test_a_statement_hangs_on_a_unit_where_its_probability_is_no_longer_near(
 ) -> None:
     table = pd.DataFrame([("s", "nothing", whole), ("s", "a", other)], columns=["statement", "left_out", "probability"])
     found = checks.influence(table)
-    assert (found.outcome == "warned", "without “a”" in found.reason) == (moved, moved)
+    assert (found.name, found.outcome) == ("influence", "warned" if moved else "passed")
+    assert ("without “a”" in found.reason) == moved
     assert checks.Gate(checks=(found,)).passes
     assert checks.nothing_left_out("one pair").outcome == "warned"
 

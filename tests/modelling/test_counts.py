@@ -135,6 +135,7 @@ def test_signs_over_families_are_permuted_exactly_by_brute_force(signs: list[int
     result = clustered_sign_permutation(signs, LABS, NAMES, focal="E", seed=0)
     assert result.p_value == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
     assert result.smallest_p_families == pytest.approx(np.mean(np.array(null) >= max(null) - 1e-9))
+    assert abs(result.estimate) == pytest.approx(observed) and "no association" in result.interval
 
 
 def test_a_family_counts_once_by_the_share_of_its_models() -> None:
