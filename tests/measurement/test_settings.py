@@ -9,7 +9,7 @@ import pytest
 
 from thermostats.errors import UsageError
 from thermostats.measurement import settings
-from thermostats.measurement.settings import check_device, check_here, count_gpus
+from thermostats.measurement.settings import check_device, check_here, check_set, count_gpus
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:0", "xpu:12"])
@@ -54,3 +54,11 @@ def test_gpus_are_counted_by_the_driver(
     (tmp_path / "kfd").touch()
     assert count_gpus() is None
     check_here("cuda:7")
+
+
+def test_a_damaged_table_of_prompts_is_told_by_what_reads_it_whole(small_store: Path) -> None:
+    check_set("two", small_store)
+    with pytest.raises(UsageError, match=r"got 'too'; allowed: images, two, a file .*did you mean two\?"):
+        check_set("too", small_store)
+    (small_store / "prompts.csv").write_bytes(b"\xff\xfe")
+    check_set("too", small_store)

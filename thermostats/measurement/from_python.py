@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import ThermostatsError, UsageError, first_line, listed, not_installed
-from thermostats.measurement.settings import check_device, check_here
+from thermostats.measurement.settings import check_device, check_here, check_set
 from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
 from thermostats.tables import store
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
@@ -91,6 +91,7 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
     for spec in specs:
         check_device(spec.device, spec.device_map)
         check_here(spec.device)
+        check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.terminal import Bars, Lines  # noqa: PLC0415 - as above

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.errors import DataError, UsageError
 from thermostats.measurement.images import made_images, read_images
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
-from thermostats.measurement.settings import MADE
+from thermostats.measurement.settings import MADE, no_such_set
 from thermostats.tables import store
 from thermostats.tables.runs import prompt_sha
 
@@ -41,10 +41,7 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     if name == MADE:
         return store.validate(made_images(), "prompts")
     if not path.exists():
-        sets = sorted({*known["prompt_set"], MADE})
-        allowed = ", ".join([*sets, "a file .txt, .csv or .jsonl", "a folder of images"])
-        near = did_you_mean(name, sets, "thermostats ls prompts")
-        raise UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)
+        raise no_such_set(name, known["prompt_set"])
     found = store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
     taken = known[known["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(found):

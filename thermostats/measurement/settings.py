@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import ctypes
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.errors import UsageError, unknown
+from thermostats.errors import UsageError, did_you_mean, unknown
+from thermostats.tables.folders import layers, own_files
 
 ENGINES = ("local", "ray", "slurm")
 MADE = "images"
@@ -95,3 +98,26 @@ def count_gpus() -> int | None:
     count = ctypes.c_int()
     failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     return 0 if failed else count.value
+
+
+def check_set(name: str, folder: Path) -> None:
+    """Raise UsageError where there is neither a prompt set of this name in a data folder nor a file at that path."""
+    if name == MADE or Path(name).exists():
+        return
+    sets: set[str] = set()
+    for path in [path for layer in layers(folder) for path in own_files("prompts", layer) if path.suffix == ".csv"]:
+        try:
+            with path.open(encoding="utf-8", newline="") as lines:
+                sets |= {row.get("prompt_set") or "" for row in csv.DictReader(lines)}
+        except (OSError, UnicodeDecodeError, csv.Error):
+            return  # what is wrong with the table is said by what reads it whole
+    if name not in sets:
+        raise no_such_set(name, sets)
+
+
+def no_such_set(name: str, sets: Iterable[str]) -> UsageError:
+    """The error for a name that is none of these sets' and no file's."""
+    known = sorted({*sets, MADE} - {""})
+    allowed = ", ".join([*known, "a file .txt, .csv or .jsonl", "a folder of images"])
+    near = did_you_mean(name, known, "thermostats ls prompts")
+    return UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)

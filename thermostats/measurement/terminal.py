@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import UsageError, not_installed
-from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here
+from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, check_set
 from thermostats.measurement.spec import RunSpec, specs
 from thermostats.tables import folders
 
@@ -50,11 +50,14 @@ def measure_models(
         check_here(settings.device)
     try:
         asked = specs(models, {**options, "cache": None if budget is None else str(own_cache())})
+        sets = {spec.prompts for spec in asked}
+        for prompts in sets:
+            check_set(prompts, tables)
+        _check_places([spec.model for spec in asked])
         from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
 
-        for prompts in {spec.prompts for spec in asked}:
+        for prompts in sets:
             load_prompts(prompts, tables)
-        _check_places([spec.model for spec in asked])
         import thermostats.measurement.execute  # noqa: F401, PLC0415 - needs the extra
         from thermostats.measurement.session import quiet  # noqa: PLC0415 - as above
 
