@@ -17,7 +17,7 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.audit import FOCAL
-from thermostats.studies.delia2026.gains import HUNT, features_of, gains, heritage_rows
+from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, gains, heritage_rows
 from thermostats.words import listed, number
 
 ALPHA = 0.05
@@ -94,7 +94,7 @@ def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
 
 def with_labs(evidence: Evidence) -> dict[str, Any]:
     """The heritage model's means of labs."""
-    rows = heritage_rows(evidence, "penultimate_gain")
+    rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
     fit = fit_heritage(rows, estimand="penultimate_gain", method=CLOSED, seed=HERITAGE_SEED)
     found = fit.labs()
     below = zip(found["heritage"], found["probability_dampens"], strict=True)

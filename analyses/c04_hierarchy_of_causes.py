@@ -15,7 +15,7 @@ from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.model import CLOSED
 from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, share_table
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.delia2026.gains import LEVEL, NAMED_GAINS, gains, heritage_rows
+from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, gains, heritage_rows
 
 SEED = 4
 ALPHA, SMALL, MATTERS = 0.05, 0.05, 0.2
@@ -76,7 +76,7 @@ VIEWS = Views(models=12, groups=4, sets=(REPLICATED, MEASURED, POOLED))
 @CLAIM.shared
 def heritage_fit(evidence: Evidence, gain: Case, scale: str = "log_n") -> HeritageFit:
     """The heritage model of the models' means."""
-    rows = heritage_rows(evidence, gain.column)
+    rows = heritage_rows(evidence, gain.column, PYTHIA, HUNT)
     rows = rows.merge(every_model(evidence)[["model_id", *LOGS]], on="model_id")
     return fit_heritage(rows, estimand=gain.column, blocks=BLOCKS | {"scale": [scale]}, method=CLOSED, seed=SEED)
 

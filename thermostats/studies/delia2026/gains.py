@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,23 +28,36 @@ NAMED_GAINS = (
     Case("max_gain", "largest gain, blocks 2 to L − 1", "max_gain_to_penultimate"),
 )
 """The named gains that the files of penultimate gains hold; findings are declared over several."""
+GAIN_WORDS = {gain.column: gain.words for gain in NAMED_GAINS}
+"""Their names in words, which files written by `thermostats new heritage` read."""
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
-    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale."""
+    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale.
+
+    Without files: of all runs but the controlled study's.
+    """
     names = ("runs", "layers", "summaries", "transitions", "weights")
-    read = {name: tables.table(name, source=list(sources)) for name in names}
+    read = {name: tables.table(name, **_of(sources)) for name in names}
     return combine(models=tables.table("models"), **read)
 
 
-def heritage_rows(tables: Evidence, estimand: str) -> pd.DataFrame:
-    """Rows for `fit_heritage` of the files of penultimate gains: see `modelling.heritage.rows.gain_rows`."""
-    files = (PYTHIA, HUNT)
-    read = {name: tables.table(name, source=list(files)) for name in ("runs", "layers", "summaries")}
+def heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
+    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage.rows.gain_rows`.
+
+    Without files: of all rows but the controlled study's, a user's own among them, as files written by
+    `thermostats new heritage` ask.
+    """
+    read = {name: tables.table(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
     values = by_prompt(models=tables.table("models"), **read)
-    rows = features_of(tables, *files)
+    rows = features_of(tables, *sources)
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    return chosen_rows(estimand, rows, prompts, values, files)
+    return chosen_rows(estimand, rows, prompts, values, sources or None)
+
+
+def _of(sources: Sequence[str]) -> dict[str, list[str]]:
+    """Which rows `Evidence.table` is asked for."""
+    return {"source": list(sources)} if sources else {}
 
 
 def penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]]:
