@@ -201,3 +201,20 @@ def test_a_study_of_prompts_grows_by_prompts() -> None:
     assert found["models_wanted"] in {72, 96, 144} and found["groups_wanted"] == 1
     said = Known(pd.DataFrame([found]), larger="prompt").sentence(OPEN, "lab")
     assert f"{found['models_wanted']} prompts would find an effect" in said
+
+
+BAR = float(np.log(1.05) / np.log(2))
+
+
+def above_bar(rows: pd.DataFrame) -> bool:
+    """A test with a computed constant."""
+    return bool(rows["gain"].mean() > BAR)
+
+
+def test_the_last_digit_of_a_computed_constant_is_no_other_version_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors differ in it; a constant that somebody changed is another version."""
+    as_it_stands = operating._sources(above_bar)
+    monkeypatch.setitem(globals(), "BAR", float(np.nextafter(BAR, 1)))
+    assert operating._sources(above_bar) == as_it_stands
+    monkeypatch.setitem(globals(), "BAR", 0.0704)
+    assert operating._sources(above_bar) != as_it_stands

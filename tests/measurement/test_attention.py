@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,16 @@ import torch
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import attention, sheaf
+from thermostats.measurement.batching import tokenise
 from thermostats.measurement.forward import Decoder, in_turn, input_of, submodule
+from thermostats.measurement.hub import model_folder
 from thermostats.measurement.layouts import split
+from thermostats.measurement.loading import load
+from thermostats.measurement.spectra import weights
+from thermostats.measurement.transitions import transitions
 from thermostats.tables.store import validate
 
+STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 EAGER_IS_WRONG = "falcon_multi_head_sequential"
 
 
@@ -83,8 +90,9 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
         for layer in range(len(found.blocks)):
             A, _, _ = seen_by(found, prompt, layer)
             values = attention.layer_values(found, layer)
-            key = {"layer": layer + 1, "prompt_id": prompt.prompt_id}
-            rows += sheaf.layer_rows(A, values.exact, values.published, **key)
+            rows += sheaf.layer_rows(
+                A, values.exact, layer=layer + 1, prompt_id=prompt.prompt_id, published=values.published
+            )
     norms = [attention.layer_values(found, layer).spectral_norm for layer in range(len(found.blocks))]
     rows += [sheaf.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
     plain = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
@@ -114,3 +122,31 @@ def test_progress_counts_prompts() -> None:
 def test_attention_that_is_not_eager_is_refused() -> None:
     with pytest.raises(ThermostatsError, match="shows no weights"):
         attention.measure_attention(tiny.opened("llama"), tiny.prompts(3))
+
+
+def test_eager_attention_that_is_wrong_is_refused() -> None:
+    with pytest.raises(ThermostatsError, match="position bias twice"):
+        attention.measure_attention(tiny.opened(EAGER_IS_WRONG, "eager"), tiny.prompts(3))
+
+
+def test_module_without_weights_is_named() -> None:
+    found = tiny.opened("llama", "eager")
+    with pytest.raises(ThermostatsError, match="shows no weights"):
+        attention._weights_in((torch.zeros(1, 3, 8), None), 4, found)
+
+
+@pytest.mark.skipif(not STORIES.is_dir(), reason="no ../shared/models/stories260k")
+def test_a_trained_model_from_its_folder() -> None:
+    loaded = load(model_folder(str(STORIES)), attention="eager")
+    texts = {"a": "Once upon a time, there was a little girl", "b": "The cat sat on the mat and"}
+    given, _ = tokenise(loaded.tokenizer, texts.items())
+    table = validate(attention.measure_attention(loaded.decoder, given).assign(run_id="r"), "attention")
+    whole = table[(table["head"] == "") & (table["variant"] == "exact")]
+    heads = table[table["head"] != ""].groupby(["layer", "prompt_id"])["trace"].sum()
+    np.testing.assert_allclose(whole.set_index(["layer", "prompt_id"])["trace"].sort_index(), heads, rtol=1e-12)
+    spectra = weights(STORIES)
+    norms = spectra[(spectra["matrix"] == "W_V") & (spectra["head"] == "")]["spectral_norm"].to_numpy()
+    proxy = table[table["variant"] == "proxy"].sort_values("layer")["trace"].to_numpy()
+    np.testing.assert_allclose(proxy, norms**2, rtol=2e-6)
+    stars = validate(transitions(table).assign(run_id="r"), "transitions")
+    assert set(stars["prompt_id"]) == {"", "a", "b"} and stars["layer"].dropna().between(1, 5).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,39 @@ pytest.importorskip("transformers")
 import tiny
 import torch
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, UsageError
+from thermostats.measurement.batching import tokenise
 from thermostats.measurement.forward import as_measured, decoder, make_batches
 from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.hub import model_folder
+from thermostats.measurement.loading import load
 from thermostats.tables import store
+
+STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 
 
 def valid(table: str, frame: Any) -> None:
     """The frame passes the schema once its run is named."""
     store.validate(frame.assign(run_id="r"), table)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2", "llama", "bloom", "opt", "deepseek_v3", "gpt_neo", "falcon_multi_head_sequential"]
+)
+def test_other_prompts_of_a_batch_change_nothing(name: str) -> None:
+    found, given = tiny.opened(name), tiny.prompts(1, 12, 4, 7, 2, 3)
+    alone = measure_gains(found, given, token_budget=1, decode=str)
+    together = measure_gains(found, given, token_budget=1000, decode=str)
+    numbers = ["norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp"]
+    np.testing.assert_allclose(alone.layers[numbers], together.layers[numbers], rtol=2e-6)
+    np.testing.assert_allclose(
+        alone.layers[["cosine", "anisotropy"]], together.layers[["cosine", "anisotropy"]], atol=5e-6
+    )
+    assert alone.layers.missing.equals(together.layers.missing)
+    assert alone.outputs is not None
+    assert together.outputs is not None
+    np.testing.assert_allclose(alone.outputs.entropy, together.outputs.entropy, rtol=1e-5)
+    assert alone.outputs.top_token.equals(together.outputs.top_token)
 
 
 def test_entries_say_whether_prompts_can_be_packed() -> None:
@@ -108,6 +133,18 @@ def test_silent_sublayer_is_a_norm_of_zero() -> None:
     assert rows.loc[(1, "mean"), "missing"] == ""
 
 
+def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
+    model = tiny.build("llama").to(torch.bfloat16)
+    found = tiny.places(model)
+    given = tiny.prompts(6)
+    kept = []
+    handle = found.blocks[0].register_forward_hook(lambda _m, _a, out: kept.append(out.double()))
+    measured = measure_gains(found, given)
+    handle.remove()
+    norm = measured.layers.set_index(["layer", "position"]).loc[(2, "last"), "norm_in"]
+    assert norm == pytest.approx(float(kept[0][0, -1].norm()), rel=1e-6)
+
+
 def test_the_model_is_left_as_it_was() -> None:
     found = tiny.opened("gpt2", resid_pdrop=0.5)
     found.model.train()
@@ -149,3 +186,36 @@ def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
         measure_gains(found, tiny.prompts(9, 9))
     handle.remove()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())
+
+
+def test_prompt_beyond_the_context_is_refused() -> None:
+    with pytest.raises(UsageError, match="longer than the model's context"):
+        measure_gains(tiny.opened("gpt2"), tiny.prompts(65))
+
+
+@pytest.mark.skipif(not STORIES.is_dir(), reason="the folder with the real model is not here")
+def test_real_model_agrees_with_output_hidden_states_except_for_the_normed_last() -> None:
+    loaded = load(model_folder(str(STORIES)), device="cpu")
+    texts = [("a", "Once upon a time"), ("b", "The little dog was happy because"), ("c", "Lily")]
+    given, _ = tokenise(loaded.tokenizer, texts)
+    measured = measure_gains(loaded.decoder, given, decode=lambda token: loaded.tokenizer.decode([token]))
+    valid("layers", measured.layers)
+    valid("outputs", measured.outputs)
+    rows = measured.layers.set_index(["prompt_id", "layer", "position"])
+    normed = measured.summaries.set_index("prompt_id")["value"]
+    assert measured.outputs is not None
+    outputs = measured.outputs.set_index("prompt_id")
+    for prompt in given:
+        with torch.no_grad():
+            out = loaded.decoder.model(torch.tensor([prompt.token_ids]), output_hidden_states=True)
+        norms = [float(h[0, -1].norm()) for h in out.hidden_states]
+        L = len(norms) - 1
+        for layer in range(1, L + 1):
+            gain = rows.loc[(prompt.prompt_id, layer, "last"), "gain_block"]
+            if layer < L:
+                assert gain == pytest.approx(norms[layer] / norms[layer - 1], rel=2e-6)
+            else:
+                assert gain != pytest.approx(norms[layer] / norms[layer - 1], rel=0.01)
+                assert normed[prompt.prompt_id] == pytest.approx(norms[layer] / norms[layer - 1], rel=2e-6)
+        log_p = out.logits[0, -1].double().log_softmax(-1)
+        assert outputs.loc[prompt.prompt_id, "entropy"] == pytest.approx(float(-(log_p.exp() * log_p).sum()), rel=1e-5)

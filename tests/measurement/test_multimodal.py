@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,6 +15,9 @@ import tiny
 import torch
 from safetensors.torch import load_file, save_file
 
+from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.hub import model_folder
+from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.spectra import weights
 from thermostats.tables.schemas import TABLES
@@ -57,3 +61,14 @@ def test_parameters_are_those_of_the_decoder(folder: Path) -> None:
     tower = tiny.build("gemma3").model.language_model
     assert row["n_params"] == sum(parameter.numel() for parameter in tower.parameters())
     assert (row["architecture"], row["n_layers"], row["norm_place"]) == ("gemma3", 3, "sandwich")
+
+
+def test_gains_are_those_of_the_text_model_alone(folder: Path) -> None:
+    given = tiny.prompts(4, 7)
+    whole = load(model_folder(str(folder)), device="cpu", tokenizer=False).decoder
+    tower = whole.base.language_model
+    alone = tiny.places(tower)
+    assert (whole.entry.name, alone.entry.name) == ("gemma3", "gemma3_text")
+    first, second = (measure_gains(found, given).layers for found in (whole, alone))
+    np.testing.assert_allclose(first["gain_block"], second["gain_block"], rtol=2e-6)
+    assert measure_gains(whole, given, decode=str).outputs is not None

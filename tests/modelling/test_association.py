@@ -221,3 +221,21 @@ def test_few_points_need_a_perfect_order() -> None:
     assert weakest_that_decides(4) == np.inf
     assert weakest_that_decides(5) == pytest.approx(1.0)
     assert weakest_that_decides(7) == pytest.approx(0.786, abs=5e-4)
+
+
+def test_eight_points_are_counted_exactly_and_do_not_depend_on_the_seed() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(2, 8))
+    first, second = correlation(x, y, seed=1), correlation(x, y, seed=2)
+    assert first.p_permutation == second.p_permutation
+    assert first.permutation == "exact, all 40320 arrangements"
+
+
+def test_fisher_intervals_cover() -> None:
+    rng, truth, covered = np.random.default_rng(1), 0.6, 0
+    for i in range(150):
+        x = rng.normal(size=24)
+        y = truth * x + math.sqrt(1 - truth**2) * rng.normal(size=24)
+        r = correlation(x, y, seed=i, resamples=99)
+        covered += r.lower <= truth <= r.upper
+    assert covered / 150 >= 0.90

@@ -227,3 +227,16 @@ def test_it_covers_a_share_that_differs_between_groups() -> None:
 def test_wrong_units_are_refused(holds: list[bool], groups: list[str]) -> None:
     with pytest.raises(UsageError):
         clustered_share(holds, groups)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.83])
+def test_clopper_pearson_covers_at_least_its_level(share: float) -> None:
+    n = 16
+    inside = [r.lower <= share <= r.upper for r in (proportion(k, n) for k in range(n + 1))]
+    assert stats.binom.pmf(np.arange(n + 1), n, share) @ inside >= 0.95
+
+
+def test_balanced_focal_groups_agree_with_fisher() -> None:
+    labs, signs = ["E"] * 6 + ["X"] * 6, [1] * 5 + [0] * 2 + [1] + [0] * 4
+    result = clustered_sign_permutation(signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0)
+    assert result.p_value == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])

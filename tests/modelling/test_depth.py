@@ -370,3 +370,11 @@ def test_a_curve_that_did_not_settle_fails_its_gate(monkeypatch):
     draws, _ = draw_curve(depths, seed=1)
     assert draws.status == "inconclusive: sampler"
     assert "quadrature" in draws.diagnostics.name
+
+
+def test_probability_above_is_calibrated():
+    """P(true value > bound) at the true value is uniform over samples of 5 prompts."""
+    samples = 0.3 + np.random.default_rng(10).normal(0, 1, (500, 5))
+    error = samples.std(axis=1, ddof=1) / 5**0.5
+    stated = probability_above(samples.mean(axis=1), error, np.full(500, 0.3), np.full(500, 5.0))
+    assert stats.kstest(stated, "uniform").pvalue > 0.001

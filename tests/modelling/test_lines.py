@@ -151,3 +151,13 @@ def test_open_bounds_give_the_posterior_of_the_truncated_likelihood():
     assert (z > 1).sum() >= 2
     assert found.beta[:, 0].mean() == pytest.approx(mean_a, abs=0.15 * found.beta[:, 0].std())
     assert found.sigma.mean() == pytest.approx(mean_s, abs=0.15 * found.sigma.std())
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    """Under no slope P(b > 0) is about uniform: by the exact posterior of 200 tables, at most 20 of them (P < 0.002 of
+    more were the rate 5%) lie beyond 0.975 or 0.025."""
+    extreme = 0
+    for seed in range(200):
+        p = (posterior(model(table(slope=0.0, seed=seed)), seed=seed, draws=1000).beta[:, 1] > 0).mean()
+        extreme += not 0.025 <= p <= 0.975
+    assert extreme <= 20

@@ -82,3 +82,9 @@ def test_values_of_a_group_that_are_alike_count_once() -> None:
     assert found.lower < often.lower
     pairs = paired_difference(levels, np.ones(24), groups=groups, seed=1)
     assert (pairs.ratio, pairs.ratio_upper) == pytest.approx((once.ratio, once.ratio_upper))
+
+
+def test_permutation_test_holds_its_size() -> None:
+    rng = np.random.default_rng(3)
+    p = np.array([one_sample(rng.laplace(size=9), seed=i).p_permutation for i in range(200)])
+    assert np.mean(p <= 0.1) <= 0.15

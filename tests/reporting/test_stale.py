@@ -95,6 +95,17 @@ def test_code_that_a_file_does_not_import_makes_it_not_stale() -> None:
     assert stale.code_sha(path) == stale.code_sha(path)
 
 
+def test_a_style_next_to_a_module_counts_as_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(__file__).with_name("imports_plots.py")
+    before, read = stale.code_sha(path), stale._own
+
+    def with_another_style(file: Path) -> bytes:
+        return read(file) + b"axes.grid : True" * (file.name == "house.mplstyle")
+
+    monkeypatch.setattr(stale, "_own", with_another_style)
+    assert stale.code_sha(path) != before
+
+
 STYLES = {
     "backslash": "from thermostats.tables \\\n    import export",
     "after a semicolon": "a = 1; from thermostats.tables import export",

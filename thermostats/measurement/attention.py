@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError
+from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
 from thermostats.measurement.forward import Decoder, as_measured, call, first_blocks, in_turn, make_batches, submodule
@@ -50,8 +51,11 @@ def measure_attention(
     `depth`: of the first blocks alone. `values`: spectra of every block's W_V, where they are known already.
 
     Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, so that it has
-    no weights to show, or memory does not suffice.
+    no weights to show, where eager attention is wrong for the model, or memory does not suffice.
     """
+    if eager_is_wrong(decoder.entry, decoder.config):
+        what = "eager attention is wrong for this model: it applies the position bias twice"
+        raise ThermostatsError(what, where=decoder.entry.name, next_step="leave out --what attention")
     values = (values or block_values(decoder))[:depth]
     rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
     done = 0

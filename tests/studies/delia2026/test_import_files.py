@@ -16,9 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import STUDY
+from scipy import stats
 
 from thermostats.claims.study import import_published
 from thermostats.errors import DataError, ThermostatsError, UsageError
@@ -305,3 +307,43 @@ def test_known_disagreements_are_recorded() -> None:
     assert {"facebook/opt-350m", "bigscience/bloom-3b"} == set(
         rows.loc[rows["inconsistency_id"].str.startswith("other labs expand"), "model_id"]
     )
+
+
+def gains(family: str, layer_from_end: int) -> pd.Series:
+    runs = published("runs").merge(store.load("models", DATA)[["model_id", "n_layers"]], on="model_id")
+    rows = published("layers").merge(runs, on="run_id")
+    rows = rows[rows["source"].str.startswith(family) & (rows["position"] == "last")]
+    rows = rows[rows["layer"] == rows["n_layers"] - layer_from_end]
+    single = rows[rows["prompt_id"] != ""]
+    return (single if len(single) else rows).groupby("model_id")["gain_block"].mean()
+
+
+def test_the_preprints_figures_follow_from_the_tables() -> None:
+    last = gains("thermodynamic_benchmark", 0).round(2)
+    assert sorted(last) == [0.80, 1.11, 1.48, 2.31]
+    twins = gains("twin_test", 0)
+    assert round(twins["google/gemma-7b"], 2) == 2.32 and round(twins["google/gemma-7b-it"], 2) == 1.15
+    models = store.load("models", DATA).set_index("model_id")
+    family = gains("pythia_family", 1)
+    depth = stats.pearsonr(models.loc[family.index, "n_layers"].astype(float), family)
+    density = stats.pearsonr((models["n_heads"] / models["d_head"]).loc[family.index].astype(float), family)
+    assert round(depth.statistic, 3) == -0.878 and round(depth.pvalue, 3) == 0.004
+    assert round(density.statistic, 2) == -0.81 and round(density.pvalue, 3) == 0.014
+    hunt = gains("high_rho_hunt", 1)
+    labs = hunt.groupby(models.loc[hunt.index, "heritage"]).mean().round(2)
+    assert labs[["TII", "StabilityAI", "Meta", "BigScience"]].tolist() == [1.03, 1.08, 1.10, 1.11]
+    assert len({*hunt.index, *family.index}) == 23
+
+
+def test_traces_and_the_exponent_follow_from_the_tables() -> None:
+    runs = published("runs")
+    traces = published("attention").query("variant == 'multi_head'").merge(runs, on="run_id")
+    traces = traces[traces["source"].str.startswith("H4_v2_validation")]
+    means = traces.groupby("model_id")["trace"].mean()
+    assert round(means["openai-community/gpt2"]) == 62696 and round(means["facebook/opt-125m"]) == 2368
+    models = store.load("models", DATA).set_index("model_id")
+    rows = published("layers").merge(runs, on="run_id")
+    rows = rows[rows["source"].str.startswith("scaling_law")].set_index("model_id")
+    last = rows[rows["layer"] == models.loc[rows.index, "n_layers"]]["gain_mlp"]
+    fit = stats.linregress(np.log10(models.loc[last.index, "n_params"].astype(float)), np.log10(last))
+    assert (round(fit.slope, 3), round(fit.stderr, 3)) == (0.265, 0.079)
