@@ -13,7 +13,7 @@ from thermostats.claims.worlds import worlds_of_parts
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.laws.ranking import fit_benchmark
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import audit, by_prompt
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt

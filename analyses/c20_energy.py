@@ -9,7 +9,7 @@ from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Result, Trial, 
 from thermostats.claims.model_rows import model_rows
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_mean
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.amplification import (
     amplification,
     families_that_amplify,

@@ -18,7 +18,7 @@ from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.depth import fit_kleiber
 from thermostats.modelling.laws.lines import fit_line
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated
 from thermostats.studies.nursery import second, together

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from thermostats.modelling.laws.lines import fit_line as fit_line
     from thermostats.modelling.laws.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.laws.ranking import fit_benchmark as fit_benchmark
-    from thermostats.modelling.laws.shares_of_models import fit_share as fit_share
     from thermostats.modelling.laws.spectra import fit_spectral as fit_spectral
     from thermostats.modelling.laws.transition import fit_transition as fit_transition
+    from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.plots.trajectories import trajectories as trajectories
     from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
@@ -45,7 +45,7 @@ _HOME = {
     "fit_invariance": "thermostats.modelling.laws.pairs",
     "fit_kleiber": "thermostats.modelling.laws.depth",
     "fit_line": "thermostats.modelling.laws.lines",
-    "fit_share": "thermostats.modelling.laws.shares_of_models",
+    "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
     "fit_spectral": "thermostats.modelling.laws.spectra",
     "fit_transition": "thermostats.modelling.laws.transition",

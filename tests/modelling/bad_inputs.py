@@ -21,7 +21,7 @@ from thermostats.modelling.laws.entropy_slopes import fit_slopes
 from thermostats.modelling.laws.lines import fit_line
 from thermostats.modelling.laws.pairs import fit_invariance, pairs_of
 from thermostats.modelling.laws.ranking import fit_benchmark
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.shares import fit_share
 from thermostats.modelling.laws.spectra import fit_spectral, spectral_rows
 from thermostats.modelling.laws.transition import fit_transition, transition_rows
 

@@ -15,7 +15,7 @@ from thermostats.modelling.inference import checks
 from thermostats.modelling.inference.parts import Part
 from thermostats.modelling.inference.quadrature import Lines
 from thermostats.modelling.laws.lines import STATISTICS, sample, simulator
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.shares import fit_share
 
 LABS = 8
 

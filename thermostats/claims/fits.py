@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from thermostats.choices import options
 from thermostats.claims import rule
 from thermostats.claims.posterior import Panel, Posterior
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
+from thermostats.modelling.display import updates
+from thermostats.modelling.draws import mcse, versions
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.draws import GIBBS, Draws, Weights
 from thermostats.modelling.inference.fitted import Fitted
@@ -26,6 +30,82 @@ MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
 
 
+def of_fit(result: Result, asked: rule.Posterior, model: str, test: rule.Rule | None) -> Posterior:
+    """The page's record of a fit: its checks run, refits only where they are exact and cheap or asked for."""
+    fit: Fit = result.fit  # type: ignore[assignment]
+    refits = fit.draws.exact or options.thorough
+    statements, summary = asked.asked(result), fit.summary()
+    gate = fit.check(statements, refits=refits)
+    statement, probability = f"P({asked.stated(result)})", asked.probability(result)
+    tables = result.fit_tables
+    if not isinstance(tables, Mapping):
+        tables = {name.replace("_", " "): fit.table(name) for name in tables}
+    caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
+    replicated = next(check for check in gate.checks if check.name == "posterior predictive")
+    effective = summary.get("ess_bulk", fit.draws.effective)
+    truth = asked.truth(result)
+    return Posterior(
+        model=model,
+        equations=fit.law.equations,
+        priors=fit.law.priors,
+        rule=_sentence(asked),
+        statement=statement,
+        probability=probability,
+        verdict=asked.verdict(result),
+        gate=gate,
+        diagnostics=fit.draws.diagnostics,
+        summary=summary.assign(mcse=summary["sd"] / np.sqrt(effective)),
+        sensitivity=next(check.table for check in gate.checks if check.name == "prior sensitivity"),
+        tables=dict(tables),
+        panels=(
+            Panel(name="posterior", draw=lambda axes: fit.plot(axes=axes), caption=caption),
+            _before_and_after(fit),
+            Panel(
+                name="posterior-predictive",
+                draw=partial(posterior_predictive_panels, replicated.table),
+                caption=f"Test quantities of posterior predictive replications, and as observed: {replicated.reason}.",
+            ),
+            *result.panels,
+        ),
+        warnings=fit.warnings,
+        seed=fit.seed,
+        versions=versions(),
+        classical=test.verdict(result) if test else "",
+        classical_rule=_sentence(test) if test else "",
+        sources=fit.sources,
+        computation=_drawn_by(fit),
+        probability_error=(
+            float(np.sqrt(probability * (1 - probability) / fit.draws.effective))
+            if truth is None
+            else mcse(truth.astype(np.float64))
+            if np.ptp(truth.astype(np.float64)) > 0
+            else 0.0
+        ),
+    )
+
+
+def _before_and_after(fit: Fit) -> Panel:
+    table = updates(fit)
+    table = table[table["quantity"].isin(table["quantity"].unique()[:MOST_UPDATED])]
+    wide = table.assign(width=table["upper"] - table["lower"]).pivot(index="quantity", columns="stage", values="width")
+    narrowed = (wide["posterior"] / wide["prior"]).sort_values()
+    learned = f"{narrowed.index[0]} narrowed most, to {narrowed.iloc[0]:.0%} of its prior interval"
+    caption = f"Quantities before and after the data: {learned}."
+    return Panel(name="prior-to-posterior", draw=partial(prior_to_posterior, table), caption=caption)
+
+
+def _drawn_by(fit: Fit) -> str:
+    """How a posterior was drawn, in one sentence."""
+    draws, used = fit.draws, fit.draws.settings
+    if draws.exact:
+        return f"{draws.size} independent draws by the exact engine: scales by importance weights, all else given them."
+    attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
+    return (
+        f"NUTS by {draws.engine}, {used.chains} chains of {used.draws} draws after {used.tune} of adaptation, target "
+        f"acceptance {used.target_accept:g}, {attempts}."
+    )
+
+
 def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> Posterior:
     """The page's record of a result's fit, all its checks run.
 
@@ -35,6 +115,8 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
     fit = result.fit
     if fit is None:
         raise DataError("a rule asks for a posterior, but the result has no fit", got=asked.statement)
+    if isinstance(fit, Fit):
+        return of_fit(result, asked, model, test)
     said, summary = asked.asked(result), fit.summary()
     gate = fit.check(said)
     statement = f"P({asked.stated(result)})"
@@ -151,8 +233,16 @@ def ess_min(fit: Fitted) -> float:
     return min(draws.effective for draws in fit.sampled.values())
 
 
-def convergence(fit: Fitted) -> dict[str, float | int | None]:
+def convergence(fit: Fitted | Fit) -> dict[str, float | int | None]:
     """Largest R-hat and divergences of what was sampled, and the smallest effective sample of it or of its weights."""
+    if isinstance(fit, Fit):
+        worst = fit.draws.diagnostics.set_index("diagnostic")["worst"]
+        divergences = worst.get("divergences")
+        return {
+            "rhat_max": worst.get("R-hat"),
+            "ess_min": fit.draws.effective,
+            "divergences": None if divergences is None else int(divergences),
+        }
     known = [draws.diagnostics for draws in fit.sampled.values()]
     chains = [own for own in known if not isinstance(own, Weights)]
     weighed = any(isinstance(own, Weights) and np.isfinite(own.effective) for own in known)
