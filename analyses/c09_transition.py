@@ -11,7 +11,7 @@ from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.lines import LEAST, fit_line
+from thermostats.modelling.lines import LEAST, fit_line
 from thermostats.modelling.laws.transition import fit_transition
 from thermostats.studies.delia2026 import claim_figures
 from thermostats.studies.delia2026 import transition_layers as layers

@@ -14,7 +14,7 @@ from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.laws.crowding import fit_crowding
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit

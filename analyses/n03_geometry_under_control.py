@@ -17,7 +17,7 @@ from thermostats.modelling.classical.counts import classification_accuracy, one_
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.laws.depth import fit_kleiber
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated

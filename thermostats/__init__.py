@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.laws.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.laws.depth import fit_kleiber as fit_kleiber
     from thermostats.modelling.laws.entropy_slopes import fit_slopes as fit_slopes
-    from thermostats.modelling.laws.lines import fit_line as fit_line
+    from thermostats.modelling.lines import fit_line as fit_line
     from thermostats.modelling.laws.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.laws.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.laws.spectra import fit_spectral as fit_spectral
@@ -44,7 +44,7 @@ _HOME = {
     "fit_heritage": "thermostats.modelling.heritage.fit",
     "fit_invariance": "thermostats.modelling.laws.pairs",
     "fit_kleiber": "thermostats.modelling.laws.depth",
-    "fit_line": "thermostats.modelling.laws.lines",
+    "fit_line": "thermostats.modelling.lines",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
     "fit_spectral": "thermostats.modelling.laws.spectra",
