@@ -23,6 +23,7 @@ from thermostats.modelling.checks import Gate, Quantities, Statement, Statistic,
 from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
+from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Declare, Sampled
 
 Constants = Mapping[str, Any]
@@ -36,7 +37,7 @@ LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread"
 class Laid:
     """Rows laid out as a model."""
 
-    model: Gaussian | Sampled
+    model: Gaussian | Mixture | Sampled
     constants: Constants = field(default_factory=dict)
     """What quantities, tables and predictions need besides the draws: names of levels, means and SDs of covariates.
 
@@ -77,7 +78,7 @@ class Fit:
 
     law: Law
     rows: pd.DataFrame
-    model: Gaussian | Sampled
+    model: Gaussian | Mixture | Sampled
     constants: Constants
     draws: Draws
     seed: int = SEED
@@ -212,9 +213,9 @@ class Fit:
         """Predictive draws of new rows' outcomes, draws × outcomes."""
         laid, rng = self.law.lay_out(new, self.constants), np.random.default_rng(self.seed)
         values = self.draws.few(self.draws.size)
-        if isinstance(laid.model, Gaussian):
-            return laid.model.replicate(values, rng)
-        return laid.model.predict(values, rng)
+        if isinstance(laid.model, Sampled):
+            return laid.model.predict(values, rng)
+        return laid.model.replicate(values, rng)
 
     @cached_property
     def _left_out(self) -> LeftOut:
