@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.laws.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.laws.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.spectra import fit_spectral as fit_spectral
-    from thermostats.modelling.laws.transition import fit_transition as fit_transition
+    from thermostats.modelling.transition import fit_transition as fit_transition
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.plots.trajectories import trajectories as trajectories
     from thermostats.reporting.citing import citations as citations
@@ -48,7 +48,7 @@ _HOME = {
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
     "fit_spectral": "thermostats.modelling.spectra",
-    "fit_transition": "thermostats.modelling.laws.transition",
+    "fit_transition": "thermostats.modelling.transition",
     "gain_rows": "thermostats.modelling.heritage.rows",
     "import_published": "thermostats.claims.study",
     "join": "thermostats.tables.join",

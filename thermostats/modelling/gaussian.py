@@ -24,12 +24,16 @@ from thermostats.modelling.scales import Scales
 
 ROUNDS = (1000, 1500, 3000, 6000)
 """Candidates of the rounds in which the proposal is laid."""
+TIMES, GOOD_K = (2, 6, 20), 0.5
+"""Candidates for every draw, of which there are more while Pareto k is larger than that."""
 EVEN = 0.25
 """Effective share of the candidates from which on the proposal stays."""
 TAIL = 5
 """Degrees of freedom of a proposal."""
-WIDE, SHARE_WIDE = 3.0, 0.2
-"""A proposal has a part that is so many times as wide, so that no region of θ is missed, and its share."""
+PLACES, NARROW = 50, 0.6
+"""A proposal is made of Student-t about weighted draws of the round before, each so many times as wide as all draws."""
+WIDE, SHARE_WIDE = 3.0, 0.1
+"""It has a part that is so many times as wide as all draws, so that no region of θ is missed, and its share."""
 NUMBERS = 4_000_000
 """Numbers held at a time."""
 SPREADS = (0.01, 5.0)
@@ -67,14 +71,13 @@ class Gaussian:
         """
         begin, rng = time.perf_counter(), np.random.default_rng(seed)
         self._check()
-        candidates, log_weight = _candidates(self, 2 * settings.chains * settings.draws, rng)
-        smooth, k = pareto_smooth(log_weight[None])
-        weight = np.exp(smooth[0])
-        theta = candidates[systematic(weight, settings.chains * settings.draws, rng)]
+        number = settings.chains * settings.draws
+        candidates, log_weight, weight, k = _candidates(self, number, rng)
+        theta = candidates[systematic(weight, number, rng)]
         effective = float(1 / np.square(weight).sum())
         return Draws(
             values=in_chains(self._effects(theta, rng), settings),
-            diagnostics=of_weights(effective, float(k[0])),
+            diagnostics=of_weights(effective, k),
             engine=EXACT,
             settings=settings,
             effective=min(effective, float(len(theta))),
@@ -161,32 +164,48 @@ class Gaussian:
             raise UsageError("missing or infinite values in a model", got=", ".join(bad), allowed="finite numbers")
 
 
-def _candidates(model: Gaussian, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Candidates of θ and the logs of their weights, p(y, θ) over the density of the proposal."""
+def _candidates(model: Gaussian, draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array, float]:
+    """Candidates of θ, the logs of their weights p(y, θ) over the density of the proposal, smooth weights, Pareto k.
+
+    There are more where the tail of the weights asks for it.
+    """
     k = len(model.blocks) + 1
     start = np.full(k, math.log(max(float(model.y.std()), 1e-3) / k**0.5))
     mode = optimize.minimize(lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2})
-    centre, spread = mode.x, _positive(np.atleast_2d(mode.hess_inv))
+    places, spread, width = mode.x[None], _positive(np.atleast_2d(mode.hess_inv)), 1.0
     for number in ROUNDS:
-        theta, log_weight = _proposed(model, centre, spread, number, rng)
+        theta, log_weight = _proposed(model, places, spread, width, number, rng)
         weight = np.exp(log_weight - special.logsumexp(log_weight))
+        off = theta - weight @ theta
+        spread, width = _positive(off.T @ (off * weight[:, None])), NARROW
+        places = theta[systematic(weight, PLACES, rng)]
         if number > ROUNDS[0] and 1 / np.square(weight).sum() >= EVEN * number:
             break
-        centre = weight @ theta
-        spread = _positive((theta - centre).T @ ((theta - centre) * weight[:, None]))
-    return _proposed(model, centre, spread, size, rng)
+    for times in TIMES:
+        theta, log_weight = _proposed(model, places, spread, width, times * draws, rng)
+        smooth, pareto_k = pareto_smooth(log_weight[None])
+        if pareto_k[0] <= GOOD_K:
+            break
+    return theta, log_weight, np.exp(smooth[0]), float(pareto_k[0])
 
 
 def _proposed(
-    model: Gaussian, centre: Array, spread: Array, size: int, rng: np.random.Generator
+    model: Gaussian, places: Array, spread: Array, width: float, size: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Candidates of a mixture of two Student-t, and the logs of their weights."""
+    """Candidates of Student-t at places, a share of them wide, and the logs of their weights."""
+    k = places.shape[1]
     wide = rng.random(size) < SHARE_WIDE
-    theta = np.asarray(stats.multivariate_t(np.zeros(centre.size), spread, df=TAIL, seed=rng).rvs(size))
-    theta = centre + theta.reshape(size, centre.size) * np.where(wide, WIDE, 1.0)[:, None]
-    shares = ((1 - SHARE_WIDE, spread), (SHARE_WIDE, WIDE**2 * spread))
-    parts = [math.log(share) + stats.multivariate_t(centre, s, df=TAIL).logpdf(theta) for share, s in shares]
-    return theta, model.log_density(theta) - special.logsumexp(np.reshape(parts, (2, size)), axis=0)
+    theta = np.asarray(stats.multivariate_t(np.zeros(k), spread, df=TAIL, seed=rng).rvs(size)).reshape(size, k)
+    theta = theta * np.where(wide, WIDE, width)[:, None] + places[rng.integers(0, len(places), size)]
+    root = np.linalg.inv(np.linalg.cholesky(spread))
+    square = np.square((theta[:, None, :] - places) @ root.T).sum(axis=2)
+    constant = special.gammaln((TAIL + k) / 2) - special.gammaln(TAIL / 2) - k / 2 * math.log(TAIL * math.pi)
+    constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
+    parts = [
+        math.log(share) - k * math.log(s) - (TAIL + k) / 2 * np.log1p(square / (TAIL * s**2))
+        for share, s in ((1 - SHARE_WIDE, width), (SHARE_WIDE, WIDE))
+    ]
+    return theta, model.log_density(theta) - constant - special.logsumexp(np.concatenate(parts, axis=1), axis=1)
 
 
 def _given(model: Gaussian, theta: Array, rng: np.random.Generator | None = None) -> tuple[Array, Array]:
