@@ -183,7 +183,7 @@ def _lay_out_steps(rows: pd.DataFrame, like: Constants | None) -> Laid:
     laid = [line.lay_out(rows.assign(above=(rows["rho"] > cut).astype(float)), like) for cut in cuts]
     nodes = tuple(one.model for one in laid if isinstance(one.model, Gaussian))
     return Laid(
-        model=Mixture(nodes=nodes, weights=widths, seed=len(cuts)),
+        model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
         constants={**laid[0].constants, "cuts": cuts, "widths": widths},
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -276,6 +277,15 @@ class Fit:
         names = self.constants.get("outcomes", range(self.model.observed.size))
         return to_arviz(groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)})
 
+    def save(self, path: str | Path) -> Path:
+        """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.
+
+        Raises UsageError where the file cannot be written.
+        """
+        from thermostats.modelling.saving import save  # noqa: PLC0415 - xarray; it reads fits too
+
+        return save(self, path)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
         return display.as_dict(self)
@@ -288,10 +298,10 @@ def fit_law(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008 (frozen)
     estimand: str = "",
-    sources: Sequence[str] = (),
+    sources: Sequence[str] | None = (),
     warnings: Sequence[str] = (),
 ) -> Fit:
-    """A law fitted to rows."""
+    """A law fitted to rows; `sources`: files or measurements that these come from, None where it is not asked."""
     laid = law.lay_out(rows, None)
     draws = laid.model.sample(seed=seed, settings=settings)
     return Fit(
@@ -302,8 +312,8 @@ def fit_law(
         draws=draws,
         seed=seed,
         estimand=estimand,
-        sources=tuple(sources),
-        warnings=(*warnings, *(() if sources else (NO_SOURCE,))),
+        sources=tuple(sources or ()),
+        warnings=(*warnings, *((NO_SOURCE,) if sources is not None and not sources else ())),
     )
 
 
@@ -332,14 +342,28 @@ def fit(
     columns = [*per_row, outcome]
     if missing := [name for name in columns if name not in rows]:
         raise UsageError("no such column", got=", ".join(missing), allowed=", ".join(map(str, rows.columns)))
-    law = Law(
+    law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
+    table = rows.reset_index(drop=True)
+    return fit_law(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
+
+
+def own_law(
+    model: Declare,
+    *,
+    per_row: Sequence[str],
+    outcome: str = "y",
+    constants: Mapping[str, Any] | None = None,
+    statements: Mapping[str, Statement] | None = None,
+    units: Sequence[str] = ("heritage", "model_id"),
+) -> Law:
+    """The law of a PyMC model of your own; arguments as in `fit`."""
+    return Law(
         name=getattr(model, "__name__", "model"),
         lay_out=partial(_own_lay_out, model, tuple(per_row), outcome, dict(constants or {})),
         quantities=lambda values, constants: dict(values),
         statements=statements or {},
         units=tuple(units),
     )
-    return fit_law(law, rows.reset_index(drop=True), seed=seed, settings=settings, estimand=outcome)
 
 
 def _own_lay_out(
@@ -363,4 +387,5 @@ def _own_lay_out(
     values = rows[outcome] if outcome in rows else pd.Series(0.0, index=rows.index)
     data[f"{outcome}_observed"] = values.to_numpy()
     sampled = Sampled(declare=model, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed"))
-    return Laid(model=sampled, constants={"levels": levels})
+    own = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
+    return Laid(model=sampled, constants={"levels": levels, "own": own})

@@ -27,7 +27,7 @@ class Mixture:
 
     nodes: tuple[Gaussian, ...]
     weights: Array
-    """Prior probabilities of the values."""
+    """Prior probabilities of the values; less than 1 in all where values without posterior mass have no node."""
     seed: int = 0
 
     @property
@@ -44,7 +44,7 @@ class Mixture:
     def log_joint(self) -> Array:
         """Log of prior probability times evidence, value by value."""
         evidence = np.array([fit.log_evidence for fit in self.fits])
-        return np.asarray(np.log(self.weights / self.weights.sum()) + evidence)
+        return np.asarray(np.log(self.weights) + evidence)
 
     @property
     def log_evidence(self) -> float:

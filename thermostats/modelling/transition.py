@@ -46,11 +46,7 @@ LEAST_KNOWN = 30.0
 SHAPE = {"n_layers": "b", "n_heads": "c"}
 PRIORS: dict[str, Prior] = {
     "a": ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5% to 95% of the depth are no surprise"),
-    "n_layers": (
-        "b",
-        f"N(0, {SLOPE_SD:g}²)",
-        "over one SD of log L: up to 12% of the depth at its middle",
-    ),
+    "n_layers": ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12% of the depth at its middle"),
     "n_heads": ("c", f"N(0, {SLOPE_SD:g}²)", "over one SD of log H: the same"),
     "τ": ("τ", f"half-normal({SPREAD:g})", "labs differ as much as slopes may move"),
     "σ": ("σ", f"half-normal({SPREAD:g})", "networks of one lab differ as much"),
