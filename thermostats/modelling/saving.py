@@ -68,6 +68,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     rows = pd.read_json(io.StringIO(record["rows"]), orient="table", precise_float=True)
     laid = chosen.lay_out(rows, None)
     words: dict[str, Any] = json.loads(record["fit"])
+    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
     draws = Draws(
         values=values,
         diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
@@ -80,7 +81,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
         model=laid.model,
         constants=laid.constants,
         draws=draws,
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in words.items()},
+        **words,
     )
 
 
