@@ -59,6 +59,8 @@ class Sampled:
     """Name of the observed variable; its values are the array of that name followed by `_observed`."""
     per_row: tuple[str, ...] = ()
     """Arrays with one entry per outcome."""
+    priors: tuple[str, ...] = ()
+    """Variables with several elements that are no effects of one population, such as a scale for every model."""
 
     @property
     def observed(self) -> Array:
@@ -90,9 +92,13 @@ class Sampled:
         return np.array([density for [density] in rows], dtype=np.float64)
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
-        """Log prior of the scalar variables, which a power of the prior scales; that of effects is the model."""
-        rows = self._densities("prior", lambda model: [rv for rv in model.free_RVs if rv.ndim == 0], values)
-        return np.array([sum(densities) for densities in rows], dtype=np.float64)
+        """Log prior of the scalar variables and of `priors`, which a power scales; that of effects is the model."""
+
+        def of_prior(model: Any) -> list[Any]:
+            return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
+
+        rows = self._densities("prior", of_prior, values)
+        return np.array([sum(density.sum() for density in densities) for densities in rows], dtype=np.float64)
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
@@ -184,6 +190,18 @@ def padded(levels: int) -> int:
     while size <= levels:
         size *= 4
     return size
+
+
+def levels(name: str, mean: Any, scale: Any, seen: Any, size: int) -> Any:
+    """Levels ~ N(mean, scale²) of a model that is open, as the variable `name`.
+
+    Where `seen` is 1 they are sampled as they are, which mixes where many outcomes tell them; where it is 0 they are
+    mean + scale · z, z ~ N(0, 1), which mixes where few or none do. Papaspiliopoulos et al. 2007,
+    doi:10.1214/088342307000000014.
+    """
+    pm = _pymc()
+    raw = pm.Normal(f"{name}_raw", seen * mean, scale**seen, shape=size)
+    return pm.Deterministic(name, (1 - seen) * mean + scale ** (1 - seen) * raw)
 
 
 def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
