@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from thermostats.choices import options as options
     from thermostats.claims.study import import_published as import_published
     from thermostats.measurement.from_python import measure as measure
+    from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.heritage.fit import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.rows import gain_rows as gain_rows
     from thermostats.modelling.laws.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.laws.depth import fit_kleiber as fit_kleiber
-    from thermostats.modelling.laws.entropy_slopes import fit_slopes as fit_slopes
     from thermostats.modelling.laws.lines import fit_line as fit_line
-    from thermostats.modelling.laws.pairs import fit_invariance as fit_invariance
-    from thermostats.modelling.laws.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.laws.spectra import fit_spectral as fit_spectral
     from thermostats.modelling.laws.transition import fit_transition as fit_transition
+    from thermostats.modelling.pairs import fit_invariance as fit_invariance
+    from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.plots.trajectories import trajectories as trajectories
     from thermostats.reporting.citing import citations as citations
@@ -39,14 +39,14 @@ _HOME = {
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",
-    "fit_benchmark": "thermostats.modelling.laws.ranking",
+    "fit_benchmark": "thermostats.modelling.ranking",
     "fit_crowding": "thermostats.modelling.laws.crowding",
     "fit_heritage": "thermostats.modelling.heritage.fit",
-    "fit_invariance": "thermostats.modelling.laws.pairs",
+    "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.laws.depth",
     "fit_line": "thermostats.modelling.laws.lines",
     "fit_share": "thermostats.modelling.shares",
-    "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
+    "fit_slopes": "thermostats.modelling.entropy",
     "fit_spectral": "thermostats.modelling.laws.spectra",
     "fit_transition": "thermostats.modelling.laws.transition",
     "gain_rows": "thermostats.modelling.heritage.rows",
