@@ -111,6 +111,17 @@ def contrasts(level: NDArray[np.int64], seen: int, within: NDArray[np.int64] | N
     return np.asarray(block_diag(sum_zero(seen, within), np.eye(new))[level])
 
 
+def interplay(model: NDArray[np.int64], category: NDArray[np.int64], models: int, categories: int) -> Array:
+    """Design of models by categories, which sum to zero over both; a pair that was not seen has its own column."""
+    m, c = contrasts(model, models)[:, : models - 1], contrasts(category, categories)[:, : categories - 1]
+    both = (m[:, :, None] * c[:, None, :]).reshape(model.size, -1)
+    new = (model >= models) | (category >= categories)
+    _, number = np.unique(np.column_stack([model, category])[new], axis=0, return_inverse=True)
+    own = np.zeros((model.size, int(number.max(initial=-1)) + 1))
+    own[new, number.ravel()] = 1.0
+    return np.concatenate([np.where(new[:, None], 0.0, both), own], axis=1)
+
+
 def sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:
     """Orthonormal columns that sum to zero, over all n or within each group: n × (n − groups)."""
     group = np.zeros(n, dtype=np.int64) if within is None else within

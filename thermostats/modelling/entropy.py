@@ -164,9 +164,10 @@ def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     by = some.groupby("model_id")[["value", *(["entropy"] if len(some) else [])]]
     flat = (by.transform("nunique") < 2).any(axis=1) | (by.transform("size") < LEAST)
     usable = some[~flat].reset_index(drop=True)
+    lacking = int((~known).sum())
     steady = named(set(some.loc[flat, "model_id"].astype(str)))
     words = {
-        f"{int((~known).sum())} of {len(rows)} cells have no entropy and carry no information on slopes": not known.all(),
+        f"{lacking} of {len(rows)} cells have no entropy and carry no information on slopes": lacking > 0,
         f"gain or entropy constant, or fewer than {LEAST} prompts: no slope of {steady}": bool(flat.any()),
     }
     warnings = [line for line, holds in words.items() if holds]

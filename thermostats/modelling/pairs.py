@@ -88,7 +88,7 @@ def fit_invariance(
 
 
 def invariance(data: Mapping[str, Any]) -> None:
-    """The model; outcomes are the bases' log gains and then the changes. δ is sampled as the change at the mean base."""
+    """The model; outcomes are log gains of bases and then changes. δ is sampled as the change at the mean base."""
     import pymc as pm  # noqa: PLC0415 - seconds
 
     n, seen, share, pair, base = (data[name] for name in ("n_pairs", "seen", "share", "pair", "base"))

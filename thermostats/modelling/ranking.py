@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.estimates import at_position
-from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
+from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
 from thermostats.modelling.sampling import Sampled, levels, padded
@@ -34,6 +35,8 @@ SPREAD, SPREAD_SD = 0.5, 0.5
 NU, ALMOST_NORMAL = 4.0, 1e4
 """Degrees of freedom of the residuals."""
 KINDS = ("prompt", "category", "model × category")
+INFORMED = (0.5, 1.0, 1.0)
+"""How far data tell an effect of each kind: cells of one prompt are as many as models (see `sampling.levels`)."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
 PRIORS = (
     ("c", f"N(0, {CENTRE:g}²)", "a step of a transformer may lengthen or shorten all models by a factor e"),
@@ -140,44 +143,29 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     blocks = (
         contrasts(prompt, len(fitted["prompts"]), fitted["within"]),
         contrasts(category, len(fitted["categories"])),
-        _interplay(model, category, len(fitted["models"]), len(fitted["categories"])),
+        interplay(model, category, len(fitted["models"]), len(fitted["categories"])),
     )
     own = [block.shape[1] for block in blocks] if like is None else like["columns"]
-    parts = [
-        *(b[:, :k] for b, k in zip(blocks, own, strict=True)),
-        *(b[:, k:] for b, k in zip(blocks, own, strict=True)),
-    ]
-    design, of = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
-    n_models, n_effects = padded(max(len(models), 8)), padded(max(design.shape[1], 32))
-    kind = np.eye(4)[np.append(of, np.full(n_effects - of.size, 3))]
+    ends = list(zip(blocks, own, strict=True))
+    parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
+    design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
+    n_models, n_effects = padded(max(len(models), 8)), padded(max(kind.size, 32))
     data = {
         **priors,
         "n_models": n_models,
         "n_effects": n_effects,
         "seen": (np.arange(n_models) < len(fitted["models"])).astype(np.float64),
-        "informed": (np.arange(n_effects) < sum(own)).astype(np.float64),
-        "kind": kind,
+        "informed": np.pad(np.repeat(INFORMED, own), (0, n_effects - sum(own))),
+        "kind": np.eye(4)[np.pad(kind, (0, n_effects - kind.size), constant_values=3)],
         "model": model,
-        "design": np.pad(design, ((0, 0), (0, n_effects - design.shape[1]))),
+        "design": np.pad(design, ((0, 0), (0, n_effects - kind.size))),
         "y_observed": np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows)),
     }
     names = {"gain": models, "share": PARTS}
     cell = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
     constants = {**fitted, "columns": own, "labels": names, "outcomes": cell, "prompt": prompt, "data": data}
-    return Laid(
-        model=Sampled(declare=benchmark, data=data, per_row=("model", "design", "y_observed")), constants=constants
-    )
-
-
-def _interplay(model: NDArray[np.int64], category: NDArray[np.int64], models: int, categories: int) -> Array:
-    """Design of models by categories, which sum to zero over both; a pair that was not seen has its own column."""
-    m, c = contrasts(model, models)[:, : models - 1], contrasts(category, categories)[:, : categories - 1]
-    both = (m[:, :, None] * c[:, None, :]).reshape(model.size, -1)
-    new = (model >= models) | (category >= categories)
-    _, number = np.unique(np.column_stack([model, category])[new], axis=0, return_inverse=True)
-    own = np.zeros((model.size, int(number.max(initial=-1)) + 1))
-    own[new, number.ravel()] = 1.0
-    return np.concatenate([np.where(new[:, None], 0.0, both), own], axis=1)
+    sampled = Sampled(declare=benchmark, data=data, per_row=("model", "design", "y_observed"))
+    return Laid(model=sampled, constants=constants)
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
@@ -201,7 +189,7 @@ def in_order(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool_]
     present = [name for name in models if name in quantities]
     if len(present) < 2:
         raise KeyError("an order needs two models")
-    return np.asarray(np.all([quantities[a] < quantities[b] for a, b in zip(present, present[1:])], axis=0))
+    return np.asarray(np.all([quantities[a] < quantities[b] for a, b in pairwise(present)], axis=0))
 
 
 def _statistics(constants: Constants) -> dict[str, Statistic]:
