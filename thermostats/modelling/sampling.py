@@ -108,7 +108,8 @@ class Sampled:
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of every variable and of the outcome from the prior."""
         pm = _pymc()
-        trace = pm.sample_prior_predictive(draws=size, model=self._structure().model, random_seed=_seed(rng))
+        with _quiet():
+            trace = pm.sample_prior_predictive(draws=size, model=self._structure().model, random_seed=_seed(rng))
         groups = [getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)]
         return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
 
@@ -153,7 +154,9 @@ class Sampled:
         model = structure.plain
         if name not in structure.compiled:
             densities = model.logp(vars=variables(model), sum=False)
-            structure.compiled[name] = model.compile_fn(densities, inputs=model.value_vars, on_unused_input="ignore")
+            with _quiet():
+                compiled = model.compile_fn(densities, inputs=model.value_vars, on_unused_input="ignore")
+            structure.compiled[name] = compiled
         inputs = [(model.rvs_to_values[rv].name, values[rv.name]) for rv in model.free_RVs]
         for i in range(len(inputs[0][1])):
             yield structure.compiled[name]({value: draws[i] for value, draws in inputs})
@@ -280,9 +283,9 @@ def _predictive(
 ) -> dict[str, Array]:
     """Draws of some variables given draws of others, size × …"""
     fixed = [rv for rv in model.free_RVs if rv.name in values]
-    draw = _pymc().pytensorf.compile(
-        fixed, [model[name] for name in names], random_seed=_seed(rng), on_unused_input="ignore"
-    )
+    outputs = [model[name] for name in names]
+    with _quiet():
+        draw = _pymc().pytensorf.compile(fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore")
     size = len(next(iter(values.values())))
     drawn = [draw(*(values[rv.name][i] for rv in fixed)) for i in range(size)]
     return {name: np.array([row[k] for row in drawn], dtype=np.float64) for k, name in enumerate(names)}
@@ -328,7 +331,14 @@ def _installed(name: str) -> bool:
 
 def _pymc() -> Any:
     logging.getLogger("pymc").setLevel(logging.WARNING)
+    with _quiet():
+        return importlib.import_module("pymc")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the remark that no BLAS was found, which slows down nothing that is done here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
-        return importlib.import_module("pymc")
+        yield
