@@ -185,7 +185,7 @@ def _standardised(rows: pd.DataFrame, like: Constants | None) -> tuple[pd.Series
     """Log gain and entropy in SDs of their model about its mean, and these; of models of a fit as the fit has them."""
     columns = pd.DataFrame({"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)})
     by = columns.groupby(rows["model_id"])
-    scales = by.mean().join(by.std(ddof=0), rsuffix="_sd")
+    scales = pd.concat([by.mean(), by.std(ddof=0).add_suffix("_sd")], axis=1)
     if like is not None:
         scales = like["scales"].combine_first(scales)
     own = scales.loc[rows["model_id"]].set_index(rows.index)
