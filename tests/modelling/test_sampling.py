@@ -221,8 +221,6 @@ def test_bad_input() -> None:
         Settings(chains=1)
     with pytest.raises(UsageError, match="no such sampler"):
         Settings(sampler="walk")
-    with pytest.raises(UsageError, match="no Gibbs sampler"):
-        sampling.fit(normal_mean, {"y": np.zeros(2)}, seed=1, settings=Settings(sampler="gibbs"))
 
 
 def test_importing_the_layer_loads_no_sampler() -> None:

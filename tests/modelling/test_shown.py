@@ -18,9 +18,6 @@ from thermostats.choices import at_level
 from thermostats.errors import UsageError
 from thermostats.modelling.inference import shown
 from thermostats.modelling.inference.fitted import Deferred, Fitted
-from thermostats.modelling.inference.parts import names_of
-from thermostats.modelling.laws.crossed_table import crossed
-from thermostats.modelling.laws.pairs import pairs_of
 
 LONG = "a lab whose name is so long that no figure of the usual width has room for it and the one beside it"
 
@@ -118,7 +115,10 @@ def test_arviz_has_all_groups_with_named_coordinates(fit: Fitted) -> None:
     assert arviz.plot_forest(found) is not None
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("heritage", "invariance", "benchmark")])
+NEW = ("invariance", "benchmark", "slopes", "means")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("heritage", *NEW)])
 def test_every_outcome_and_coefficient_is_named(name: str) -> None:
     fit = CASES[name].fit(CASES[name].good(10, 4))
     for part in fit.parts:
@@ -127,19 +127,10 @@ def test_every_outcome_and_coefficient_is_named(name: str) -> None:
         [unit] = outcome.dims
         names = [str(name) for name in outcome[unit].to_numpy()]
         assert len(set(names)) == len(names) and not names[0].isdigit()
-        about = {"slopes": {"row", "model_id", "prompt_id"}, "share": {"lab"}}.get(name, {"model_id", "lab"})
+        about = {"share": {"lab"}}.get(name, {"model_id", "lab"})
         assert set(outcome.coords) == set(found["log_likelihood"]["outcome"].coords) - {"chain", "draw"} == about
         if found["posterior"].get("beta", outcome).dims[2:]:
             assert str(found["posterior"]["beta"]["beta_of"].to_numpy()[0]) == "intercept"
-
-
-def test_pairs_and_cells_are_named_by_what_they_are_of() -> None:
-    pairs = pairs_of(CASES["invariance"].good(3, 3))
-    assert set(names_of(pairs.prompts)) == {"pair", "prompt_id"}
-    cells = crossed(CASES["benchmark"].good(3, 3))
-    named = cells.names(cells.model, cells.prompt)
-    assert (named["model_id"][0], named["prompt_id"][0]) == (cells.models[0], cells.prompts[0])
-    assert len(set(zip(*named.values(), strict=True))) == cells.y.size
 
 
 def test_a_level_reaches_the_tables_of_a_fit_and_stays_with_it() -> None:

@@ -20,7 +20,7 @@ from thermostats.modelling.display import updates
 from thermostats.modelling.draws import mcse, versions
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import GIBBS, Draws, Weights
+from thermostats.modelling.inference.draws import Draws, Weights
 from thermostats.modelling.inference.fitted import Fitted
 from thermostats.modelling.inference.shown import update_table
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
@@ -204,9 +204,6 @@ def _computation(name: str, draws: Draws) -> str:
         return f"{name}: {own.chains * own.draws} independent draws, without chains."
     if draws.short:
         return f"{name}: {own.chains} groups of short chains started at weighted draws, {own.draws} draws a group."
-    if own.sampler == GIBBS:
-        again = "" if draws.attempts == 1 else ", after a first attempt with half as many draws"
-        return f"{name}: Gibbs sampling, {own.chains} chains of {own.draws} draws after {own.tune} discarded{again}."
     attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
     return (
         f"{name}: {own.sampler}, {own.chains} chains of {own.draws} draws after {own.tune} of adaptation, target "

@@ -32,7 +32,6 @@ KIND = "ETI"
 """Equal-tailed: the interval of a log gain, exponentiated, is the interval of the gain."""
 PASSED = "passed"
 SAMPLER = "inconclusive: sampler"
-GIBBS = "gibbs"
 RHAT_LIMIT, ESS_LIMIT, BFMI_LIMIT = 1.01, 400.0, 0.3
 MOST_DIVERGENT = 0.001
 """Share of divergent transitions above which draws are not used; up to there they warn."""
@@ -51,7 +50,7 @@ class Settings:
     """Discarded per chain; nutpie's own number. PyMC's own sampler takes 1000 by default."""
     target_accept: float = 0.9
     sampler: str = "nutpie"
-    """nutpie, pymc for PyMC's own, or gibbs for models that are drawn so whatever is asked"""
+    """nutpie, or pymc for PyMC's own"""
 
     def __post_init__(self) -> None:
         """Refuse what no sampler takes."""
@@ -65,7 +64,7 @@ class Settings:
             raise UsageError(
                 "target_accept is not a probability", got=self.target_accept, allowed="above 0 and below 1"
             )
-        if self.sampler not in {"nutpie", "pymc", GIBBS}:
+        if self.sampler not in {"nutpie", "pymc"}:
             raise UsageError("no such sampler", got=self.sampler, allowed="nutpie, pymc")
 
     def retried(self) -> Settings:
@@ -148,8 +147,7 @@ class Draws:
     @property
     def short(self) -> bool:
         """Whether its chains are groups of short ones, one after another: without energy, and so no divergences."""
-        judged = isinstance(self.diagnostics, Diagnostics) and math.isnan(self.diagnostics.bfmi_min)
-        return judged and self.settings.sampler != GIBBS
+        return isinstance(self.diagnostics, Diagnostics) and math.isnan(self.diagnostics.bfmi_min)
 
     @property
     def effective(self) -> float:

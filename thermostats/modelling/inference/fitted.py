@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -313,98 +312,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return None if value is pd.NA else value
-
-
-def side_by_side(fits: Mapping[str, Fitted]) -> Fitted:
-    """Fits of `fit_line` without covariates, by name, as one: P(all means < 0) from draws independent of each other.
-
-    Give every fit a seed of its own. Quantities: those that all fits have, chain × draw × fit, of as many draws as the
-    shortest has. Table `means`: mean, its interval and P(mean < 0) of every fit by all its draws; `rows`: outcomes. The
-    gate holds the checks of every fit.
-
-    Raises UsageError for no fits, and for fits of different outcomes.
-    """
-    if len({fit.estimand for fit in fits.values()}) != 1:
-        raise UsageError(
-            "only fits of the same outcome can be compared", got=sorted({f.estimand for f in fits.values()})
-        )
-    first = next(iter(fits.values()))
-    shortest = min(fit.quantities["mean"].shape[1] for fit in fits.values())
-    common = [name for name in first.quantities if all(name in fit.quantities for fit in fits.values())]
-    quantities = {
-        name: np.stack([fit.quantities[name][:, :shortest] for fit in fits.values()], axis=-1) for name in common
-    }
-    asked: dict[str, Statement] = {
-        "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
-        "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
-    }
-    exact = list(fits) if all(draws.exact for fit in fits.values() for draws in fit.sampled.values()) else []
-    means = sampling.summary(
-        {name: fit.quantities["mean"] for name, fit in fits.items()}, level=first.level, exact=exact
-    )
-    below = [(fit.quantities["mean"] < 0).mean() for fit in fits.values()]
-    return replace(
-        first,
-        sources=tuple(dict.fromkeys(source for fit in fits.values() for source in fit.sources)),
-        n_models=sum(fit.n_models for fit in fits.values()),
-        n_heritages=len({lab for fit in fits.values() for lab in fit.table("rows")["heritage"]}),
-        parts={name: _part_of(name, part) for name, fit in fits.items() for part in fit.parts.values()},
-        quantities=quantities,
-        statements=asked,
-        probabilities=chances(asked, quantities),
-        numbers={},
-        tables={
-            "means": means.rename(columns={"quantity": "model_id"})[["model_id", "mean", "lower", "upper"]].assign(
-                p_below_0=below
-            ),
-            "rows": pd.concat([fit.table("rows").assign(model_id=name) for name, fit in fits.items()]),
-        },
-        warnings=tuple(f"{name}: {said}" for name, fit in fits.items() for said in fit.warnings),
-        figure=_means_of_fits,
-        alternatives=partial(_all_changed, fits, common),
-        left_out=partial(_one_changed, fits, common) if any(fit.left_out for fit in fits.values()) else None,
-        labels=dict.fromkeys(common, tuple(fits)),
-    )
-
-
-def _part_of(name: str, part: Part) -> Part:
-    """The part with its fit's name at the names of what it updates."""
-    return replace(part, updates=lambda seed: {f"{of}, {name}": update for of, update in part.updates(seed).items()})
-
-
-def _all_changed(fits: Mapping[str, Fitted], names: Sequence[str], seed: int) -> Iterator[tuple[str, Quantities]]:
-    """Every fit under the same alternative, of those that all fits have."""
-    found = [dict(fit.alternatives(seed)) for fit in fits.values()]
-    for change in found[0]:
-        if all(change in own for own in found):
-            yield change, _stacked(names, [own[change] for own in found])
-
-
-def _one_changed(fits: Mapping[str, Fitted], names: Sequence[str], seed: int) -> Iterator[tuple[str, Quantities]]:
-    """Every fit without each of its units, the others as they are."""
-    for name, fit in fits.items():
-        for unit, own in fit.left_out(seed) if fit.left_out else ():
-            rest = [own if other == name else one.quantities for other, one in fits.items()]
-            yield f"{unit} in {name}", _stacked(names, rest)
-
-
-def _stacked(names: Sequence[str], fits: Sequence[Quantities]) -> dict[str, Array]:
-    """Quantities of fits side by side, 1 × draw × fit, of as many draws as the shortest has."""
-    shortest = min(own["mean"].size for own in fits)
-    return {name: np.stack([own[name].ravel()[:shortest] for own in fits], axis=-1)[None] for name in names}
-
-
-def _means_of_fits(fitted: Fitted, axes: Axes) -> Axes:
-    """Outcomes of every fit as dots, and the interval of their mean."""
-    rows, means = fitted.table("rows"), fitted.table("means")
-    at = np.arange(len(means))
-    for place, name in enumerate(means["model_id"]):
-        own = rows.loc[rows["model_id"] == name, "outcome"]
-        axes.plot(own, np.full(len(own), place - 0.18), "o", markersize=3, alpha=0.4, color="0.5")
-    axes.hlines(at, means["lower"], means["upper"], linewidth=3, color="0.2")
-    axes.plot(means["mean"], at, "o", color="0.2")
-    axes.axvline(0, color="0.6", linewidth=0.8, linestyle=":")
-    axes.set_yticks(at, means["model_id"])
-    axes.set_ylim(-0.6, len(means) - 0.4)
-    axes.set_xlabel(f"{fitted.estimand.replace('_', ' ')}: outcomes (grey), mean with {fitted.level:.0%} interval")
-    return axes

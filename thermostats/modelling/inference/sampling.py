@@ -26,7 +26,6 @@ import pandas as pd
 from thermostats.choices import cores_there_are, options
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.inference.draws import (
-    GIBBS,
     KIND,
     LEVEL,
     Array,
@@ -39,10 +38,8 @@ from thermostats.modelling.inference.draws import (
     equal_tailed,
     load_draws,
     save_draws,
-    source_of,
 )
 from thermostats.modelling.inference.draws import finite as check_finite
-from thermostats.modelling.inference.gibbs import walked
 from thermostats.tables.caching import cache_folder
 from thermostats.terminal import looked_at
 
@@ -77,31 +74,10 @@ def fit(
     Raises UsageError for arrays that are not finite, ThermostatsError where sampling cannot start.
     """
     _check(data)
-    if settings.sampler == GIBBS:
-        raise UsageError("this model has no Gibbs sampler", got=GIBBS, allowed="nutpie, pymc")
     alone = CORES_VARIABLE not in os.environ  # fits side by side have one bar in common, their caller's
     bar = alone and looked_at() if progress is None else progress
     once = partial(_attempt, model, data, progress=bar)
     return _kept(model, data, once, seed=seed, settings=settings, retry=retry, cache=cache)
-
-
-def by_gibbs(
-    sweeps: Callable[..., Mapping[str, Array]], model: Any, *, seed: int, settings: Settings, cache: bool = True
-) -> Draws:
-    """Draws of `sweeps(model, seed=…, settings=…)`, kept, judged and tried again as those of `fit`; `model`: a record.
-
-    Its chains have no energy, and so no divergences.
-    """
-
-    def once(seed: int, settings: Settings) -> Draws:
-        start = time.perf_counter()
-        values = sweeps(model, seed=seed, settings=settings)
-        flat = {name: drawn.reshape(-1, *drawn.shape[2:]) for name, drawn in values.items()}
-        return chained_draws(flat, judged=tuple(values), seed=seed, settings=settings, start=start)
-
-    own = replace(settings, sampler=GIBBS)
-    data = {**vars(model), "engine": source_of(walked)}
-    return _kept(sweeps, data, once, seed=seed, settings=own, retry=True, cache=cache)
 
 
 def _kept(
