@@ -213,6 +213,7 @@ class Fit:
         laid, rng = self.law.lay_out(new, self.constants), np.random.default_rng(self.seed)
         values = self.draws.few(self.draws.size)
         if isinstance(laid.model, Gaussian):
+            values.pop("error", None)  # of the outcomes fitted
             return laid.model.replicate(values, rng)
         return laid.model.predict(values, rng)
 
