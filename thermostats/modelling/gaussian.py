@@ -25,8 +25,9 @@ from thermostats.modelling.scales import Scales
 
 NUMBERS = 4_000_000
 """Numbers held at a time."""
-SMALLEST, LARGEST = 1e-6, 1e6
-"""Range of a scale in the likelihood, in units of the outcome's: beyond it no digits are left."""
+SMALLEST, LARGEST = 1e-4, 1e2
+"""Range of a scale in the likelihood, in units of the outcomes' standard deviation: the square of their ratio times
+thousands of outcomes is what double precision holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
