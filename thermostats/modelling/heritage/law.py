@@ -34,6 +34,8 @@ RESIDUALS = {
     SKEW: "τ√φ_model (δ(E − 1) + √(1 − δ²) z), E exponential, z normal, δ uniform on (−0.95, 0.95)",
 }
 """Laws of the residuals between models, in symbols."""
+PLAIN = {"factor": 1.0, "shift": 0.0, "blur": 1.0}
+"""Of normal residuals and the exact engine: factors of the residual variance, shifts, and factors of errors."""
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
@@ -210,19 +212,20 @@ def heritage_model(data: Mapping[str, Any]) -> None:
         else:
             z = pm.Normal(f"z_{name}", shape=size)
         mean = mean + pm.math.dot(data[f"X_{name}"], pm.Deterministic(f"u_{name}", scale[k] * z))
-    factor, shift, rows = 1.0 + 0 * data["y_observed"], 0 * data["y_observed"], data["model"]
+    size, rows = data["n_models"], data["model"]
+    factor, shift = np.ones(size), np.zeros(size)
     if data["residuals"] == STUDENT:
         nu = 2.5 + pm.Gamma("nu", 2.0, 0.1)
-        factor = pm.InverseGamma("w", nu / 2, nu / 2 - 1, shape=data["n_models"])[rows]
+        factor = pm.InverseGamma("w", nu / 2, nu / 2 - 1, shape=size)
     elif data["residuals"] == SKEW:
         delta = pm.Uniform("delta", -0.95, 0.95)
         factor = factor * (1 - delta**2)
-        shift = delta * (pm.Exponential("E", 1.0, shape=data["n_models"])[rows] - 1)
+        shift = delta * (pm.Exponential("E", 1.0, shape=size) - 1)
     factor, shift = pm.Deterministic("factor", factor), pm.Deterministic("shift", shift)
-    chi2 = pm.ChiSquared("chi2", data["freedom"], shape=data["n_models"])[rows]
-    error = pm.Deterministic("error", data["error_observed"] * pm.math.sqrt(data["freedom"][rows] / chi2))
-    own = pm.math.sqrt(scale[-1] ** 2 * factor + error**2)
-    pm.Normal("y", mean + scale[-1] * shift, own, observed=data["y_observed"])
+    chi2 = pm.ChiSquared("chi2", data["freedom"], shape=size)
+    blur = pm.Deterministic("blur", pm.math.sqrt(data["freedom"] / chi2))
+    own = pm.math.sqrt(scale[-1] ** 2 * factor[rows] + (data["error_observed"] * blur[rows]) ** 2)
+    pm.Normal("y", mean + scale[-1] * shift[rows], own, observed=data["y_observed"])
 
 
 def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
@@ -252,11 +255,13 @@ def log_gains(values: Mapping[str, Array], constants: Constants) -> Array:
 
     Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
     """
+    models = slice(constants["before"], constants["before"] + constants["y"].size)
+    factor, shift, blur = (values[name][..., models] if name in values else none for name, none in PLAIN.items())
     scale = values["scale"][..., -1:]
-    centre = values["beta"] + scale * values.get("shift", np.zeros(constants["y"].size))
+    centre = values["beta"] + scale * shift + np.zeros(constants["y"].size)
     for name, x in constants["bases"].items():
         centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
-    own, error = np.square(scale) * values.get("factor", 1.0), np.square(values.get("error", constants["error"]))
+    own, error = np.square(scale) * factor, np.square(values.get("error", constants["error"]) * blur)
     weight = own / (own + error)
     noise = np.random.default_rng(0).standard_normal(centre.shape)
     return np.asarray(centre + weight * (values.get("y", constants["y"]) - centre) + np.sqrt(weight * error) * noise)
