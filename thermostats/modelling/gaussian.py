@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import EXACT, Array, Draws, Settings, in_chains, of_weights, pareto_smooth, systematic
+from thermostats.modelling.draws import EXACT, Array, Draws, Settings, in_chains, of_weights, systematic
 from thermostats.modelling.proposals import candidates
 from thermostats.modelling.scales import Scales
 
@@ -61,14 +61,13 @@ class Gaussian:
         """
         begin, rng = time.perf_counter(), np.random.default_rng(seed)
         self._check()
-        theta, square, log_weight = candidates(self, 2 * settings.chains * settings.draws, rng)
-        smooth, k = pareto_smooth(log_weight[None])
-        weight = np.exp(smooth[0])
-        rows = systematic(weight, settings.chains * settings.draws, rng)
+        number = settings.chains * settings.draws
+        theta, square, log_weight, weight, k = candidates(self, number, rng)
+        rows = systematic(weight, number, rng)
         effective = float(1 / np.square(weight).sum())
         return Draws(
             values=in_chains(self._effects(theta[rows], square[rows], rng), settings),
-            diagnostics=of_weights(effective, float(k[0])),
+            diagnostics=of_weights(effective, k),
             engine=EXACT,
             settings=settings,
             effective=min(effective, float(rows.size)),

@@ -17,6 +17,7 @@ from scipy import special, stats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
 from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of
+from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Sampled
 
 SIZE = 1000
@@ -142,10 +143,33 @@ def _left_out(y: Array, precision: Array, weighted: Array) -> tuple[Array, Array
     return y - off, cov, np.asarray(0.5 * (log_det - quadratic - y.size * math.log(2 * math.pi)))
 
 
-def leave_one_out(model: Gaussian | Sampled, draws: Draws, *, seed: int) -> LeftOut:
-    """Every outcome predicted from all others; of more than 100 outcomes of a Gaussian model every 20th together."""
-    if isinstance(model, Gaussian):
-        return held_out(model, draws, folds([str(i) for i in range(model.y.size)]), seed=seed)
+def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int = SIZE) -> LeftOut:
+    """The same of a mixture: p(value | y_rest) ∝ p(value | y) / p(y_fold | y_rest, value)."""
+    rng = np.random.default_rng(seed)
+    nodes = [
+        held_out(node, draws, folds, seed=seed, size=size)
+        for node, draws in zip(mixture.nodes, mixture.fits, strict=True)
+    ]
+    names, density = np.asarray(folds, dtype=str), dict[str, float]()
+    predicted, pit = np.empty_like(nodes[0].draws), np.empty(names.size)
+    for fold in nodes[0].log_density:
+        out = names == fold
+        log_rest = mixture.log_joint - np.array([node.log_density[fold] for node in nodes])
+        density[fold] = mixture.log_evidence - float(special.logsumexp(log_rest))
+        weight = np.exp(log_rest - special.logsumexp(log_rest))
+        pit[out] = weight @ np.array([node.pit[out] for node in nodes])
+        chosen = rng.choice(len(nodes), len(predicted), p=weight)
+        predicted[:, out] = np.stack([nodes[k].draws[row][out] for row, k in enumerate(chosen)])
+    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes))
+
+
+def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int) -> LeftOut:
+    """Every outcome predicted from all others; of more than 100 outcomes of an exact model every 20th together."""
+    if not isinstance(model, Sampled):
+        names = folds([str(i) for i in range(model.observed.size)])
+        if isinstance(model, Mixture):
+            return held_out_of(model, names, seed=seed)
+        return held_out(model, draws, names, seed=seed)
     values, rng = draws.few(SIZE), np.random.default_rng(seed)
     log_p, again = model.log_likelihood(values), model.replicate(values, rng)
     log_w, k = pareto_smooth(-log_p.T)

@@ -310,7 +310,7 @@ def _installed(name: str) -> bool:
 
 def _pymc() -> Any:
     logging.getLogger("pymc").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
         return importlib.import_module("pymc")
