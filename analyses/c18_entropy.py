@@ -13,7 +13,7 @@ from thermostats.claims.worlds import ALIKE, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.means import welch_difference
 from thermostats.modelling.entropy import fit_slopes
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, strip_by_group
 from thermostats.studies.delia2026 import by_prompt, entropies
 from thermostats.studies.delia2026.anomalies import follows

@@ -16,7 +16,7 @@ from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Post
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.means import one_sample
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, reference, scatter_labelled, strip_by_group
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import anomalies

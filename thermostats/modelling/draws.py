@@ -128,7 +128,7 @@ class Draws:
     def flat(self, name: str) -> Array:
         """Draws of one quantity with chains joined, (chains·draws) × …"""
         values = self[name]
-        return values.reshape(-1, *values.shape[2:])
+        return values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
 
     def few(self, size: int) -> dict[str, Array]:
         """At most so many draws of every quantity, evenly spaced, chains joined."""
@@ -139,7 +139,7 @@ class Draws:
 def in_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, Array]:
     """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not finite."""
     check_finite(values)
-    return {name: v.reshape(settings.chains, -1, *v.shape[1:]) for name, v in values.items()}
+    return {name: v.reshape(settings.chains, len(v) // settings.chains, *v.shape[1:]) for name, v in values.items()}
 
 
 def check_finite(values: Mapping[str, Array]) -> None:
@@ -265,11 +265,18 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     if fitted.any():
         arviz = _arviz()
         if first_generation():
-            weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
+            with np.errstate(over="ignore"):  # of shapes that do not count
+                weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
         else:
             smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
             weights[fitted], k[fitted] = smooth(-rows[fitted])
     return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
+
+
+def systematic(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows chosen by their weights, systematically, in random order."""
+    places = np.searchsorted(np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(size)) / size)
+    return rng.permutation(np.minimum(places, weight.size - 1))
 
 
 def to_arviz(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from thermostats.modelling.checks import Gate, Quantities, Statement, Statistic,
 from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
+from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Declare, Sampled
 
 Constants = Mapping[str, Any]
@@ -36,7 +38,7 @@ LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread"
 class Laid:
     """Rows laid out as a model."""
 
-    model: Gaussian | Sampled
+    model: Gaussian | Mixture | Sampled
     constants: Constants = field(default_factory=dict)
     """What quantities, tables and predictions need besides the draws: names of levels, means and SDs of covariates.
 
@@ -77,7 +79,7 @@ class Fit:
 
     law: Law
     rows: pd.DataFrame
-    model: Gaussian | Sampled
+    model: Gaussian | Mixture | Sampled
     constants: Constants
     draws: Draws
     seed: int = SEED
@@ -212,9 +214,10 @@ class Fit:
         """Predictive draws of new rows' outcomes, draws × outcomes."""
         laid, rng = self.law.lay_out(new, self.constants), np.random.default_rng(self.seed)
         values = self.draws.few(self.draws.size)
-        if isinstance(laid.model, Gaussian):
-            return laid.model.replicate(values, rng)
-        return laid.model.predict(values, rng)
+        if isinstance(laid.model, Sampled):
+            return laid.model.predict(values, rng)
+        values.pop("error", None)  # of the outcomes fitted
+        return laid.model.replicate(values, rng)
 
     @cached_property
     def _left_out(self) -> LeftOut:
@@ -275,6 +278,15 @@ class Fit:
         names = self.constants.get("outcomes", range(self.model.observed.size))
         return to_arviz(groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)})
 
+    def save(self, path: str | Path) -> Path:
+        """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.
+
+        Raises UsageError where the file cannot be written.
+        """
+        from thermostats.modelling.saving import save  # noqa: PLC0415 - xarray; it reads fits too
+
+        return save(self, path)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
         return display.as_dict(self)
@@ -287,10 +299,10 @@ def fit_law(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008 (frozen)
     estimand: str = "",
-    sources: Sequence[str] = (),
+    sources: Sequence[str] | None = (),
     warnings: Sequence[str] = (),
 ) -> Fit:
-    """A law fitted to rows."""
+    """A law fitted to rows; `sources`: files or measurements that these come from, None where it is not asked."""
     laid = law.lay_out(rows, None)
     draws = laid.model.sample(seed=seed, settings=settings)
     return Fit(
@@ -301,8 +313,8 @@ def fit_law(
         draws=draws,
         seed=seed,
         estimand=estimand,
-        sources=tuple(sources),
-        warnings=(*warnings, *(() if sources else (NO_SOURCE,))),
+        sources=tuple(sources or ()),
+        warnings=(*warnings, *((NO_SOURCE,) if sources is not None and not sources else ())),
     )
 
 
@@ -331,14 +343,28 @@ def fit(
     columns = [*per_row, outcome]
     if missing := [name for name in columns if name not in rows]:
         raise UsageError("no such column", got=", ".join(missing), allowed=", ".join(map(str, rows.columns)))
-    law = Law(
+    law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
+    table = rows.reset_index(drop=True)
+    return fit_law(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
+
+
+def own_law(
+    model: Declare,
+    *,
+    per_row: Sequence[str],
+    outcome: str = "y",
+    constants: Mapping[str, Any] | None = None,
+    statements: Mapping[str, Statement] | None = None,
+    units: Sequence[str] = ("heritage", "model_id"),
+) -> Law:
+    """The law of a PyMC model of your own; arguments as in `fit`."""
+    return Law(
         name=getattr(model, "__name__", "model"),
         lay_out=partial(_own_lay_out, model, tuple(per_row), outcome, dict(constants or {})),
         quantities=lambda values, constants: dict(values),
         statements=statements or {},
         units=tuple(units),
     )
-    return fit_law(law, rows.reset_index(drop=True), seed=seed, settings=settings, estimand=outcome)
 
 
 def _own_lay_out(
@@ -362,4 +388,5 @@ def _own_lay_out(
     values = rows[outcome] if outcome in rows else pd.Series(0.0, index=rows.index)
     data[f"{outcome}_observed"] = values.to_numpy()
     sampled = Sampled(declare=model, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed"))
-    return Laid(model=sampled, constants={"levels": levels})
+    own = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
+    return Laid(model=sampled, constants={"levels": levels, "own": own})

@@ -15,14 +15,19 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of, systematic
+from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of
+from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Sampled
 
 SIZE = 1000
 """Draws that are weighted."""
 REFIT = Settings(draws=500)
 """Of a refit without one outcome."""
+OF_FOLD = Settings(draws=250)
+"""Of an exact refit without a fold."""
+LARGE = 0.1
+"""Share of the outcomes from which on a fold of several is left out by a refit: weights would have to carry too far."""
 MOST_FOLDS, FEWER = 100, 20
 
 
@@ -37,7 +42,7 @@ class LeftOut:
     log_density: Mapping[str, float]
     """log p(y_fold | y_rest) of every fold."""
     refits: int
-    """Folds whose weights could not be trusted (Pareto k above 0.7), so that the model was fitted without them."""
+    """Folds that were left out by a refit: large ones, and those whose weights cannot be trusted."""
 
     @property
     def elpd(self) -> float:
@@ -76,39 +81,56 @@ def held_out(
     if len(distinct := dict.fromkeys(names.tolist())) < 2:
         raise UsageError("nothing to leave out", got=f"{len(distinct)} fold", allowed="at least 2")
     rng, n = np.random.default_rng(seed), model.y.size
-    theta = np.log(draws.few(size)["scale"])
+    theta, square = _scales(model, draws.few(size), np.zeros(n, dtype=bool), rng)
     predicted, pit, density, refits = np.empty((len(theta), n)), np.empty(n), dict[str, float](), 0
-    precision, weighted = _precision(model, theta, names, tuple(distinct))
+    precision, weighted = _precision(model, theta, square, names, tuple(distinct))
     for fold in distinct:
         out = names == fold
         mean, cov, log_p = _left_out(model.y[out], precision[fold], weighted[:, out])
         log_w, k = pareto_smooth(-log_p[None])
-        if k[0] > PARETO_LIMIT:
-            refit, refits = np.log(model.rows(~out).sample(seed=seed).few(size)["scale"]), refits + 1
-            again = _precision(model, refit, np.where(out, fold, ""), (fold,))
+        if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
+            rest = model.rows(~out).sample(seed=seed, settings=OF_FOLD)
+            refit, refits = rest.few(size), refits + 1
+            again = _precision(model, *_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,))
             mean, cov, log_p = _left_out(model.y[out], again[0][fold], again[1][:, out])
             log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
+            density[fold] = draws.log_evidence - rest.log_evidence
+        else:
+            density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
         weight = np.exp(log_w[0] - special.logsumexp(log_w[0]))
-        density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
-        error = np.square(model.error[out])
         pit[out] = weight @ stats.norm.cdf((model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2)))
         rows = systematic(weight, len(theta), rng)
-        root = np.linalg.cholesky(cov[rows] - (0 if measured else np.diag(error)) + 1e-12 * np.eye(error.size))
-        noise = rng.standard_normal((len(rows), error.size, 1))
+        alone = np.eye(int(out.sum()))
+        error = alone * (0.0 if measured else square[rows][:, None, out])
+        root = np.linalg.cholesky(cov[rows] - error + 1e-12 * alone)
+        noise = rng.standard_normal((len(rows), len(alone), 1))
         predicted[:, out] = mean[rows] + (root @ noise)[..., 0]
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
 
 
+def _scales(
+    model: Gaussian, values: Mapping[str, Array], out: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """θ and the squared error of every outcome, rows × n, of draws of the model without the outcomes that are `out`."""
+    theta = np.log(values["scale"])
+    square = np.tile(np.square(model.error), (len(theta), 1))
+    if model.freedom is not None:
+        square *= model.freedom / rng.chisquare(model.freedom, square.shape)
+        square[:, ~out] = np.square(values["error"])
+    return theta, square
+
+
 def _precision(
-    model: Gaussian, theta: Array, names: NDArray[np.str_], folds: Sequence[str]
+    model: Gaussian, theta: Array, square: Array, names: NDArray[np.str_], folds: Sequence[str]
 ) -> tuple[dict[str, Array], Array]:
     """Of V⁻¹ the block of every fold, size × rows × rows, and V⁻¹y, size × n."""
     blocks: dict[str, list[Array]] = {fold: [] for fold in folds}
     weighted = []
-    for part in np.array_split(theta, max(1, theta.shape[0] * model.design.size // NUMBERS)):
-        factor, _, d = factor_of(model, part)
+    parts = max(1, theta.shape[0] * model.design.size // NUMBERS)
+    for part, own_square in zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True):
+        factor, _, d = factor_of(model, part, own_square if model.freedom is not None else model.moments[0][None])
         q = d.shape[1]
-        noise = np.exp(2 * part[:, -1:]) + np.square(model.error)
+        noise = np.exp(2 * part[:, -1:]) + own_square
         scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
         half = np.linalg.solve(factor[:, :q, :q], scaled)
         weighted.append(model.y / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))
@@ -128,10 +150,33 @@ def _left_out(y: Array, precision: Array, weighted: Array) -> tuple[Array, Array
     return y - off, cov, np.asarray(0.5 * (log_det - quadratic - y.size * math.log(2 * math.pi)))
 
 
-def leave_one_out(model: Gaussian | Sampled, draws: Draws, *, seed: int) -> LeftOut:
-    """Every outcome predicted from all others; of more than 100 outcomes of a Gaussian model every 20th together."""
-    if isinstance(model, Gaussian):
-        return held_out(model, draws, folds([str(i) for i in range(model.y.size)]), seed=seed)
+def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int = SIZE) -> LeftOut:
+    """The same of a mixture: p(value | y_rest) ∝ p(value | y) / p(y_fold | y_rest, value)."""
+    rng = np.random.default_rng(seed)
+    nodes = [
+        held_out(node, draws, folds, seed=seed, size=size)
+        for node, draws in zip(mixture.nodes, mixture.fits, strict=True)
+    ]
+    names, density = np.asarray(folds, dtype=str), dict[str, float]()
+    predicted, pit = np.empty_like(nodes[0].draws), np.empty(names.size)
+    for fold in nodes[0].log_density:
+        out = names == fold
+        log_rest = mixture.log_joint - np.array([node.log_density[fold] for node in nodes])
+        density[fold] = mixture.log_evidence - float(special.logsumexp(log_rest))
+        weight = np.exp(log_rest - special.logsumexp(log_rest))
+        pit[out] = weight @ np.array([node.pit[out] for node in nodes])
+        chosen = rng.choice(len(nodes), len(predicted), p=weight)
+        predicted[:, out] = np.stack([nodes[k].draws[row][out] for row, k in enumerate(chosen)])
+    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes))
+
+
+def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int) -> LeftOut:
+    """Every outcome predicted from all others; of more than 100 outcomes of an exact model every 20th together."""
+    if not isinstance(model, Sampled):
+        names = folds([str(i) for i in range(model.observed.size)])
+        if isinstance(model, Mixture):
+            return held_out_of(model, names, seed=seed)
+        return held_out(model, draws, names, seed=seed)
     values, rng = draws.few(SIZE), np.random.default_rng(seed)
     log_p, again = model.log_likelihood(values), model.replicate(values, rng)
     log_w, k = pareto_smooth(-log_p.T)
