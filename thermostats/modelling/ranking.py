@@ -195,7 +195,7 @@ def in_order(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool_]
 def _statistics(constants: Constants) -> dict[str, Statistic]:
     def means(number: NDArray[np.int64]) -> Array:
         which = np.eye(number.max() + 1)[number]
-        return which / which.sum(axis=0)
+        return np.asarray(which / which.sum(axis=0))
 
     by_model, by_prompt = means(constants["data"]["model"]), means(constants["prompt"])
     return {
