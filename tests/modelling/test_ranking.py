@@ -53,14 +53,14 @@ def test_columns_of_effects_belong_to_their_kind_and_the_rest_to_no_cell(table):
     assert one.constants["columns"] == [24, 0, 0]
     single = laid(table.assign(category=table["prompt_id"]))
     assert single.constants["columns"] == [0, 24, 72]
-    assert {key: one.model.data[key] for key in ("n_models", "n_effects")} == {"n_models": 32, "n_effects": 32}
+    assert {key: one.model.data[key] for key in ("n_models", "n_effects")} == {"n_models": 32, "n_effects": 128}
 
 
 def test_the_same_rows_seen_from_a_fit_are_the_same_and_new_ones_have_columns_of_no_cell_before(table):
     whole = laid(table)
     again = laid(table.iloc[::-1], whole.constants)
     assert again.model.data["design"] == pytest.approx(whole.model.data["design"][::-1])
-    new = table.iloc[:2].assign(model_id=["m0", "m9"], prompt_id=["p0", "pz"], category=["c0", "cz"])
+    new = table.iloc[:2].assign(model_id=["m0", "m9"], prompt_id=["p00", "pz"], category=["c0", "cz"])
     data = laid(new.drop(columns="value"), whole.constants).model.data
     assert data["model"].tolist() == [0, 4]
     assert not data["design"][1, :36].any() and data["design"][1, 36:39].tolist() == [1, 1, 1]
@@ -72,7 +72,7 @@ def test_the_prior_of_effects_is_that_of_zero_sums(table):
     """Var(π_p) = s²(1 − 1/5) for 5 prompts in a category, κ likewise, ξ s²(1 − 1/4)(1 − 1/5); E s² = scale²."""
     whole = laid(table)
     rng = np.random.default_rng(1)
-    values = whole.model.from_prior(20_000, rng)
+    values = whole.model.from_prior(4000, rng)
     design, columns = whole.model.data["design"], np.cumsum([0, *whole.constants["columns"]])
     for (a, b), shrunk in zip(pairwise(columns), (0.8, 0.8, 0.6), strict=True):
         effect = values["effects"][:, a:b] @ design[0, a:b]

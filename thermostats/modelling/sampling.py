@@ -71,17 +71,17 @@ class Sampled:
         """The same model of some of the outcomes."""
         return replace(self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()})
 
-    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
+    def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008 (frozen)
         """Draws of every variable.
 
         Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
-        0.3) there is one more attempt with smaller steps and twice the draws. Raises UsageError for arrays that are not
-        finite, for a model that declares no such outcome or one of another length; ThermostatsError where the log
-        density at the start is not finite.
+        0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
+        for arrays that are not finite, for a model that declares no such outcome or one of another length;
+        ThermostatsError where the log density at the start is not finite.
         """
         self._check()
         draws = _attempt(self, seed, settings)
-        if not draws.beyond_limits():
+        if not (retry and draws.beyond_limits()):
             return draws
         again = _attempt(self, seed + 1, settings.retried())
         return replace(again, attempts=2, seconds=draws.seconds + again.seconds)
