@@ -25,6 +25,8 @@ from thermostats.tables.limits import INDEX as INDEX_BYTES
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 PRECISION = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """Name in safetensors' header → type in numpy, name in torch and in the tables."""
+WORDS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""Bytes of a number → the type that holds its bits, in which a NaN equals itself."""
 BUFFERS = (
     ".attn.bias",
     ".attn.masked_bias",
@@ -101,7 +103,7 @@ def doubled(folder: Path) -> list[str]:
     for path in _shard_files(first):
         for name, tensor in read(path).items():
             before = counted.get(name)
-            if before is not None and not _equal(before, tensor):
+            if before is not None and not same_bits(before, tensor):
                 sentences[name] = (
                     f"tensor {name} is in {before.path.name} and {path.name} with different values, and the index "
                     f"names {placed.get(name, 'neither')}; that in {path.name} is loaded and measured"
@@ -110,11 +112,13 @@ def doubled(folder: Path) -> list[str]:
     return list(sentences.values())
 
 
-def _equal(one: StoredTensor, other: StoredTensor) -> bool:
+def same_bits(one: StoredTensor, other: StoredTensor) -> bool:
     """Whether two tensors hold the same bits; of a format that is not read, whether they are one."""
+    if one is other:
+        return True
     if one.dtype != other.dtype or one.shape != other.shape or one.dtype not in STORAGE:
-        return one is other
-    words = (np.ascontiguousarray(tensor.raw()).view(np.uint8) for tensor in (one, other))
+        return False
+    words = [tensor.raw().view(WORDS[tensor.raw().dtype.itemsize]) for tensor in (one, other)]
     return bool(np.array_equal(*words))
 
 
