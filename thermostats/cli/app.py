@@ -175,6 +175,13 @@ def measure(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
     ] = False,
+    older: Annotated[
+        str,
+        typer.Option(
+            help="For runs of an older version under the same name: same (they are of these weights) or again (measure "
+            "again)."
+        ),
+    ] = "",
     offline: verbs.Offline = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and stop.")] = False,
     engine: verbs.Engine = "local",
@@ -202,7 +209,7 @@ def measure(
     options: dict[str, object] = {"revision": revision, "name": name, "dtype": dtype, "prompts": prompts}
     options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
     options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
-    options |= {"heritage": heritage, "download": not offline}
+    options |= {"heritage": heritage, "download": not offline, "older": older}
     cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
     settings = Settings(engine, cpus, device, device_map is not None, gpu_memory=in_bytes(gpu_memory), **cluster)
     limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}

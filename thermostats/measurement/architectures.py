@@ -486,7 +486,15 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         mlp="intermediate.dense",
         mlp_norm="intermediate.LayerNorm",
     ),
-    _of(ESM, "megatron-bert", prefix="bert", first_position=0, final_norm="encoder.ln", attention_norm="attention.ln", mlp_norm="ln"),
+    _of(
+        ESM,
+        "megatron-bert",
+        prefix="bert",
+        first_position=0,
+        final_norm="encoder.ln",
+        attention_norm="attention.ln",
+        mlp_norm="ln",
+    ),
     _of(
         BERT,
         "modernbert",

@@ -143,7 +143,9 @@ def _block_shapes(entry: Architecture, tensors: Tensors, n_layers: int) -> list[
         name = find(tensors, entry.tensor_names(entry.value, layer)).name
         place = re.match(rf"(.*\.)?{entry.stage(layer)[1]}\.", name)
         start = place.group() if place else ""
-        blocks.append({each.removeprefix(start): tuple(tensors[each].shape) for each in tensors if each.startswith(start)})
+        blocks.append(
+            {each.removeprefix(start): tuple(tensors[each].shape) for each in tensors if each.startswith(start)}
+        )
     return blocks
 
 
