@@ -25,7 +25,7 @@ from thermostats.tables.limits import INDEX as INDEX_BYTES
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 PRECISION = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """Name in safetensors' header → type in numpy, name in torch and in the tables."""
-WORDS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+WORDS: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 """Bytes of a number → the type that holds its bits, in which a NaN equals itself."""
 BUFFERS = (
     ".attn.bias",
@@ -118,8 +118,8 @@ def same_bits(one: StoredTensor, other: StoredTensor) -> bool:
         return True
     if one.dtype != other.dtype or one.shape != other.shape or one.dtype not in STORAGE:
         return False
-    words = [tensor.raw().view(WORDS[tensor.raw().dtype.itemsize]) for tensor in (one, other)]
-    return bool(np.array_equal(*words))
+    word = WORDS[np.dtype(STORAGE[one.dtype]).itemsize]
+    return bool(np.array_equal(one.raw().view(word), other.raw().view(word)))
 
 
 def _first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:

@@ -47,7 +47,7 @@ def file_sha(path: Path) -> str:
     if BLOB.fullmatch(place.name) and place.parent.name == "blobs":
         return place.name
     try:
-        state = os.stat(place)
+        state = place.stat()
         seen = [str(place), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
         kept = _place_of(place)
         if known := _known(kept, seen):

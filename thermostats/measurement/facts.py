@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of
-from thermostats.measurement.checkpoint import decode, open_checkpoint
+from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
 from thermostats.measurement.forward import Decoder, decoder, submodule
 from thermostats.measurement.model_row import POSITION_TABLES, feed_forward, learns_positions
 from thermostats.measurement.spectra import embedding_of, find, unembedding
@@ -34,31 +34,48 @@ def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: boo
         for name, parameter in model.named_parameters()
         if set(name.split(".")).isdisjoint(entry.outside)
     }
-    embedding = submodule(places.base, entry.embedding, entry)
-    vocabulary, d_embed = embedding.weight.shape if entry.reads == "text" else (0, None)
-    head = model.get_output_embeddings() if entry.has_head else None  # type: ignore[operator]
-    ends = {} if head is None else dict(head.named_parameters())
-    ends.pop("weight", None)
-    weights = sum(p.numel() for p in inside.values())
-    one_matrix = head is None or head.weight is embedding.weight
-    weights += (not tied) * one_matrix * vocabulary * (d_embed or 0)
-    weights -= tied * (not one_matrix) * vocabulary * (d_embed or 0)
-    table = next((p for name, p in inside.items() if learns_positions(entry, config) and _is_table(name, p)), None)
-    outer = vocabulary * (d_embed or 0) * (1 if tied else 2) + sum(p.numel() for p in ends.values())
-    block = {name: tuple(p.shape) for name, p in places.blocks[-1].named_parameters()}
-    first = {name: tuple(p.shape) for name, p in places.blocks[0].named_parameters()}
-    width = feed_forward(entry, config, [first, block])
+    ends = _ends(places)
+    one = 0 if ends is None else ends.embedding.numel()
+    bias = 0 if ends is None or ends.bias is None else ends.bias.numel()
+    total = sum(parameter.numel() for parameter in inside.values())
+    if ends is not None and entry.has_head:  # as the files decide, not as the model was built
+        total += one * (int(not tied) - int(ends.head is not ends.embedding))
+    learned = learns_positions(entry, config)
+    table = next((each for name, each in inside.items() if learned and _is_table(name, each)), None)
+    outer = one * (1 if tied else 2) + bias + (0 if table is None else table.numel())
+    shapes = [{name: tuple(p.shape) for name, p in places.blocks[i].named_parameters()} for i in (0, -1)]
+    width = feed_forward(entry, config, shapes)
     return {
         "n_layers": len(places.blocks),
-        **({} if d_embed is None else {"vocab_size": vocabulary, "d_embed": d_embed}),
-        **({} if width is None else {"d_ff": width[0], "gated_mlp": width[1]}),
+        **({} if ends is None else dict(zip(("vocab_size", "d_embed"), ends.embedding.shape, strict=True))),
+        **({} if width is None else dict(zip(("d_ff", "gated_mlp"), width, strict=True))),
         "n_positions": 0 if table is None else table.shape[-2],
         "tied_embeddings": tied,
-        "n_params": weights,
-        "n_params_nonembedding": weights - outer - (0 if table is None else table.numel()),
+        "n_params": total,
+        "n_params_nonembedding": total - outer,
         "norm_kind": _norm_kind(places),
         **_heads(places),
     }
+
+
+class Ends(NamedTuple):
+    """Matrices at both ends of a model of text, and the bias of the unembedding; no head: the embedding twice."""
+
+    embedding: Tensor
+    head: Tensor
+    bias: Tensor | None
+
+
+def _ends(places: Decoder) -> Ends | None:
+    """What is at the ends of a model of text; None of one that reads images."""
+    if places.entry.reads != "text":
+        return None
+    embedding: Any = submodule(places.base, places.entry.embedding, places.entry).weight
+    if not places.entry.has_head:
+        return Ends(embedding, embedding, None)
+    model: Any = places.model
+    head = model.get_output_embeddings()
+    return Ends(embedding, head.weight, getattr(head, "bias", None))
 
 
 def _is_table(name: str, parameter: nn.Parameter) -> bool:
@@ -102,29 +119,26 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
     Raises DataError where a tensor that was measured in the files is not what the model computes with.
     """
     entry, tensors = places.entry, open_checkpoint(folder)
-    pairs = []
+    pairs: list[tuple[StoredTensor, Any]] = []
     for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
-        for module in (entry.value, entry.output):
-            stored = find(tensors, entry.tensor_names(module, layer))
-            pairs.append((stored, submodule(block, module, entry)))
-    tied = not entry.has_head
-    if entry.reads == "text":
-        embedding = submodule(places.base, entry.embedding, entry)
-        pairs.append((embedding_of(entry, config, tensors), embedding))
-        if entry.has_head:
-            head = places.model.get_output_embeddings()  # type: ignore[operator]
-            tied = head.weight is embedding.weight
-            own = unembedding(entry, config, tensors)
-            pairs += [] if own is None else [(own, head)]
-    for stored, module in pairs:
-        weight = module.weight
-        if not isinstance(weight, torch.Tensor) or weight.device.type == "meta" or tuple(weight.shape) != stored.shape:
-            continue
-        held = torch.from_numpy(np.array(decode(stored.raw()))).to(weight.dtype)
-        if not torch.equal(held.nan_to_num(), weight.detach().cpu().nan_to_num()):
-            gap = float((held.double() - weight.detach().cpu().double()).abs().max())
-            what = "a tensor of the files is not the one that the loaded model computes with"
-            step = "save the model anew with save_pretrained, so that its files hold each tensor once"
-            got = f"{stored.name}, largest difference {gap:.3g}"
-            raise DataError(what, where=stored.path, got=got, allowed="the same numbers", next_step=step)
-    return tied
+        for path in (entry.value, entry.output):
+            pairs.append((find(tensors, entry.tensor_names(path, layer)), submodule(block, path, entry).weight))
+    ends = _ends(places)
+    if ends is not None:
+        pairs.append((embedding_of(entry, config, tensors), ends.embedding))
+        own = unembedding(entry, config, tensors) if entry.has_head else None
+        pairs += [] if own is None else [(own, ends.head)]
+    for stored, weight in pairs:
+        if weight.device.type != "meta" and tuple(weight.shape) == tuple(stored.shape):
+            _check_same(stored, weight)
+    return ends is None or ends.head is ends.embedding
+
+
+def _check_same(stored: StoredTensor, weight: Tensor) -> None:
+    held, loaded = torch.from_numpy(np.array(decode(stored.raw()))).to(weight.dtype), weight.detach().cpu()
+    if torch.equal(held.nan_to_num(), loaded.nan_to_num()):
+        return
+    what = "a tensor of the files is not the one that the loaded model computes with"
+    step = "save the model anew with save_pretrained, so that its files hold each tensor once"
+    got = f"{stored.name}, largest difference {float((held.double() - loaded.double()).abs().max()):.3g}"
+    raise DataError(what, where=stored.path, got=got, allowed="the same numbers", next_step=step)

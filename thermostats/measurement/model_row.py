@@ -27,8 +27,8 @@ LAYER_NORMS = ("phimoe", "cohere2_moe")
 FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim", "hidden_dim")
 ROUTERS = {"gate", "router", "wg", "shared_expert_gate", "moe_statics"}
 """Modules of a block that choose experts."""
-NEVER_LEARNED = (*BUFFERS, "act_fn.beta", "act_fn.eps", "expert_bias")
-NEVER_LEARNED += tuple(f"{of}.e_score_correction_bias" for of in ("gate", "mlp", "block_sparse_moe"))
+COUNTS = tuple(f"{of}.e_score_correction_bias" for of in ("gate", "mlp", "block_sparse_moe"))
+NEVER_LEARNED = (*BUFFERS, "act_fn.beta", "act_fn.eps", "expert_bias", *COUNTS)
 """Tensors of checkpoints that are no parameters of the model: masks, frequencies, constants, routers' counts."""
 
 

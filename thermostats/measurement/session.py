@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,12 +31,13 @@ from thermostats.measurement.images import processed
 from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import model_row, stored_dtype, unused
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
+from thermostats.measurement.spec import AGAIN, PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
 from thermostats.tables.confirm import confirm
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import set_facts
+from thermostats.tables.model_facts import FACTS, set_facts
+from thermostats.tables.parameters import COUNTED
 from thermostats.tables.runs import LIKE, prompt_sha, run_id
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
@@ -137,7 +138,8 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     kinds = _fitting(_kinds(spec), entry, prompts)
     if set(kinds) - {"weights"}:
         check_loadable(folder)
-    planned, confirmed = [], []
+    planned: list[Planned] = []
+    confirmed: list[str] = []
     for kind, tables in kinds.items():
         dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
         new = _run(kind, spec, folder.model_id, folder.revision, dtype, prompts, sha)
@@ -148,7 +150,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     if not found.finished:
         row, differences = _reconciled(row, entry, folder, trusted=spec.trust_remote_code)
         found = replace(found, model=row, differences=tuple(differences))
-    return replace(found, model=known.iloc[0].to_dict()) if len(known) else found
+    return replace(found, model=_kept_facts(known.iloc[0].to_dict(), row, spec.older)) if len(known) else found
 
 
 def model_id(spec: RunSpec) -> str:
@@ -206,6 +208,8 @@ def take_answers(planned: Plan, data: Path) -> None:
     """Write what a spec says of what is in the tables: the lab where none is named, and older runs as of this model."""
     if planned.confirmed:
         confirm(planned.confirmed, planned.sha, data)
+    if planned.spec.older == AGAIN and len(_known(planned.model["model_id"], planned.model["revision"], data)):
+        join(_table("models", planned.model), data=data, replace=True)
     model, lab = planned.model["model_id"], planned.spec.heritage
     known = _known(model, planned.model["revision"], data)
     if lab and len(known) and not known["heritage"].iloc[0]:
@@ -314,7 +318,7 @@ def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
 
 
 def check_loadable(folder: ModelFolder) -> None:
-    """Raise UsageError for what transformers would load as another model than the one whose weights are in the files."""
+    """Raise UsageError where transformers would load another model than the one whose weights are in the files."""
     config = spectra.read_config(folder.path, "")
     plain = {tensor.dtype for tensor in open_checkpoint(folder.path).values()} <= PRECISION.keys()
     left = "--what weights reads the files alone"
@@ -327,6 +331,13 @@ def check_loadable(folder: ModelFolder) -> None:
         what = "the folder holds adapters beside a model's weights, and which of them would run is not certain"
         step = f"merge the adapters with merge_and_unload, or move adapter_config.json away; {left}"
         raise UsageError(what, where=folder.path, got="adapter_config.json", next_step=step)
+
+
+def _kept_facts(known: dict[str, Any], row: Mapping[str, Any], older: str) -> dict[str, Any]:
+    """A model's row as the tables have it; what an older version counted is counted again where that was asked for."""
+    if older != AGAIN or known["source"] != COUNTED:
+        return known
+    return {**known, **{name: value for name, value in row.items() if name not in FACTS}}
 
 
 def _known(model: str, revision: str, data: Path) -> pd.DataFrame:

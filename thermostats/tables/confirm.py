@@ -14,7 +14,7 @@ from thermostats.tables.folders import own_files
 
 
 def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
-    """Record in a user's folder that runs are of the model with this hash; a run that ships gets a row of its own there.
+    """Record in a user's folder that runs are of the model with this hash; a run that ships gets a row there.
 
     Raises DataError where the folder cannot be written.
     """
