@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of
-from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
+from thermostats.measurement.checkpoint import STORAGE, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.forward import Decoder, decoder, submodule
 from thermostats.measurement.model_row import POSITION_TABLES, feed_forward, learns_positions
 from thermostats.measurement.spectra import embedding_of, find, unembedding
@@ -129,7 +129,8 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
         own = unembedding(entry, config, tensors) if entry.has_head else None
         pairs += [] if own is None else [(own, ends.head)]
     for stored, weight in pairs:
-        if weight.device.type != "meta" and tuple(weight.shape) == tuple(stored.shape):
+        plain = stored.dtype in STORAGE and weight.is_floating_point()
+        if plain and weight.device.type != "meta" and tuple(weight.shape) == tuple(stored.shape):
             _check_same(stored, weight)
     return ends is None or ends.head is ends.embedding
 

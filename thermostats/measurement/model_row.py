@@ -127,8 +127,8 @@ def _width(entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, 
     if experts:
         own = {name: shape for name, shape in experts.items() if {"0"} >= set(filter(str.isdigit, parts[name]))}
     d = geometry(entry, config).d_model
-    sides = [shape[-2:] for shape in own.values()]
-    if not sides or any(d not in side for side in sides):
+    sides = [shape[-2:] for shape in own.values() if d in shape[-2:]]
+    if not sides:
         return None
     others = [a if b == d else b for a, b in sides]
     narrow = min(others)
