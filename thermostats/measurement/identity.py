@@ -39,7 +39,8 @@ def check_name(folder: ModelFolder, sha: str, runs: pd.DataFrame, stated: pd.Dat
 
 def _other(folder: ModelFolder, what: str, got: str) -> UsageError:
     label = f"{folder.model_id} @ {folder.revision}"
-    step = f"--name {folder.path.parent.name}/{folder.path.name} measures it as a model of its own (name= in Python)"
+    name = f"{folder.path.parent.name}/{folder.path.name}"
+    step = f"--name {name} measures it as a model of its own (name= in Python), --revision as another state of the same"
     if folder.commit:
         step = f"--revision {folder.commit} measures it as that state of the model"
     return UsageError(what, where=f"{label}, {folder.path}", got=got, next_step=step)
