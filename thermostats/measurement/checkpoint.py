@@ -32,10 +32,17 @@ BUFFERS = (
     ".attn.masked_bias",
     ".attention.bias",
     ".attention.masked_bias",
-    "rotary_emb.inv_freq",
+    ".attn.causal_mask",
+    "inv_freq",
+    "cos_cached",
+    "sin_cached",
+    "relative_position_index",
     "position_ids",
+    "token_type_ids",
 )
 """Tensors that old checkpoints hold though they are no weights: masks, frequencies, numbers of positions."""
+NO_NUMBERS = ("BOOL", "I64", "torch.bool", "torch.int64")
+"""Types of masks and of numbers of places, in which no format packs weights."""
 DIMENSIONS = 32
 """Most that an array has."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
-from thermostats.measurement.checkpoint import BUFFERS, PRECISION, StoredTensor, open_checkpoint
+from thermostats.measurement.checkpoint import BUFFERS, NO_NUMBERS, PRECISION, StoredTensor, open_checkpoint
 from thermostats.measurement.layouts import geometry, stated_count
 from thermostats.measurement.spectra import Tensors, embedding_of, find, read_config, unembedding
 from thermostats.tables.parameters import COUNTED
@@ -93,7 +93,7 @@ def model_row(
 def stored_dtype(tensors: Tensors) -> str:
     """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they differ."""
     matrices = (x for name, x in tensors.items() if len(x.shape) == 2 and not name.endswith(BUFFERS))
-    found = {PRECISION.get(tensor.dtype, tensor.dtype) for tensor in matrices}
+    found = {PRECISION.get(tensor.dtype, tensor.dtype) for tensor in matrices if tensor.dtype not in NO_NUMBERS}
     if unknown := found - set(PRECISION.values()):
         got, allowed = ", ".join(sorted(unknown)), ", ".join(PRECISION.values())
         raise DataError("the checkpoint is quantised", got=got, allowed=allowed)
@@ -169,7 +169,8 @@ def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) 
     names = set(entry.tensor_names(entry.embedding))
     if tied and not names.isdisjoint(tensors):  # else the head's is the one matrix of both
         aside |= set(entry.tensor_names(entry.unembedding[0]))
-    counted = (name for name in tensors if not name.endswith(NEVER_LEARNED) and name not in aside)
+    aside |= {name for name, tensor in tensors.items() if name.endswith(NEVER_LEARNED) or tensor.dtype in NO_NUMBERS}
+    counted = (name for name in tensors if name not in aside)
     return sum(math.prod(tensors[n].shape) for n in counted if set(n.split(".")).isdisjoint(entry.outside))
 
 
