@@ -152,7 +152,10 @@ def _named_weights(folder: Path) -> str:
     if named is None:
         return ""
     if not isinstance(named, str) or _leaves(named) or not named.endswith((".safetensors", ".safetensors.index.json")):
-        what, allowed = "the configuration's transformers_weights is no file of weights", "a safetensors file beside it"
+        what, allowed = (
+            "the configuration's transformers_weights is no file of weights",
+            "a safetensors file in the same folder",
+        )
         raise DataError(what, where=folder / "config.json", got=repr(named)[:100], allowed=allowed)
     return named
 

@@ -328,7 +328,7 @@ def check_loadable(folder: ModelFolder) -> None:
         step = f"remove quantization_config from config.json if they are to be measured as they are; {left}"
         raise UsageError(what, where=folder.path, got=f"quant_method {method}", next_step=step)
     if (folder.path / "adapter_config.json").is_file():
-        what = "the folder holds adapters beside a model's weights, and which of them would run is not certain"
+        what = "the folder holds a model's weights and adapters, and it is not certain which of them would run"
         step = f"merge the adapters with merge_and_unload, or move adapter_config.json away; {left}"
         raise UsageError(what, where=folder.path, got="adapter_config.json", next_step=step)
 

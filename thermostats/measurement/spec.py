@@ -61,7 +61,7 @@ class RunSpec:
     """Whether weights that exist only as pickles may be downloaded and read, by torch with `weights_only=True`."""
     older: str = ""
     """Of runs that an older version measured under this name: ``same`` keeps them as of these weights, ``again``
-    measures again; empty: what cannot be told is asked."""
+    measures again; empty: the user is asked."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a kind of quantity, a precision, an answer or a budget that does not exist."""
