@@ -18,6 +18,7 @@ pytest.importorskip("transformers")
 import small
 import torch
 import transformers
+from conftest import run, table
 from typer.testing import CliRunner
 
 from thermostats.cli.app import app
@@ -26,6 +27,8 @@ from thermostats.measurement import digest
 from thermostats.measurement.digest import file_sha, model_sha
 from thermostats.measurement.execute import execute
 from thermostats.measurement.from_python import measure
+from thermostats.measurement.hub import ModelFolder
+from thermostats.measurement.identity import standing
 from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.versions import older
 from thermostats.tables import store
@@ -154,7 +157,7 @@ def as_before(data: Path) -> dict[str, str]:
         old = ids[row["run_id"]] = hashlib.sha256(text.encode()).hexdigest()[:16]
         kept = row.drop(["model_sha", *({"confirmed_sha", "differences"} & set(row.index))])
         pd.DataFrame([{**kept, "run_id": old, "measure_version": "1"}]).to_csv(path, index=False)
-        for name in ("runs", *(table.name for table in OF_RUNS)):
+        for name in ("runs", *(each.name for each in OF_RUNS)):
             file = data / "measured" / name / path.name
             if file.is_file():
                 file.write_text(file.read_text().replace(row["run_id"], old))
@@ -199,6 +202,21 @@ def test_older_runs_of_which_tables_lack_are_completed_once_confirmed(before: Pa
         measure(folder, before, prompts=prompts, what=("gains", "outputs"))
     rows = measure(folder, before, prompts=prompts, what=("gains", "outputs"), older="same")
     assert set(rows["run_id"]) == old == {path.stem for path in (before / "measured" / "outputs").iterdir()}
+
+
+@pytest.mark.parametrize(("recorded", "stands"), [("c" * 40, True), ("d" * 40, False)])
+def test_an_older_run_of_the_same_commit_stands(recorded: str, stands: bool, tmp_path: Path) -> None:
+    old = run("a/b", versions=f"numpy=2 commit={recorded}")
+    new = {**run("a/b", measure_version="2", model_sha="x")}
+    there = table("runs", old)
+    hub = ModelFolder("a/b", "main", tmp_path, "c" * 40)
+    if stands:
+        assert standing(new, hub, there, "")[0]["run_id"] == old["run_id"]
+        assert standing(new, hub, there, "again")[0]["run_id"] == new["run_id"]
+    else:
+        with pytest.raises(UsageError, match="older than the hash"):
+            standing(new, hub, there, "")
+        assert standing(new, hub, there, "same") == (there.iloc[0].to_dict(), (old["run_id"],))
 
 
 def test_older_runs_that_are_measured_again_give_way(before: Path, folder: Path, prompts: str) -> None:
