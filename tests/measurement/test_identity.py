@@ -204,19 +204,24 @@ def test_older_runs_of_which_tables_lack_are_completed_once_confirmed(before: Pa
     assert set(rows["run_id"]) == old == {path.stem for path in (before / "measured" / "outputs").iterdir()}
 
 
-@pytest.mark.parametrize(("recorded", "stands"), [("c" * 40, True), ("d" * 40, False)])
-def test_an_older_run_of_the_same_commit_stands(recorded: str, stands: bool, tmp_path: Path) -> None:
-    old = run("a/b", versions=f"numpy=2 commit={recorded}")
+@pytest.mark.parametrize("recorded", ["c" * 40, "d" * 40, ""])
+def test_an_older_run_of_the_same_commit_stands(recorded: str, tmp_path: Path) -> None:
+    old = run("a/b", versions=f"numpy=2 commit={recorded}" if recorded else "numpy=2")
     new = {**run("a/b", measure_version="2", model_sha="x")}
     there = table("runs", old)
     hub = ModelFolder("a/b", "main", tmp_path, "c" * 40)
-    if stands:
+    assert standing(new, hub, there, "again")[0]["run_id"] == new["run_id"]
+    if recorded == hub.commit:
         assert standing(new, hub, there, "")[0]["run_id"] == old["run_id"]
-        assert standing(new, hub, there, "again")[0]["run_id"] == new["run_id"]
+    elif recorded:
+        with pytest.raises(UsageError, match="another commit") as caught:
+            standing(new, hub, there, "same")
+        assert f"--revision {hub.commit}" in str(caught.value.next_step)
     else:
         with pytest.raises(UsageError, match="older than the hash"):
             standing(new, hub, there, "")
-        assert standing(new, hub, there, "same") == (there.iloc[0].to_dict(), (old["run_id"],))
+        confirmed, answered = standing(new, hub, there, "same")
+        assert confirmed["run_id"] == old["run_id"] == answered[0]
 
 
 def test_older_runs_that_are_measured_again_give_way(before: Path, folder: Path, prompts: str) -> None:

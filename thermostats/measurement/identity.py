@@ -54,14 +54,17 @@ def standing(
     runs: those of the model's name and revision. A run of an older version stands where it states the model's hash or
     commit, or is confirmed to be of it, unless `older` says that it is measured again.
 
-    Raises UsageError where there are runs without a hash and `older` does not say whether they are of this model.
+    Raises UsageError where there are runs of another commit, or runs without a hash and `older` does not say whether they are of this model.
     """
     alike = runs[(runs[LIKE] == pd.Series({label: run[label] for label in LIKE})).all(axis=1)]
     if run["run_id"] in set(alike["run_id"]) or older == AGAIN or alike.empty:
         return dict(run), ()
-    commit = f"commit={folder.commit}"
-    of_commit = alike["versions"].map(lambda text: bool(folder.commit) and commit in text.split())
+    stated = alike["versions"].str.extract(r"(?:^|\s)commit=(\S+)", expand=False).fillna("")
+    of_commit = (stated == folder.commit) & (stated != "")
     ours = (alike["model_sha"] == run["model_sha"]) | (alike["confirmed_sha"] == run["model_sha"]) | of_commit
+    if folder.commit and not ours.any() and (stated != "").all():
+        got = f"run {alike['run_id'].iloc[0]} is of commit {stated.iloc[0]}, this model is {folder.commit}"
+        raise _other(folder, "another commit was measured under this revision", got)
     if not ours.any() and older != SAME:
         names = ", ".join(alike["run_id"])
         raise UsageError(
