@@ -54,7 +54,8 @@ def standing(
     runs: those of the model's name and revision. A run of an older version stands where it states the model's hash or
     commit, or is confirmed to be of it, unless `older` says that it is measured again.
 
-    Raises UsageError where there are runs of another commit, or runs without a hash and `older` does not say whether they are of this model.
+    Raises UsageError where there are runs of another commit, or runs without a hash and `older` does not say whether
+    they are of this model.
     """
     alike = runs[(runs[LIKE] == pd.Series({label: run[label] for label in LIKE})).all(axis=1)]
     if run["run_id"] in set(alike["run_id"]) or older == AGAIN or alike.empty:
