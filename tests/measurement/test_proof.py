@@ -82,24 +82,17 @@ def test_massive_activations_are_measured_in_their_precision(dtype: torch.dtype,
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 def test_a_wrong_write_is_seen_beside_a_massive_coordinate(dtype: torch.dtype) -> None:
     found = massive(dtype, 300.0)
-    wrong = replace(found, entry=replace(found.entry, mlp_out="mlp.up_proj"), config=found.config)
-    wrong = replace(wrong, entry=replace(wrong.entry, mlp_out="", mlp_write="self_attn"))
-    assert "residual" in conformance(wrong).failed
+    assert "residual" in conformance(replace(found, entry=replace(found.entry, mlp_write="self_attn"))).failed
 
 
 def test_finite_sinks_take_their_share_and_no_other_matrix_passes() -> None:
     found = tiny.opened("gpt_oss")
     assert conformance(found).value < 1e-5
-    plain = replace(found, entry=replace(found.entry, sinks=False))
-    assert conformance(plain).value > 0.1
-    for block in found.blocks:
-        block.self_attn.v_proj.weight.data = block.self_attn.v_proj.weight.data.clone()
-    kept = [block.self_attn.v_proj.weight.data.clone() for block in found.blocks]
-    proof_of = conformance(found)
+    without = replace(found, entry=replace(found.entry, sinks=False))
+    assert conformance(without).value > 0.1
     handle = found.blocks[1].self_attn.v_proj.register_forward_hook(lambda _m, _a, out: out.roll(1, -1))
-    assert conformance(found).value > 0.1 > proof_of.value
+    assert conformance(found).value > 0.1
     handle.remove()
-    assert all(torch.equal(a, b.self_attn.v_proj.weight.data) for a, b in zip(kept, found.blocks, strict=True))
 
 
 def test_heads_that_are_cut_off_are_proved_where_they_are_not() -> None:
@@ -169,10 +162,8 @@ def test_the_second_pass_takes_the_shortest_and_the_longest(lengths: tuple[int, 
 
     given = tiny.prompts(*lengths)
     _, said = proved(measure, found, given, options={}, alone={"token_budget": 1, "packed": False})
-    ends = {
-        min(given, key=lambda p: len(p.token_ids)).prompt_id,
-        max(reversed(given), key=lambda p: len(p.token_ids)).prompt_id,
-    }
+    by_length = sorted(given, key=lambda prompt: len(prompt.token_ids))
+    ends = {by_length[0].prompt_id, by_length[-1].prompt_id}
     assert {name for part in seen[1:] for name in part} == ends
     assert all(len(part) == 1 for part in seen[1:])
     assert float(said.removeprefix("again=")) < 1e-5
@@ -194,43 +185,32 @@ def test_rows_that_others_changed_are_measured_again_alone(spoilt: str) -> None:
     assert measured.layers.equals(wanted)
 
 
+class Parts(torch.nn.Module):
+    """A feed-forward layer that is run on two tokens at a time, or on all of them twice."""
+
+    def __init__(self, inner: torch.nn.Module, *, twice: bool) -> None:
+        super().__init__()
+        self.inner, self.twice = inner, twice
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.twice:
+            return (self.inner(x) + self.inner(x)) / 2
+        return torch.cat([self.inner(part) for part in x.split(2, dim=1)], dim=1)
+
+
 def test_a_module_called_in_part_adds_up_and_one_called_twice_is_missing() -> None:
-    found, given = tiny.opened("llama"), tiny.prompts(6, 3)
-    wanted = measure_gains(found, given).layers
-    block = found.blocks[1]
-    plain = block.mlp.forward
-
-    class Parts(torch.nn.Module):
-        def __init__(self, inner: torch.nn.Module, *, twice: bool) -> None:
-            super().__init__()
-            self.inner, self.twice = inner, twice
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if self.twice:
-                return (self.inner(x) + self.inner(x)) / 2
-            return torch.cat([self.inner(part) for part in x.split(2, dim=1)], dim=1)
-
-    entry = replace(found.entry, mlp="mlp.inner")
+    given = tiny.prompts(6, 3)
+    wanted = measure_gains(tiny.opened("llama"), given).layers
     for twice in (False, True):
-        model = tiny.build("llama")
-        for layer in model.model.layers:
-            layer.mlp = Parts(layer.mlp, twice=twice)
-        rows = measure_gains(replace(tiny.places(tiny.build("llama")), **_parts(model, entry)), given).layers
+        found = tiny.opened("llama")
+        for block in found.blocks:
+            block.mlp = Parts(block.mlp, twice=twice)  # type: ignore[arg-type]
+        rows = measure_gains(replace(found, entry=replace(found.entry, mlp="mlp.inner")), given).layers
         np.testing.assert_allclose(rows["gain_block"], wanted["gain_block"], rtol=1e-5)
-        if not twice:
+        np.testing.assert_allclose(rows["gain_attention"], wanted["gain_attention"], rtol=1e-5)
+        if twice:
+            assert rows[["gain_mlp", "write_mlp"]].isna().all(axis=None)
+            assert rows["missing"].str.contains("not called on every token once: gain_mlp, write_mlp").all()
+        else:
             np.testing.assert_allclose(rows["gain_mlp"], wanted["gain_mlp"], rtol=1e-5)
-            continue
-        assert rows[["gain_mlp", "write_mlp"]].isna().all(axis=None)
-        assert rows["missing"].str.contains("not called on every token once: gain_mlp, write_mlp").all()
-        assert rows["gain_attention"].notna().all()
-    assert block.mlp.forward == plain
-
-
-def _parts(model: Any, entry: Any) -> dict[str, Any]:
-    return {
-        "model": model,
-        "entry": entry,
-        "base": model.model,
-        "blocks": tuple(model.model.layers),
-        "final_norm": model.model.norm,
-    }
+            np.testing.assert_allclose(rows["write_mlp"], wanted["write_mlp"], rtol=1e-5)
