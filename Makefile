@@ -46,7 +46,7 @@ docs: $(VENV)/.test
 notebooks: $(VENV)/.test
 	$(BIN)/python notebooks/run.py
 
-# What describes the tables in data/, made anew when they change: codebook, data package, Croissant.
+# What describes the tables in data/, made anew when they change: codebook and data package.
 describe: $(VENV)/.report
 	$(BIN)/python -m thermostats.tables.describe data
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
     from thermostats.tables.join import join as join
+    from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
     from thermostats.tables.runs import run_id as run_id
@@ -54,6 +55,7 @@ _HOME = {
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
+    "model_rows": "thermostats.tables.model_rows",
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",

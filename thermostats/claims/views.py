@@ -11,7 +11,6 @@ import pandas as pd
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question, numbers, standing
-from thermostats.claims.model_rows import SHALLOW
 from thermostats.claims.operating import Known, hangs_on, nearest
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import UNMEASURED
@@ -19,6 +18,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.tables.evidence import DECODER
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_facts import own_models
+from thermostats.tables.model_rows import SHALLOW
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.seeds import seed_noise
 from thermostats.tables.vocabulary import GAINS, NURSERY

@@ -76,9 +76,9 @@ def _claims() -> list[str]:
 
 
 def _models() -> list[str]:
-    from thermostats.tables import rows  # noqa: PLC0415 - Arrow
+    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
 
-    named = set(rows.load("models", folders.begun_or_shipped()).column("model_id").to_pylist())
+    named = set(load("models", folders.begun_or_shipped())["model_id"])
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
 
 
@@ -110,10 +110,7 @@ def import_(
 def join(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each; bundles of "
-            "another lab's rows (.zip), which keep their source."
-        ),
+        typer.Argument(help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each."),
     ],
     mapping: Annotated[Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")] = None,
     data: Data = None,

@@ -6,18 +6,17 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from thermostats.errors import DataError, UsageError, did_you_mean
-from thermostats.tables import bundle, store
-from thermostats.tables.archive import is_archive
-from thermostats.tables.arrow_check import difference
+from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
@@ -36,10 +35,12 @@ from thermostats.tables.mapping import (
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
-from thermostats.tables.validation import typed
+from thermostats.tables.table_files import is_archive
+from thermostats.tables.validation import difference, typed
 
 MAP = "thermostats ls columns {} lists the columns; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
+KINDS = (str, Path, pd.DataFrame, pa.Table)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def join(
     data: str | Path | None = None,
     replace: bool = False,
 ) -> list[Joined]:
-    """Join CSV, TSV, JSON, JSON Lines or Parquet files, bundles of another lab's rows or DataFrames into a data folder.
+    """Join CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts into a data folder.
 
     Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
     empty may be left out. `mapping`: a TOML file from other people's columns to ours (`tables/mapping.py`). Sources of
@@ -87,8 +88,9 @@ def join(
         held = store.load("prompts", begun_or_shipped(data), private=False)
         return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
 
-    for where, known, opened in (each for source in given for each in _opened(source)):
-        for name, frame in as_tables(opened, known or table, using if not known else None, where, hashes):
+    for source in given:
+        where = str(source) if isinstance(source, str | Path) else type(source).__name__
+        for name, frame in as_tables(read(source), table, using, where, hashes):
             rows = typed(frame, name, where)
             if name in incoming:
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
@@ -98,25 +100,14 @@ def join(
         return _join_all({name: incoming[name] for name in TABLES if name in incoming}, folder, replace)
 
 
-def _opened(source: Source) -> Iterator[tuple[str, str | None, pd.DataFrame]]:
-    """Place, table where it is known, and rows of a source: of a bundle, each of its tables."""
-    if isinstance(source, pd.DataFrame):
-        yield "DataFrame", None, read(source)
-    elif Path(source).suffix.lower() == bundle.ENDING and Path(source).is_file():
-        yield from ((where, name, rows) for name, where, rows in bundle.unpacked(Path(source)))
-    else:
-        yield str(source), None, read(source)
-
-
 def _sources(given: Source | Sequence[Source]) -> list[Source]:
-    """Sources as a list; UsageError for what is none of a file, a DataFrame and a list of these."""
-    each = [given] if isinstance(given, (str, Path, pd.DataFrame)) else given
-    whole = isinstance(each, Iterable) and not isinstance(each, Mapping)
-    found = list(each) if whole else [given]
-    if wrong := [one for one in found if not isinstance(one, (str, Path, pd.DataFrame))]:
-        got, allowed = repr(wrong[0])[:60], "paths of files, or DataFrames"
-        raise UsageError("only files and DataFrames can be joined", got=got, allowed=allowed)
-    return found
+    """Sources as a list; UsageError for what is none."""
+    single = isinstance(given, (*KINDS, Mapping)) or not isinstance(given, Iterable)
+    sources = [given] if single else list(cast(Iterable[Source], given))
+    if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
+        got, allowed = repr(wrong[0])[:60], "paths of files, DataFrames, Arrow tables, or dicts of columns"
+        raise UsageError("only files and tables can be joined", got=got, allowed=allowed)
+    return sources
 
 
 def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
