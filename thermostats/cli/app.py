@@ -115,12 +115,16 @@ def join(
     mapping: Annotated[Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")] = None,
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Insist on rows that are hardly what they say, which are else refused.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and count; write nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Join new rows into the tables.
 
     Existing rows with equal values change nothing; rows with other values are refused, and the largest difference is
-    named.
+    named. So are values far beyond every known one of their kind, and columns that contradict each other.
 
     A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply by;
     under `[constants]` what every row has. With a mapping, rows of layers, summaries and the like need no run_id if
@@ -136,10 +140,37 @@ def join(
         check_file(path)
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
-    rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
+    rows = [
+        asdict(done)
+        for done in join_tables(files, mapping=mapping, data=data, replace=replace, accept=accept, dry_run=dry_run)
+    ]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
-    say_next(OWN_ROWS, data=data, shown=changed and not as_json)
+    if dry_run:
+        print("nothing was written: --dry-run", file=sys.stderr)
+    say_next(OWN_ROWS, data=data, shown=changed and not as_json and not dry_run)
+
+
+@app.command()
+def forget(
+    source: Annotated[str, typer.Option("--source", help="Whose rows, as thermostats ls runs --own lists it.")],
+    data: Data = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go; remove nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take a join back: remove the rows of one source from your folder.
+
+    Its runs go with all their rows, and the models whose facts come from it, unless another run is of them. Rows that
+    ship with the package stay, and so do prompts.
+
+    Example: `thermostats forget --source "my own hooks" --data mine`
+    """
+    folder = folders.own_folder(data)
+    from thermostats.tables.forget import forget as forget_rows  # noqa: PLC0415 - pandas
+
+    removed = forget_rows(source, data=folder, dry_run=dry_run)
+    print_rows([{"table": name, "removed": count} for name, count in removed.items()], ["table", "removed"], as_json)
+    say_next("thermostats ls runs --own", data=data, shown=watched(as_json))
 
 
 @app.command()

@@ -32,7 +32,7 @@ from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import set_facts
+from thermostats.tables.model_facts import check_lab, set_facts
 from thermostats.tables.runs import prompt_sha, run_id
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
@@ -122,6 +122,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
             f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         )
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=row["heritage"], next_step=step)
+    check_lab(spec.heritage, folder.model_id, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
     planned = []
     for kind, tables in kinds.items():

@@ -33,6 +33,7 @@ from thermostats.tables.mapping import (
     with_runs,
 )
 from thermostats.tables.parameters import check_models
+from thermostats.tables.plausible import check_plausible
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.table_files import is_archive
@@ -69,6 +70,8 @@ def join(
     mapping: str | Path | ColumnMap | None = None,
     data: str | Path | None = None,
     replace: bool = False,
+    accept: bool = False,
+    dry_run: bool = False,
 ) -> list[Joined]:
     """Join CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts into a data folder.
 
@@ -76,8 +79,11 @@ def join(
     empty may be left out. `mapping`: a TOML file from other people's columns to ours (`tables/mapping.py`). Sources of
     one call may refer to each other (runs and their layers). All are checked before the first is written.
 
-    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist or
-    contradicts one that does, and UsageError where a source belongs to no table.
+    accept: take rows that lie far beyond every known one, contradict another column or name a lab that is spelt
+    otherwise elsewhere, which are refused without it. dry_run: check and count, and write nothing.
+
+    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist,
+    contradicts one that does or is hardly what it says, and UsageError where a source belongs to no table.
     """
     given = _sources(sources)
     own_folder(data)
@@ -96,8 +102,11 @@ def join(
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
                 rows = store.validate(both, name, where)
             incoming[name] = rows
+    ordered = {name: incoming[name] for name in TABLES if name in incoming}
+    if dry_run:
+        return _join_all(ordered, begun_or_shipped(data), replace, accept, dry_run)
     with begun(data) as folder, only_writer(folder):
-        return _join_all({name: incoming[name] for name in TABLES if name in incoming}, folder, replace)
+        return _join_all(ordered, folder, replace, accept, dry_run)
 
 
 def _sources(given: Source | Sequence[Source]) -> list[Source]:
@@ -110,7 +119,7 @@ def _sources(given: Source | Sequence[Source]) -> list[Source]:
     return sources
 
 
-def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
+def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
     about = {run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()}
     existing = {
         name: store.load(name, folder, runs=about if name in MEASURES else None, private=name in incoming)
@@ -126,13 +135,17 @@ def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
     if "prompts" in incoming:
         incoming = {**incoming, "prompts": _with_texts(incoming["prompts"], existing["prompts"])}
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
+    if not accept:
+        fresh = {name: pd.concat([plan.added, plan.replaced]) for name, plan in plans.items()}
+        check_plausible(fresh, after["models"], after["runs"], existing["models"])
     if "models" in incoming:
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
         check_identities(_of_the_same_models(incoming, after, about, folder))
-    changes = {name: _changes(name, folder, plan) for name, plan in plans.items()}
+    changes = {name: {} if dry_run else _changes(name, folder, plan) for name, plan in plans.items()}
     files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
-    write_all(folder, {path: content for each in files for path, content in each.items()})
+    if not dry_run:
+        write_all(folder, {path: content for each in files for path, content in each.items()})
     return [
         Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]))
         for name, plan in plans.items()
