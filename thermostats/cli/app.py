@@ -18,7 +18,7 @@ from thermostats.errors import UsageError, did_you_mean, not_installed
 from thermostats.measurement.settings import RETRIES, Settings, in_bytes
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
-from thermostats.tables.arguments import DESCRIBED, check_table
+from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Analyses, Data, Json, check_file
@@ -113,6 +113,13 @@ def join(
         typer.Argument(help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each."),
     ],
     mapping: Annotated[Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")] = None,
+    recipe: Annotated[str, typer.Option("--as", help=f"The tool whose tables these are: {', '.join(RECIPES)}.")] = "",
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constant", metavar="COLUMN=VALUE", help="What every row has, such as position=last; may be repeated."
+        ),
+    ] = None,
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
     accept: Annotated[
@@ -132,18 +139,23 @@ def join(
 
     Join models that are not in the tables yet first, then prompts, then gains.
 
-    Example: `thermostats join runs.csv layers.csv --data mine` or
-    `thermostats join gains.parquet --map map.toml --data mine`
+    Example: `thermostats join runs.csv layers.csv --data mine`, `thermostats join gains.parquet --map map.toml` or
+    `thermostats join norms.csv --as hidden-states --constant position=last`
     """
     folders.own_folder(data)
     for path in [*files, *([mapping] if mapping is not None else [])]:
         check_file(path)
+    if wrong := [each for each in constants or () if "=" not in each]:
+        raise UsageError("a constant is a column and its value", got=wrong[0], allowed="COLUMN=VALUE")
+    how: dict[str, Any] = {
+        "mapping": mapping,
+        "recipe": recipe,
+        "constants": dict(c.split("=", 1) for c in constants or ()),
+    }
+    how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
-    rows = [
-        asdict(done)
-        for done in join_tables(files, mapping=mapping, data=data, replace=replace, accept=accept, dry_run=dry_run)
-    ]
+    rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:

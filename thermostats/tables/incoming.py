@@ -23,9 +23,11 @@ SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 INDEX = re.compile(r"__index_level_\d+__")
 """What Parquet calls an index without a name, which numbers rows and says nothing."""
 OTHER_FILES = {
-    ".xlsx": "save the sheet as CSV, or pandas.read_excel(…, dtype=str) and join the DataFrame",
-    ".zip": "unpack it (python -m zipfile -e FILE.zip rows) and join the CSV files in it",
-    ".gz": "unpack it first",
+    ".xls": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
+    ".xlsx": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
+    ".ods": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
+    ".zip": "python -m zipfile -e {path!r} rows unpacks it; join the CSV files in it",
+    ".gz": "unpack it first, or join pandas.read_csv({path!r}, dtype=str)",
 }
 """Kinds of files that are not read, and what to do with them."""
 
@@ -51,7 +53,7 @@ def read(source: Source) -> pd.DataFrame:
             where=path,
             got=path.suffix or "no ending",
             allowed=", ".join(READERS),
-            next_step=OTHER_FILES.get(ending.replace(".xls", ".xlsx")[:5], did_you_mean(path.suffix, READERS)),
+            next_step=OTHER_FILES.get(ending, did_you_mean(path.suffix, READERS)).format(path=str(path)),
         )
     try:
         frame = reader(read_bytes(path, ROWS))
@@ -99,13 +101,11 @@ def _of_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFr
 
 def _plain(frame: pd.DataFrame, where: object) -> pd.DataFrame:
     """Rows numbered from 0, their columns named by text, each once; levels of the index that have names are columns."""
-    named = [level for level in frame.index.names if level is not None]
-    frame = frame.rename(columns=str)
+    index = frame.index
+    named = {str(name): index.get_level_values(i) for i, name in enumerate(index.names) if name is not None}
+    frame = frame.rename(columns=str).reset_index(drop=True)
     if named:
-        levels = frame.index.to_frame(index=False, name=[str(level) for level in frame.index.names])
-        levels = levels.loc[:, [level is not None for level in frame.index.names]]
-        frame = pd.concat([levels, frame.reset_index(drop=True)], axis=1)
-    frame = frame.reset_index(drop=True)
+        frame = pd.concat([pd.DataFrame({name: level.array for name, level in named.items()}), frame], axis=1)
     if twice := list(dict.fromkeys(frame.columns[frame.columns.duplicated()])):
         step = "rename one or leave it out; a column that is an index as well counts too"
         raise UsageError("two columns have one name", where=where, got=", ".join(twice), next_step=step)

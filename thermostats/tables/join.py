@@ -9,29 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandas.api.types import is_list_like
 
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
+from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_map
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
 from thermostats.tables.join_columns import REFUSED
-from thermostats.tables.mapping import (
-    ColumnMap,
-    columns_of_rows,
-    filled,
-    hashes_of_sets,
-    load_map,
-    mapped,
-    with_hashes,
-    with_runs,
-)
+from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hashes, with_runs
 from thermostats.tables.parameters import check_models
 from thermostats.tables.plausible import check_plausible
 from thermostats.tables.runs import RECORDED, check_run_ids
@@ -67,7 +60,9 @@ def join(
     sources: Source | Sequence[Source],
     *,
     table: str | None = None,
-    mapping: str | Path | ColumnMap | None = None,
+    mapping: str | Path | Mapping[str, Any] | ColumnMap | None = None,
+    recipe: str = "",
+    constants: Mapping[str, Any] | None = None,
     data: str | Path | None = None,
     replace: bool = False,
     accept: bool = False,
@@ -76,8 +71,10 @@ def join(
     """Join CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts into a data folder.
 
     Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
-    empty may be left out. `mapping`: a TOML file from other people's columns to ours (`tables/mapping.py`). Sources of
-    one call may refer to each other (runs and their layers). All are checked before the first is written.
+    empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
+    (`tables/column_map.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
+    has. Sources of one call may refer to each other (runs and their layers). All are checked before the first is
+    written.
 
     accept: take rows that lie far beyond every known one, contradict another column or name a lab that is spelt
     otherwise elsewhere, which are refused without it. dry_run: check and count, and write nothing.
@@ -87,7 +84,9 @@ def join(
     """
     given = _sources(sources)
     own_folder(data)
-    using = mapping if isinstance(mapping, ColumnMap) or mapping is None else load_map(mapping)
+    using = mapping if isinstance(mapping, ColumnMap) else None
+    if using is None and (mapping is not None or recipe or constants):
+        using = load_map({} if mapping is None or isinstance(mapping, ColumnMap) else mapping, table, recipe, constants)
     incoming: dict[str, pd.DataFrame] = {}
 
     def hashes() -> dict[str, str]:
@@ -110,12 +109,15 @@ def join(
 
 
 def _sources(given: Source | Sequence[Source]) -> list[Source]:
-    """Sources as a list; UsageError for what is none."""
+    """Sources as a list, rows that are dicts as one table; UsageError for what is none."""
     single = isinstance(given, (*KINDS, Mapping)) or not isinstance(given, Iterable)
     sources = [given] if single else list(cast(Iterable[Source], given))
     if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
         got, allowed = repr(wrong[0])[:60], "paths of files, DataFrames, Arrow tables, or dicts of columns"
         raise UsageError("only files and tables can be joined", got=got, allowed=allowed)
+    records = [each for each in sources if isinstance(each, Mapping) and not any(map(is_list_like, each.values()))]
+    if records and len(records) == len(sources):
+        return [pd.DataFrame(records, dtype=object)]
     return sources
 
 
@@ -132,6 +134,8 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     for name, rows in incoming.items():
         for label, target in references(name).items():
             store.check_reference(rows, name, label, after[target], target)
+    if "models" in incoming and not replace:
+        incoming = {**incoming, "models": _with_facts(incoming["models"], existing["models"])}
     if "prompts" in incoming:
         incoming = {**incoming, "prompts": _with_texts(incoming["prompts"], existing["prompts"])}
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
@@ -175,6 +179,16 @@ def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     same = ["prompt_set", "prompt_id", "text_sha256"]
     texts = new[same].merge(old[[*same, "text"]], on=same, how="left")["text"].fillna("").set_axis(new.index)
     return new.assign(text=new["text"].where(new["text"] != "", texts))
+
+
+def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+    """Models with the facts that new rows do not state as those that are there: what is not stated is no other value."""
+    known = old.set_index(key("models"))
+    rows = new.set_index(key("models"))
+    known = known.reindex(rows.index)
+    stated = {label: rows[label].notna() & rows[label].ne("").fillna(True) for label in rows}
+    filled_in = {label: rows[label].where(stated[label] | known[label].isna(), known[label]) for label in rows}
+    return store.validate(rows.assign(**filled_in).reset_index(), "models")
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:

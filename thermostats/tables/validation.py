@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError
+from thermostats.errors import SHOWN_OF, DataError
 from thermostats.tables.schemas import (
     ABOVE,
     FLAG,
@@ -261,6 +261,12 @@ def as_text(values: pd.Series) -> pd.Series:
     return texts
 
 
+def numbers_of(values: pd.Series) -> tuple[pd.Series, list[object]]:
+    """A column as numbers, empty where it is missing or none, and the cells that are none."""
+    numbers_there, bad = _column(values, FLOAT)
+    return numbers_there, [value for _, value, _ in bad]
+
+
 def wanted_instead(value: object, name: str, label: str) -> str:
     """What column `label` of table `name` wants where it may not have a value; empty where it may."""
     column = TABLES[name].columns[label]
@@ -309,7 +315,7 @@ def wanted(name: str, label: str) -> str:
 
 def shown(value: object) -> str:
     """A value as a message shows it: as it is written in a file."""
-    return "empty" if value is None else repr(value.item() if isinstance(value, np.generic) else value)
+    return "empty" if value is None else repr(value.item() if isinstance(value, np.generic) else value)[:SHOWN_OF]
 
 
 def _listed(wrong: list[tuple[int, str]]) -> list[str]:
