@@ -77,7 +77,7 @@ def read(source: Source) -> pd.DataFrame:
         raise DataError(f"file is damaged: {error}", where=path, next_step="correct it or save it again") from error
     if not len(frame.columns):
         raise UsageError("the file is empty", where=path, allowed="rows under a header of column names")
-    return _plain(frame, path)
+    return _checked(frame, path)
 
 
 class SeparatorError(ValueError):
@@ -93,23 +93,25 @@ def _of_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFr
     where = type(source).__name__
     try:
         if isinstance(source, pa.Table):
-            return _plain(_of_arrow(source), where)
-        return _plain(source.copy() if isinstance(source, pd.DataFrame) else pd.DataFrame(dict(source)), where)
+            return _checked(_of_arrow(source), where)
+        return _checked(_numbered(source if isinstance(source, pd.DataFrame) else pd.DataFrame(dict(source))), where)
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise UsageError("these columns make no rows", where=where, got=str(error)[:100]) from error
 
 
-def _plain(frame: pd.DataFrame, where: object) -> pd.DataFrame:
-    """Rows numbered from 0, their columns named by text, each once; levels of the index that have names are columns."""
-    index = frame.index
-    named = {str(name): index.get_level_values(i) for i, name in enumerate(index.names) if name is not None}
-    frame = frame.rename(columns=str).reset_index(drop=True)
-    if named:
-        frame = pd.concat([pd.DataFrame({name: level.array for name, level in named.items()}), frame], axis=1)
+def _checked(frame: pd.DataFrame, where: object) -> pd.DataFrame:
     if twice := list(dict.fromkeys(frame.columns[frame.columns.duplicated()])):
         step = "rename one or leave it out; a column that is an index as well counts too"
         raise UsageError("two columns have one name", where=where, got=", ".join(twice), next_step=step)
     return frame
+
+
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows counted from 0, columns named by text; levels of the index that have names are columns."""
+    index = frame.index
+    named = {str(name): index.get_level_values(i).array for i, name in enumerate(index.names) if name is not None}
+    rows = frame.rename(columns=str).reset_index(drop=True)
+    return pd.concat([pd.DataFrame(named), rows], axis=1) if named else rows
 
 
 def _delimited(content: bytes, separator: str) -> pd.DataFrame:
@@ -193,8 +195,8 @@ def _of_arrow(table: pa.Table) -> pd.DataFrame:
     if len(set(names)) < len(names):
         frame = pd.DataFrame(dict(enumerate(table.columns)))
         return frame.set_axis(names, axis=1)
-    frame = table.to_pandas(integer_object_nulls=True)
-    return frame.drop(columns=[name for name in frame.columns if INDEX.fullmatch(str(name))])
+    frame = _numbered(table.to_pandas(integer_object_nulls=True))
+    return frame.drop(columns=[name for name in frame.columns if INDEX.fullmatch(name)])
 
 
 READERS: dict[str, Callable[[bytes], pd.DataFrame]] = {

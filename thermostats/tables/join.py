@@ -182,7 +182,7 @@ def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
-    """Models with the facts that new rows do not state as those that are there: what is not stated is no other value."""
+    """Models with facts that new rows do not state as those that are there: what is not stated is no other value."""
     known = old.set_index(key("models"))
     rows = new.set_index(key("models"))
     known = known.reindex(rows.index)

@@ -55,7 +55,7 @@ def model_rows(
     every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
     sizes, known = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
     every = every.assign(n_prompts=known.where(known > 0, every["prompt_set"].map(sizes).astype("float64")))
-    rows = every.dropna(subset=gain).sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
+    rows = every[every[gain] > 0].sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     first = rows.drop_duplicates("model_id").set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
@@ -64,7 +64,7 @@ def model_rows(
         files = evidence.table("sources")["file"]
         every = every.assign(source=every["source"].mask(every["source"].isin(files), PUBLISHED))
         for each in GAINS:
-            measured = every.dropna(subset=each)
+            measured = every[every[each] > 0]
             long = measured[["model_id", *LEVELS]].assign(
                 y=np.log(measured[each]), e=_error(measured, each).fillna(0.0)
             )
@@ -87,18 +87,16 @@ def model_rows(
         total_to_penultimate=total,
         total_from_input=total * first["run_id"].map(block_1).astype("float64"),
     ).reset_index()
-    if incomparable:
-        return rows
-    return with_note(rows[rows["comparable"]], rows.loc[~rows["comparable"], "model_id"])
-
-
-def with_note(rows: pd.DataFrame, pinned: pd.Series) -> pd.DataFrame:
-    """Rows numbered anew, and in `attrs` the models that are not among them since they norm after the sum."""
-    rows = rows.reset_index(drop=True)
-    if len(pinned):
-        note = f"left out, since normalised after the sum: {', '.join(sorted(set(pinned)))}"
-        rows.attrs[LEFT_OUT] = (*rows.attrs.get(LEFT_OUT, ()), note)
-    return rows
+    chosen = rows if incomparable else rows[rows["comparable"]].reset_index(drop=True)
+    without = {
+        f"its {gain} is not above 0": every.loc[every[gain] <= 0, "model_id"],
+        "normalised after the sum": rows["model_id"],
+    }
+    left_out = {why: sorted(set(names) - set(chosen["model_id"])) for why, names in without.items()}
+    chosen.attrs[LEFT_OUT] = tuple(
+        f"left out, since {why}: {', '.join(names)}" for why, names in left_out.items() if names
+    )
+    return chosen
 
 
 def _error(rows: pd.DataFrame, gain: str) -> pd.Series:
