@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import layer, model, run, snapshot, table
+from conftest import finding, layer, model, run, snapshot, table
 
 from thermostats.errors import DataError
 from thermostats.tables import store
@@ -76,7 +76,7 @@ def test_what_is_not_of_the_type_is_named_with_its_row(label: str, kind: str, gi
         frame = cell(label, value)
         several = len(frame) > 1
         error = told(frame, "layers" if several else "models")
-        assert error.rows == (f"row {1 + several}, column {label}: {value!r} is not {kind}",)
+        assert error.rows == (f"row {1 + several}, column {label}: {repr(value)[:60]} is not {kind}",)
         assert error.what == f"1 row is not as table {'layers' if several else 'models'} wants them"
         assert error.where == "rows.csv"
 
@@ -118,11 +118,9 @@ def test_the_same_value_in_many_rows_is_one_line_with_the_first_of_them() -> Non
 
 
 def test_what_a_column_without_bounds_wants_is_said() -> None:
-    frame = table("models", model()).astype(object)
-    frame["tied_embeddings"] = pd.Series([None], dtype=object)
-    assert told(frame, "models").rows == (
-        "row 1, column tied_embeddings: empty is not allowed; boolean, and never empty",
-    )
+    frame = table("findings", finding("C01", finding="C01.x")).astype(object)
+    frame["headline"] = pd.Series([None], dtype=object)
+    assert told(frame, "findings").rows == ("row 1, column headline: empty is not allowed; boolean, and never empty",)
 
 
 def test_texts_are_as_they_came_and_whole_numbers_have_no_point() -> None:

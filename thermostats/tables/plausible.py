@@ -7,6 +7,7 @@ proofs of its own and is not asked about.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, 
     if doubts:
         raise DataError(
             "these rows are hardly what they say",
-            got=f"{len(doubts)} doubts",
+            got=f"{len(doubts)} doubt{'s' * (len(doubts) > 1)}",
             rows=doubts,
             next_step="correct them, or insist with --accept (accept=True in Python); nothing was written",
         )
@@ -113,7 +114,7 @@ def _stated(value: object) -> bool:
 
 def _gains(rows: pd.DataFrame) -> Iterator[str]:
     """Gains and norms of layers, against those that ship: of block 1, and of the others."""
-    known = store.load("layers", shipped("data"))
+    known = _shipped("layers")
     first, of_first = rows["layer"] == 1, known["layer"] == 1
     for label, column in TABLES["layers"].columns.items():
         if column.unit in FAR:
@@ -127,22 +128,33 @@ def _gains(rows: pd.DataFrame) -> Iterator[str]:
     yield from _beyond(medians, theirs, "layers", "gain_block", FAR_OF_A_RUN, what)
 
 
+@cache
+def _shipped(name: str) -> pd.DataFrame:
+    """A table that ships, which nothing changes."""
+    return store.load(name, shipped("data"))
+
+
 def _uncontrolled() -> set[str]:
     """Runs that ship and are of no model of the controlled study, whose small models may be far from all others."""
-    runs = store.load("runs", shipped("data"))
+    runs = _shipped("runs")
     return set(runs.loc[runs["source"] != NURSERY, "run_id"])
+
+
+@cache
+def _known_gains() -> pd.DataFrame:
+    """Every gain that ships, by run and prompt."""
+    names = ("runs", "models", "layers", "summaries")
+    return by_prompt(**{name: _shipped(name) for name in names})
 
 
 def _summaries(rows: pd.DataFrame) -> Iterator[str]:
     """Named values: names that something reads, gains above 0, and none far beyond those that ship."""
-    known = store.load("summaries", shipped("data"))
+    known, gains = _shipped("summaries"), _known_gains()
     read = {*known["estimand"], *GAINS, *(f"{gain}{end}" for gain in GAINS for end in ("_mean", "_sd")), *STATED_MEANS}
     for estimand in dict.fromkeys(rows.loc[~rows["estimand"].isin(read), "estimand"]):
         near = did_you_mean(estimand, sorted(GAINS), f"one of {', '.join(GAINS)}, or the same with _mean or _sd?")
         yield f"summaries, estimand {estimand!r}: nothing reads it; {near}"
     named = rows.assign(estimand=rows["estimand"].str.removesuffix("_mean"))
-    tables = {name: store.load(name, shipped("data")) for name in ("runs", "models", "layers")}
-    gains = by_prompt(**tables, summaries=known)
     uncontrolled = gains["run_id"].isin(_uncontrolled())
     for gain in GAINS:
         of, is_gain = named[named["estimand"] == gain], gains["gain"] == gain
@@ -158,7 +170,7 @@ def _summaries(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _weights(rows: pd.DataFrame) -> Iterator[str]:
-    known = store.load("weights", shipped("data"))
+    known = _shipped("weights")
     for matrix, of in rows.groupby("matrix"):
         theirs = known[known["matrix"] == matrix]
         for label in ("spectral_norm", "frobenius_norm"):
