@@ -142,7 +142,7 @@ def _made(content: Mapping[str, Any], where: object, entries: Mapping[str, Any])
 
 def _over(beneath: ColumnMap, mapping: ColumnMap) -> ColumnMap:
     """A mapping whose entries stand over those of another."""
-    both = {}
+    both: dict[str, Any] = {}
     for each in fields(ColumnMap):
         low, high = getattr(beneath, each.name), getattr(mapping, each.name)
         both[each.name] = {**low, **high} if isinstance(low, Mapping) else high or low

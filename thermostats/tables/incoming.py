@@ -118,7 +118,7 @@ def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     text = content.decode("utf-8-sig")
     if not text.strip():
         return pd.DataFrame()
-    _check_separator(text.lstrip("\r\n").splitlines()[0], separator)
+    _check_separator(text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), separator)
     rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row)
     names = next(rows)
     check_cells(len(names) * text.count("\n"))

@@ -16,12 +16,12 @@ from fnmatch import fnmatchcase
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
+from thermostats.tables.cells import WORDS, as_text, is_missing, numbers_of
 from thermostats.tables.column_map import OTHERS, ColumnMap, columns_of_rows, settled
 from thermostats.tables.join_columns import FILLED_WITH, TELLING, may_be_left_out
 from thermostats.tables.norms import gains_from_norms
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
-from thermostats.tables.validation import WORDS, as_text, is_missing, numbers_of
 
 ROUNDING = 1e-9
 """Relative distance from a whole number that a product of a factor may have."""

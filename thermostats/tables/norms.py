@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, unknown
-from thermostats.tables.validation import NUMBER, numbers_of
+from thermostats.tables.cells import NUMBER, numbers_of
 
 ENTRIES = {"state": "column of states, 0 to L or hook names", "norm": "column of norms", "last": "stream or normed"}
 """What `[norms]` of a mapping file says."""

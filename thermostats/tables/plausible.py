@@ -109,7 +109,7 @@ def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[str]:
 
 
 def _stated(value: object) -> bool:
-    return not pd.isna(value)  # type: ignore[call-overload]
+    return not pd.isna(value)
 
 
 def _gains(rows: pd.DataFrame) -> Iterator[str]:

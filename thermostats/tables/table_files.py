@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from thermostats.errors import DataError, reason
+from thermostats.tables.cells import WORDS
 from thermostats.tables.folders import ARCHIVE
 from thermostats.tables.limits import TABLE, check_cells, read_bytes
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, with_added
-from thermostats.tables.validation import WORDS, converted, difference
+from thermostats.tables.validation import converted, difference
 
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import datetime
-import math
-import numbers
 import operator
 import re
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from thermostats.errors import SHOWN_OF, DataError
+from thermostats.tables.cells import HALF, SURROGATE, WORDS, cells_of
 from thermostats.tables.schemas import (
     ABOVE,
-    FLAG,
     FLOAT,
-    INTEGER,
     LOWER,
     ONE_OF,
     TABLES,
@@ -32,20 +28,14 @@ from thermostats.tables.schemas import (
     with_added,
 )
 
-WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false", TEXT: "a text"}
 BOUND: dict[str, Callable[[Any, Any], Any]] = {LOWER: operator.ge, ABOVE: operator.gt, UPPER: operator.le}
-NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
-"""A number as text: no separators of thousands, no decimal comma, nothing that Python alone takes for one (`1_31`)."""
-COMMA = re.compile(r"\s*[+-]?[0-9]+(,[0-9]+)+(\.[0-9]*)?\s*")
-LARGEST = 2**62
-"""Whole numbers beyond are none of a table."""
 HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 """Control characters, characters without width, and those that turn the direction of text around."""
 FORMULA = ("=", "+", "-", "@")
 """What a spreadsheet takes for the beginning of a formula."""
-SURROGATE = re.compile("[\ud800-\udfff]")
-HALF = "holds half of a character, which UTF-8 cannot encode"
 RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
+TIMES = ("measured_at",)
+"""Columns of text that hold a time."""
 NOT_ALLOWED, FINITE = "is not allowed", "a finite number, or empty with the reason in `missing`"
 FIRST = 5
 """Rows that are named where many have the same fault."""
@@ -136,7 +126,8 @@ def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]
     """The declared columns of a frame with their types, and the cells that are of another; those are left empty."""
     columns, wrong = {}, []
     for label, dtype in dtypes(name).items():
-        values, bad = _column(frame[label].reset_index(drop=True), dtype)
+        values = frame[label].reset_index(drop=True)
+        values, bad = cells_of(values.map(_iso) if label in TIMES else values, dtype)
         default = absent(name).get(label)
         if default and dtype == TEXT:
             values = values.where(values != "", default)
@@ -148,6 +139,11 @@ def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]
             infinite = np.flatnonzero(np.isinf(values))
             wrong += [Fault(int(row), label, values[row], "is infinite", FINITE) for row in infinite]
     return pd.DataFrame(columns), wrong
+
+
+def _iso(value: Any) -> Any:
+    """A date as text, anything else as it is."""
+    return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value
 
 
 def disallowed(table: pd.DataFrame, name: str) -> list[Fault]:
@@ -172,105 +168,10 @@ def faults(values: pd.Series, column: Column) -> np.ndarray:
     return np.asarray(wrong)
 
 
-def _column(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
-    """A column of its declared type; place and value of each cell that is not of it, which is left empty, and why."""
-    if str(values.dtype) == dtype:
-        return (values.fillna("") if dtype == TEXT else values), []
-    if dtype == FLOAT and values.dtype.kind in "iuf":
-        return values.astype(dtype), []
-    cells: list[Any] = []
-    bad: list[tuple[int, object, str]] = []
-    for row, value in enumerate(values.astype(object)):
-        try:
-            cells.append(None if is_missing(value) else CONVERT[dtype](value))
-        except (ValueError, TypeError, ArithmeticError) as error:
-            cells.append(None)
-            bad.append((row, value, (isinstance(error, CellError) and str(error)) or f"is not {WORDS[dtype]}"))
-    typed_cells = pd.Series(cells, index=values.index, dtype=object)
-    return (typed_cells.fillna("") if dtype == TEXT else typed_cells).astype(dtype), bad
-
-
-class CellError(ValueError):
-    """A cell is not what its column holds, for a reason that is worth saying."""
-
-
-def is_missing(value: object) -> bool:
-    """Whether a cell holds nothing, or a number that is none."""
-    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, str) and not value):
-        return True
-    return isinstance(value, float | np.floating) and math.isnan(value)
-
-
-def _real(value: Any) -> Any:
-    """A cell as a number of its own kind; text only as `NUMBER` has it, and true is none."""
-    value = value.decode() if isinstance(value, bytes) else value
-    if isinstance(value, str):
-        if COMMA.fullmatch(value):
-            raise CellError("is not a number: the decimal sign is a point, and nothing sets thousands apart")
-        if not NUMBER.fullmatch(value):
-            raise ValueError(value)
-        return Decimal(value.strip())  # exact; its float is the nearest
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
-        raise TypeError(value)
-    return value
-
-
-def _number(value: Any) -> float:
-    number = float(_real(value))
-    if math.isinf(number):
-        raise ValueError(value)
-    return number
-
-
-def _whole(value: Any) -> int:
-    number = _real(value)
-    if abs(number) > LARGEST or number != int(number):
-        raise ValueError(value)
-    return int(number)
-
-
-def _flag(value: Any) -> bool:
-    word = str(value).casefold()
-    if word not in ("true", "false") or not isinstance(value, bool | np.bool_ | str):
-        raise ValueError(value)
-    return word == "true"
-
-
-def _text(value: Any) -> str:
-    """A name or sentence; a whole number that came as 3.0 is 3, bytes are UTF-8."""
-    if isinstance(value, datetime.date):
-        raise CellError("is a date where a text is wanted: spreadsheets make dates of 1-2 and the like")
-    if not isinstance(value, str | bytes | bool | np.bool_ | numbers.Real | Decimal):
-        raise TypeError(value)
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        value = int(value)
-    text = value.decode() if isinstance(value, bytes) else str(value)
-    if SURROGATE.search(text):
-        raise CellError(HALF)
-    return text
-
-
-CONVERT: dict[str, Callable[[Any], Any]] = {FLOAT: _number, INTEGER: _whole, FLAG: _flag, TEXT: _text}
-
-
-def as_text(values: pd.Series) -> pd.Series:
-    """A column of text, empty where missing; raises DataError for the first cell that is none."""
-    texts, bad = _column(values, TEXT)
-    for _, value, what in bad:
-        raise DataError(f"a text {what}", where=f"column {values.name}", got=ascii(value)[:60])
-    return texts
-
-
-def numbers_of(values: pd.Series) -> tuple[pd.Series, list[object]]:
-    """A column as numbers, empty where it is missing or none, and the cells that are none."""
-    numbers_there, bad = _column(values, FLOAT)
-    return numbers_there, [value for _, value, _ in bad]
-
-
 def wanted_instead(value: object, name: str, label: str) -> str:
     """What column `label` of table `name` wants where it may not have a value; empty where it may."""
     column = TABLES[name].columns[label]
-    cells, bad = _column(pd.Series([value], dtype=object), column.dtype)
+    cells, bad = cells_of(pd.Series([value], dtype=object), column.dtype)
     if bad:
         return "; ".join([WORDS[column.dtype], *(check.error for check in column.checks)])
     return wanted(name, label) if faults(cells, column).any() else ""
