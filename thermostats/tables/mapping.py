@@ -155,11 +155,12 @@ def with_runs(
         return frame, None
     columns = [name for name in dtypes("runs") if name in frame]
     runs = filled(frame[columns], "runs")
-    runs = runs.assign(**{name: as_text(runs[name]) for name in MEASURED})
+    identity = [*MEASURED, "model_sha"]
+    runs = runs.assign(**{name: as_text(runs[name]) for name in identity})
     known = runs["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
     runs["prompt_sha"] = runs["prompt_sha"].where(runs["prompt_sha"] != "", known)
-    groups = runs.groupby(list(MEASURED), sort=False)
-    ids = [run_id(dict(zip(MEASURED, values, strict=True))) for values, _ in groups]
+    groups = runs.groupby(identity, sort=False)
+    ids = [run_id(dict(zip(identity, values, strict=True))) for values, _ in groups]
     runs["run_id"] = groups.ngroup().map(dict(enumerate(ids)))
     if table == "runs":
         return runs, None
