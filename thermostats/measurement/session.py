@@ -37,7 +37,7 @@ from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
 from thermostats.tables.confirm import confirm
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import FACTS, set_facts
+from thermostats.tables.model_facts import FACTS, check_lab, set_facts
 from thermostats.tables.parameters import COUNTED
 from thermostats.tables.runs import LIKE, prompt_sha, run_id
 
@@ -137,6 +137,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
             f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         )
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
+    check_lab(spec.heritage, folder.model_id, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
     if set(kinds) - {"weights"}:
         check_loadable(folder)

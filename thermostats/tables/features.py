@@ -201,8 +201,9 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
     single = values[values["prompt_id"] != ""]
     number, named = numbered(single, by)
     groups, value = Groups.of(number), single["value"].to_numpy()
+    log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
     each = pd.DataFrame(
-        {"mean": groups.mean(value), "log": groups.mean(np.log(value)), "sd": groups.std(value), "n": groups.sizes},
+        {"mean": groups.mean(value), "log": groups.mean(log), "sd": groups.std(value), "n": groups.sizes},
         index=pd.MultiIndex.from_frame(named),
     )
     averaged = values[values["prompt_id"] == ""].set_index(by)["value"]
