@@ -17,9 +17,9 @@ from thermostats.tables import store
 from thermostats.tables.evidence import DECODER, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, in_set
 from thermostats.tables.features import combine
 from thermostats.tables.folders import shipped
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
-__all__ = ["BENCHMARKS", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
+__all__ = ["BENCHMARKS", "EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]

@@ -11,7 +11,7 @@ import pandas as pd
 from thermostats.errors import DataError
 
 MEASURED = ("model_id", "revision", "dtype", "attention", "prompt_set", "prompt_sha", "measure_version", "source")
-RECORDED = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof")
+RECORDED = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof", "instrument", "licence")
 
 
 def run_id(run: Mapping[str, Any]) -> str:

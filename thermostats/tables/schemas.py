@@ -199,7 +199,7 @@ RUNS = table(
         "attention": text("attention implementation: eager, sdpa, … or unstated"),
         "prompt_set": text("prompt set; empty: weights only"),
         "prompt_sha": text("SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"),
-        "measure_version": text("version of the measurement code; published: as published"),
+        "measure_version": text("version of the measurement code; published, external: as published, by others"),
         "source": text("who measured: thermostats, or the file the rows come from"),
         "special_tokens": text("recorded: tokens that the tokenizer puts before every prompt"),
         "versions": text("recorded: library versions, name=version separated by spaces"),
@@ -207,6 +207,8 @@ RUNS = table(
         "seconds": number("recorded: wall-clock time", "s", lower=0.0),
         "measured_at": text("recorded: time, ISO 8601"),
         "proof": text("recorded: relative errors of what the measurement proved of itself, name=error"),
+        "instrument": text("recorded: with what others measured; empty: as the source says, or by this package"),
+        "licence": text("recorded: SPDX licence under which others' rows ship; empty: that of the source or package"),
     },
     model_id="models",
 )
@@ -420,7 +422,7 @@ TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, 
 ADDED: dict[str, dict[str, Any]] = {
     "models": {"seed_of": "", "modality": "decoder", "stages": 1},
     "prompts": {"modality": "text"},
-    "runs": {"proof": ""},
+    "runs": {"proof": "", "instrument": "", "licence": ""},
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
     "findings": {"view_of": ""},
 }
