@@ -213,7 +213,7 @@ class Claim:
         except TooFew as few:
             return unmeasured(self.id, self.words, question, few.result)
         rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.id, self.words, question, result, rows)
+        return answered(self.id, self.words, question, result, rows, evidence)
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""

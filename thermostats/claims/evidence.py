@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 from thermostats.claims.study import named, studies
 from thermostats.errors import UsageError
 from thermostats.tables import store
-from thermostats.tables.evidence import DECODER, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, in_set
+from thermostats.tables.evidence import DECODER, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, in_set, origin
 from thermostats.tables.features import combine
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import EXTERNAL, NURSERY
@@ -36,6 +36,8 @@ class Evidence:
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
         self.data, self.name = store.data_folder(data), name
+        self.left_out = ""
+        """Source whose rows are not handed out."""
         self.selections: dict[str, str] = {}
         self.memo: dict[Any, Any] = {}
         """What shared functions have computed, and the selections that they read."""
@@ -68,6 +70,25 @@ class Evidence:
         other.name, other.selections, other.memo = name, self.selections, self.memo
         return other
 
+    def without(self, source: str) -> Evidence:
+        """The same set without the rows of one source; of these rows nothing is remembered."""
+        key = ("without", self.name, source)
+        if key not in self.memo:
+            other = self.fork()
+            other.name, other.left_out = self.name, source
+            self.memo[key] = other
+        found: Evidence = self.memo[key]
+        return found
+
+    def sources(self, models: Collection[str]) -> list[str]:
+        """Who measured some models of the set: sources by name, the files of a study as one."""
+        runs = self.table("runs")
+        return sorted(set(self.origin(runs.loc[runs["model_id"].isin(list(models)), "source"])))
+
+    def origin(self, source: pd.Series[str]) -> pd.Series[str]:
+        """Who measured, by source; see `tables.evidence.origin`."""
+        return origin(source, set(self._table("sources")["file"]))
+
     @contextmanager
     def recording(self) -> Iterator[dict[str, str]]:
         """Selections handed out meanwhile, by name; they are remembered afterwards as all others are."""
@@ -87,6 +108,8 @@ class Evidence:
         return any(self._digest(selection) != digest for selection, digest in selections.items())
 
     def _remember(self, selection: str, selected: pd.DataFrame) -> None:
+        if self.left_out:  # the whole set has been read, and is remembered
+            return
         if selection not in self._digests:
             csv = selected.to_csv(index=False, lineterminator="\n")
             self._digests[selection] = hashlib.sha256(csv.encode()).hexdigest()
@@ -103,6 +126,8 @@ class Evidence:
         frame = self._joined(name)
         if "source" in frame and "source" not in equals:
             frame = frame[in_set(self.name or POOLED, frame, set(self._table("sources")["file"]), self._table("runs"))]
+        if self.left_out and {"run_id", "source"} <= set(frame):
+            frame = frame[self.origin(frame["source"]) != self.left_out]
         if "modality" in frame and name != "prompts" and "modality" not in equals:
             frame = frame[frame["modality"].fillna(DECODER) == DECODER].drop(columns="modality")
         if self.name == NURSERY and {"heritage", "family"} <= set(frame):

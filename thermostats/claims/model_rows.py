@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.evidence import POOLED, PUBLISHED, Evidence
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.tables.evidence import origin
 from thermostats.tables.pooling import LEVELS, pooled
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.seeds import one_a_recipe
@@ -39,7 +40,7 @@ def model_rows(evidence: Evidence, named: str = "penultimate_gain") -> pd.DataFr
     error = _error(first, named)
     if evidence.name == POOLED:
         files = evidence.table("sources")["file"]
-        every = every.assign(source=every["source"].mask(every["source"].isin(files), PUBLISHED))
+        every = every.assign(source=origin(every["source"], set(files)))
         for gain in GAINS:
             measured = every.dropna(subset=gain)
             long = measured[["model_id", *LEVELS]].assign(

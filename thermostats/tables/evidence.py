@@ -37,6 +37,11 @@ def is_asked(evidence: str | None, of: str, view_of: str) -> bool:
     return not view_of if evidence is None else evidence in (ALL, of)
 
 
+def origin(source: pd.Series[str], published: set[str]) -> pd.Series[str]:
+    """Who measured, by source: the files of a study are one instrument and count as one source, `published`."""
+    return source.mask(source.isin(published), PUBLISHED)
+
+
 def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame) -> pd.Series[bool]:
     """Which rows with a `source` are of a set; what no run measured is of every set but the controlled study's.
 
