@@ -101,8 +101,10 @@ def own_files(name: str, folder: Path) -> list[Path]:
 
     Raises DataError where a folder cannot be listed.
     """
-    places = ["", "published", EXTERNAL, *(f"{EXTERNAL}/{source}" for source in sorted(_names(folder / EXTERNAL)))]
-    fixed = [folder / place / f"{name}.csv" for place in places if f"{name}.csv" in _names(folder / place)]
+    named = [folder / place for place in ("", "published", EXTERNAL)]
+    fixed = [place / f"{name}.csv" for place in named if f"{name}.csv" in _names(place)]
+    sources = [folder / EXTERNAL / source for source in sorted(_names(folder / EXTERNAL))]
+    fixed += [source / f"{name}.csv" for source in sources if f"{name}.csv" in _names(source)]
     archives = [
         folder / place / file
         for place in ARCHIVES
