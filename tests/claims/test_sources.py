@@ -10,9 +10,9 @@ import pytest
 from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.judge import Question, standing
 from thermostats.claims.operating import Known, hangs_on_source
-from thermostats.claims.rule import Above
+from thermostats.claims.rule import Above, Below
 from thermostats.claims.sources import READS, coincidence, lacking, sources_by_lab
-from thermostats.claims.verdict import OPEN, SUPPORTED, Reason
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.views import viewed
 
 
@@ -64,6 +64,16 @@ def test_a_set_of_one_source_hangs_on_none_and_an_open_verdict_neither() -> None
     assert hanging(rows, Views(models=0)) == ""
     both = study(x=[9.0, 9.0], y=[-1.0, -2.0])
     assert hangs_on_source(QUESTION, both, both.frame, OPEN, LEAST) == ""
+
+
+def test_a_counterexample_stands_without_its_source() -> None:
+    rows = study(x=[-9.0, -9.0], y=[1.0, 2.0])
+    by_lab = replace(QUESTION, trial=Trial(lambda own: own.frame, mean, "heritage"), primary=Below("mean", 0))
+    one = replace(by_lab, trial=QUESTION.trial, primary=by_lab.primary)
+    assert hangs_on_source(by_lab, rows, rows.frame, SUPPORTED, LEAST) == "x"
+    against = replace(one, primary=Above("mean", 0))
+    assert hangs_on_source(against, rows, rows.frame, AGAINST, LEAST) == ""
+    assert hangs_on_source(replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST) == "x"
 
 
 def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:

@@ -193,8 +193,11 @@ def hangs_on_source(question: Any, evidence: Any, rows: pd.DataFrame, verdict: V
 
     The rows are chosen anew without each source of the set in turn, so that a model which others measured too stays.
     Near: as for `hangs_on`. A source without which the rows are fewer than `least`, or the test cannot be made, is
-    passed over, as nothing is known of it; and a set of one source has none to leave out.
+    passed over, as nothing is known of it; and a set of one source has none to leave out. Where one counterexample
+    decides (`Trial.unit` is empty), a verdict against the statement stands: leaving its source out takes nothing back.
     """
+    if verdict == AGAINST and not question.trial.unit:
+        return ""
     sources = evidence.sources(set(rows["model_id"])) if "model_id" in rows else []
     if len(sources) < 2:
         return ""

@@ -25,7 +25,7 @@ STUDY = "the study's files"
 def coincidence(evidence: Evidence, models: Collection[str]) -> str:
     """A sentence that names labs which one source alone measured; empty in a set of one source, and where none is.
 
-    models: those that a question reads. What is said of such a lab is said of its source as well. Labs are new that the
+    models: those that a question reads. What holds of such a lab holds of its source as well. Labs are new that the
     study did not measure.
     """
     by_lab = sources_by_lab(evidence, models)
@@ -41,7 +41,7 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
         parts = [f"{listed(labs)} by {STUDY if source == PUBLISHED else source}" for source, labs in by_source.items()]
         counted = f"{len(alone)} of {plural(len(by_lab), 'lab')}"
         said = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
-    return f"{said} What sets such a lab apart cannot be told from its source."
+    return f"{said} What sets such a lab apart may be due to its source."
 
 
 def sources_by_lab(evidence: Evidence, models: Collection[str]) -> pd.Series:

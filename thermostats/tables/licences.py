@@ -8,7 +8,7 @@ from thermostats.errors import UsageError
 from thermostats.tables.vocabulary import EXTERNAL
 
 PERMITTED = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0")
-"""SPDX identifiers of licences that let figures be passed on, with their source and the licence beside them."""
+"""SPDX identifiers of licences that let figures be passed on, with their source and the text of the licence."""
 
 
 def check_licence(licence: str, where: object) -> None:
