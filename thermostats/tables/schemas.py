@@ -192,7 +192,10 @@ RUNS = table(
     "one row per measurement of one model on one prompt set",
     ["run_id"],
     {
-        "run_id": text("hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source"),
+        "run_id": text(
+            "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source, and of "
+            "model_sha where it is stated"
+        ),
         "model_id": text("model measured"),
         "revision": text("its revision"),
         "dtype": text("precision of the weights", ["float32", "bfloat16", "float16", "float64", "mixed", "unstated"]),
@@ -209,6 +212,9 @@ RUNS = table(
         "proof": text("recorded: relative errors of what the measurement proved of itself, name=error"),
         "instrument": text("recorded: with what others measured; empty: as the source says, or by this package"),
         "licence": text("recorded: SPDX licence under which others' rows ship; empty: that of the source or package"),
+        "model_sha": text("hash of the model measured, of its weights and configuration; empty: not stated"),
+        "confirmed_sha": text("recorded: model_sha that a run without one was confirmed to be of; empty: not asked"),
+        "differences": text("recorded: where files, configuration and loaded model differ; empty: nowhere", free=True),
     },
     model_id="models",
 )
@@ -422,7 +428,7 @@ TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, 
 ADDED: dict[str, dict[str, Any]] = {
     "models": {"seed_of": "", "modality": "decoder", "stages": 1},
     "prompts": {"modality": "text"},
-    "runs": {"proof": "", "instrument": "", "licence": ""},
+    "runs": dict.fromkeys(("proof", "instrument", "licence", "model_sha", "confirmed_sha", "differences"), ""),
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
     "findings": {"view_of": ""},
 }
