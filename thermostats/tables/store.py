@@ -35,6 +35,8 @@ from thermostats.tables.validation import validate as validate  # noqa: PLC0414 
 
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
+PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+"""Types of pandas by those of Arrow, where they are not its own."""
 LINE_END = "\x1e\r\n"
 """Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
 
@@ -86,7 +88,7 @@ def has_run(name: str, run_id: str, folder: Path) -> bool:
 
 def _framed(parts: Sequence[pa.Table], name: str) -> pd.DataFrame:
     """Files of a table as one frame of the declared types, with the columns that were added later."""
-    rows: pd.DataFrame = pa.concat_tables(parts, promote_options="default").to_pandas()
+    rows: pd.DataFrame = pa.concat_tables(parts, promote_options="default").to_pandas(types_mapper=PANDAS.get)
     rows = with_added(rows, name)
     return converted(rows, name)[0]
 
