@@ -23,7 +23,7 @@ __all__ = ["BENCHMARKS", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS"
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
-MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality"]
+MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality", "quantised"]
 BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
 """Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
 

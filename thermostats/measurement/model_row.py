@@ -11,6 +11,7 @@ import pandas as pd
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, config_of, lookup
 from thermostats.measurement.checkpoint import BUFFERS, PRECISION, StoredTensor, open_checkpoint
+from thermostats.measurement.gguf_files import UNROUNDED, record
 from thermostats.measurement.layouts import geometry, stated_count
 from thermostats.measurement.spectra import Tensors, find, read_config, unembedding
 from thermostats.tables.parameters import COUNTED
@@ -43,6 +44,7 @@ def model_row(
         vocabulary, d_embed = find(tensors, entry.tensor_names(entry.embedding)).shape
     head = unembedding(entry, config, tensors) if entry.has_head else None
     table = _position_table(tensors)
+    origin = record(path)
     total = _count(entry, tensors, tied=head is None)
     outside = [(vocabulary, d_embed), *([head.shape] if head else []), *([table.shape] if table else [])]
     usual = "learned" if not entry.has_head and table else "alibi" if decoder.get("alibi") is True else "rotary"
@@ -76,6 +78,9 @@ def model_row(
         "modality": "vision" if entry.reads == "image" else "decoder" if entry.has_head else "encoder",
         "stages": len(entry.depths) or 1,
         "source": COUNTED,
+        "quantised": "" if origin.get("scheme") in (None, *UNROUNDED) else origin["scheme"],
+        "package": "",
+        "model_licence": origin.get("licence", ""),
     }
 
 

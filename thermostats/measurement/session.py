@@ -24,6 +24,7 @@ from thermostats.errors import DataError, ThermostatsError, TransientError, Usag
 from thermostats.measurement import spectra
 from thermostats.measurement.architectures import STACKS, Architecture, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.gguf_parts import is_gguf, stem
 from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.images import processed
 from thermostats.measurement.model_row import model_row, stored_dtype
@@ -132,9 +133,9 @@ def plan(spec: RunSpec, data: Path) -> Plan:
 
 
 def model_id(spec: RunSpec) -> str:
-    """What a spec's model is called in the tables: a hub id as it is, a folder as the spec or else it is named."""
+    """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else it is named."""
     path = Path(spec.model)
-    return spec.name or (path.resolve().name if path.is_dir() else spec.model)
+    return spec.name or (path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model)
 
 
 def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from thermostats.tables.folders import own_files, own_folder
 from thermostats.tables.join import Joined, join
 from thermostats.tables.schemas import dtypes
 
-FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year")
+FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year", "quantised", "package", "model_licence")
 
 
 def set_facts(

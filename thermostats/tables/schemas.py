@@ -169,6 +169,11 @@ MODELS = table(
         "source": text("where the facts of this row come from"),
         "modality": one_of("what the stack is: ", MODALITIES),
         "stages": count("widths of the stream one behind the other; above 1 ratios across stages are no gains"),
+        "quantised": text(
+            "scheme that its weights were rounded by before they were measured, such as Q4_K_M or int8; empty: none"
+        ),
+        "package": text("package that its weights come from, name and version; empty: none, or not stated"),
+        "model_licence": text("licence of its weights, by its SPDX name where it has one; empty: not stated"),
     },
 )
 
@@ -418,7 +423,7 @@ TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, 
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "models": {"seed_of": "", "modality": "decoder", "stages": 1},
+    "models": {"seed_of": "", "modality": "decoder", "stages": 1, "quantised": "", "package": "", "model_licence": ""},
     "prompts": {"modality": "text"},
     "runs": {"proof": ""},
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
