@@ -24,6 +24,7 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.gguf_files import gguf_folder, record
 from thermostats.measurement.gguf_parts import is_gguf, parts
 from thermostats.measurement.spec import RunSpec, specs
+from thermostats.measurement.spectra import weights
 from thermostats.tables import store
 
 Q8_0 = 7
@@ -70,6 +71,10 @@ def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors
         rows = store.load(name, data).merge(runs[["run_id", "model_id"]]).drop(columns="run_id")
         one, other = (rows[rows["model_id"] == each].drop(columns="model_id") for each in ("in-gguf", "plain"))
         assert len(one) > 0
+        if name == "weights":
+            assert set(one["stored_as"]) == {"F32"}
+            assert set(other["stored_as"]) == {""}
+            one, other = one.drop(columns="stored_as"), other.drop(columns="stored_as")
         pd.testing.assert_frame_equal(one.reset_index(drop=True), other.reset_index(drop=True), rtol=1e-5)
 
 
@@ -90,6 +95,16 @@ def test_blocks_of_eight_bits_are_their_scale_times_the_integer(tmp_path: Path, 
     assert said["types"][name] == "Q8_0"
     assert said["types"]["model.norm.weight"] == "F32"
     assert said["files"] == ["rounded.gguf"]
+
+
+def test_rows_of_matrices_say_what_their_tensors_were_stored_as(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=True), "Q8_0")
+    values = small.model(tied=True).model.layers[1].self_attn.v_proj.weight.detach().numpy()
+    held["blk.1.attn_v.weight"] = small.stored(values, "Q4_0")
+    rows = weights(gguf_folder(small.write(tmp_path / "m.gguf", held), cache)).set_index(["layer", "matrix", "head"])
+    for (layer, matrix, _), stored in rows["stored_as"].items():
+        other = {"W_V": "Q4_0", "OV": "Q8_0 Q4_0"}.get(matrix, "Q8_0") if layer == 2 else "Q8_0"
+        assert stored == other, (layer, matrix)
 
 
 def test_a_head_stored_twice_is_told_from_one_of_its_own(tmp_path: Path, cache: Path) -> None:

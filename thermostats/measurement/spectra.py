@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer, stack_of
 from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
+from thermostats.measurement.gguf_files import record
 from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
 from thermostats.tables.limits import CONFIG, read_bytes
@@ -46,7 +47,22 @@ def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
     rows = embedding_rows(entry, config, tensors)
     for layer in range(1, 2 if entry.shared else geometry(entry, config).n_layers + 1):
         rows += layer_rows(entry, config, tensors, layer)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    if types := record(folder).get("types"):
+        for row in rows:
+            row["stored_as"] = _stored_as(entry, tensors, types, row)
+    return pd.DataFrame(rows, columns=[*COLUMNS, "stored_as"] if types else COLUMNS)
+
+
+def _stored_as(entry: Architecture, tensors: Tensors, types: Mapping[str, str], row: Row) -> str:
+    """Types that the tensors of a row's matrix had before they were dequantised, see `gguf_files`."""
+    matrix, layer = str(row["matrix"]), int(str(row["layer"]))
+    if layer == 0:
+        head = _find(tensors, entry.tensor_names(entry.unembedding[0])) if matrix == "unembedding" else None
+        stored = [head or find(tensors, entry.tensor_names(entry.embedding))]
+    else:
+        modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(matrix, (entry.value,))
+        stored = [find(tensors, entry.tensor_names(module, layer - 1)) for module in modules]
+    return " ".join(dict.fromkeys(types[tensor.name] for tensor in stored))
 
 
 def read_config(folder: Path, reads: str = "text") -> Config:

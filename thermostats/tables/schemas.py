@@ -277,6 +277,9 @@ WEIGHTS = of_runs(
         "spectral_norm": number("largest singular value", "norm", lower=0.0),
         "frobenius_norm": number("Frobenius norm", "norm", lower=0.0),
         "stable_rank": number("squared Frobenius norm over squared spectral norm", "ratio", lower=0.0),
+        "stored_as": text(
+            "type of its tensor in the GGUF file that it was read from, such as Q4_K; of OV both; empty: none"
+        ),
     },
 )
 
@@ -426,6 +429,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "models": {"seed_of": "", "modality": "decoder", "stages": 1, "quantised": "", "package": "", "model_licence": ""},
     "prompts": {"modality": "text"},
     "runs": {"proof": ""},
+    "weights": {"stored_as": ""},
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
     "findings": {"view_of": ""},
 }
