@@ -2,7 +2,7 @@
 
 Runs whose source is one of SOURCE go to `DATA/FOLDER/<table>.parquet`, or with --release to
 `DATA/FOLDER/<table>-<release>.parquet`; archives that are there are never changed. The rows that the folder's tables
-come to are the same before and after. Of a user's store the rows of its models go with them.
+come to are the same before and after.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from thermostats.tables import store
 from thermostats.tables.archive import as_found
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.folders import ARCHIVE, ARCHIVES, own_files
+from thermostats.tables.folders import ARCHIVE, ARCHIVES
 from thermostats.tables.schemas import FLOAT, TABLES, dtypes, key, written
 
 
@@ -47,7 +47,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
     models = set(runs.loc[runs["source"].isin(sources), "model_id"])
     held: dict[str, tuple[list[Path], pd.DataFrame]] = {}
     for name in TABLES:
-        paths = [path for path in own_files(name, data) if path.suffix != ARCHIVE]
+        paths = sorted((data / "measured" / name).glob("*.csv"))
         frames = [store.read(path, name) for path in paths]
         column, among = ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
         whole = [i for i, frame in enumerate(frames) if column in frame and frame[column].isin(among).all()]
