@@ -7,7 +7,7 @@ tiny test model; every entry is held to `tests/measurement/test_conformance.py`,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -74,6 +74,8 @@ class Architecture:
     """Module whose output is added to the stream, where attention's output is normed first."""
     mlp_write: str = ""
     """The same for the feed-forward layer."""
+    behind_norm: str = ""
+    """Module between the final norm and the last hidden state, where the model has it; relative to the base model."""
     residual_multiplier: str = ""
     """Configuration key of a factor on both writes."""
 
@@ -197,9 +199,10 @@ OPT = _of(
     **_matrices("self_attn.v_proj", "self_attn.out_proj"),
     mlp="fc1",
     mlp_out="fc2",
+    behind_norm="decoder.project_out",
     packs=False,
 )
-XGLM = _of(OPT, "xglm", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
+XGLM = _of(OPT, "xglm", behind_norm="", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
 BLOOM = _of(
     LLAMA,
     "bloom",
@@ -526,7 +529,8 @@ STACKS = {
 """Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
 
 _REFUSED = {
-    "its state-space blocks have no attention matrix, W_V or W_O": "jamba bamba zamba zamba2 falcon_h1 nemotron_h "
+    "its state-space blocks have no attention whose writes are their step, no W_V, no W_O": "jamba bamba zamba "
+    "zamba2 falcon_h1 nemotron_h "
     "granitemoehybrid mamba mamba2 falcon_mamba",
     "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
     "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
@@ -615,6 +619,27 @@ def _depths(config: Config, key: str) -> tuple[int, ...]:
     return tuple(found)
 
 
+BOTH_WAYS = {"is_causal": False, "use_bidirectional_attention": True}
+"""Configuration values that let a decoder's tokens attend to those behind them."""
+
+
+def _as_configured(entry: Architecture, config: Config) -> Architecture:
+    """An entry with what a model's configuration says of its stages and of the direction of its attention."""
+    both_ways = entry.causal and any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items())
+    entry = replace(entry, causal=False, packs=False) if both_ways else entry
+    return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+
+
+def _no_variant(config: Config, variants: Sequence[Architecture]) -> UnsupportedArchitectureError:
+    """The error for a model type that has entries, none of them for this configuration."""
+    wanted = " or ".join(", ".join(f"{key}={value}" for key, value in entry.when) for entry in variants)
+    keys = dict.fromkeys(key for entry in variants for key, _ in entry.when)
+    got = ", ".join(f"{key}={config.get(key)}" for key in keys)
+    what = f"models of type {variants[0].model_type} are measured under other settings alone, neither gains nor weights"
+    step = "gains from hooks of your own can be joined: thermostats join --help"
+    return UnsupportedArchitectureError(what, where="config.json", got=got, allowed=wanted, next_step=step)
+
+
 def lookup(config: Config) -> Architecture:
     """The entry for a configuration (a config.json as a mapping).
 
@@ -624,13 +649,16 @@ def lookup(config: Config) -> Architecture:
     own = whole in UNSUPPORTED or any(entry.model_type == whole for entry in ARCHITECTURES)
     model_type = whole if own else str(config_of(config).get("model_type") or whole)
     if model_type in UNSUPPORTED:
-        step = "see `thermostats ls architectures`"
-        what = f"models of type {model_type} are not measured"
+        step = "see `thermostats ls architectures`; gains from hooks of your own can be joined: thermostats join --help"
+        what = f"models of type {model_type} are not measured, neither gains nor weights"
         allowed = "stacks in which every block is attention plus a feed-forward layer"
         raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
-    for entry in ARCHITECTURES:
-        if entry.model_type == model_type and _matches(config_of(config), entry.when):
-            return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+    variants = [entry for entry in ARCHITECTURES if entry.model_type == model_type]
+    for entry in variants:
+        if _matches(config_of(config), entry.when):
+            return _as_configured(entry, config)
+    if variants:
+        raise _no_variant(config_of(config), variants)
     known = sorted({entry.model_type for entry in ARCHITECTURES})
     near = difflib.get_close_matches(model_type, known, n=3)
     raise UnknownArchitectureError(

@@ -56,7 +56,8 @@ def combine(
     `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`, exp of
     the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed here, else as
     published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made from them,
-    g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there.
+    g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there. Of one
+    block n_L/n_1 is 1 and n_L/n_0 is its gain.
 
     Geometry: all columns of the table models but its source, and `rho` = H/d_h, `aspect` = d/L, `kv_ratio` = K/H,
     `ff_ratio` = d_ff/d, `log10_n_params`, `log10_n_params_nonembedding`; `comparable` is False for models that norm
@@ -148,7 +149,8 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     first = rows[layer == 1].set_index("prompt")["gain_block"]
     log_total, geometric, largest = _across(inner, skipped=1)
     _, geometric_before, largest_before = _across(inner[inner["layer"] < inner["L"]], skipped=2)
-    total = np.exp(log_total)
+    of_one_block = pd.Series(1.0, index=first.index[first.index.isin(rows.loc[L == 1, "prompt"])])
+    total = pd.concat([np.exp(log_total), of_one_block])
     wide = pd.DataFrame(
         {
             "last_gain": last,
