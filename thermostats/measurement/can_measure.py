@@ -61,6 +61,8 @@ def _of_stack(folder: Path, reads: str, asked: RunSpec) -> list[dict[str, Any]]:
         why, need = quantised, None
         if name == "outputs" and not entry.has_head:
             why = "the model has no next-token distribution"
+        elif name == "attention" and entry.mixers:
+            why = f"attention has another module in its place in some blocks: {', '.join(entry.mixers)}"
         elif name == "attention" and entry.depths:
             why = "the model attends within windows, whose graphs have no estimand here"
         elif name == "attention" and eager_is_wrong(entry, config):

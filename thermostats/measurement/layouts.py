@@ -84,11 +84,14 @@ def _required(config: Config, quantity: str) -> int:
 
 def geometry(entry: Architecture, config: Config) -> Geometry:
     """L, d, H, K and d_h of a model, with several widths of its last stage; or of a block, of whose `of_layer` it is
-    given. Raises DataError where the configuration lacks one of them."""
+    given. Without attention there are no heads. Raises DataError where the configuration lacks one of them."""
     if entry.depths and not isinstance(config.get("num_heads"), int):
         config = of_layer(entry, config, sum(entry.depths) - 1)
     decoder = config_of(config)
-    d_model, n_heads = _required(config, "d_model"), _required(config, "n_heads")
+    d_model = _required(config, "d_model")
+    if not entry.attention:
+        return Geometry(_required(config, "n_layers"), d_model, 0, 0, 0, d_model)
+    n_heads = _required(config, "n_heads")
     stated = config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     quarters = entry.layout != "partitioned" or n_heads % PARTITIONS == 0

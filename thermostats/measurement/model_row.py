@@ -63,7 +63,9 @@ def model_row(
         "n_heads": g.n_heads,
         "n_kv_heads": g.n_kv_heads,
         "d_head": g.d_head,
-        "d_ff": next((stated_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model),
+        "d_ff": next((stated_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model)
+        if entry.mlp
+        else 0,
         "vocab_size": vocabulary,
         "n_positions": table.shape[-2] if table else 0,
         "tied_embeddings": head is None,

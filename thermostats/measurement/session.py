@@ -301,7 +301,7 @@ def _lacking(tables: Sequence[str], run: str, data: Path) -> tuple[str, ...]:
 
 def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame) -> dict[str, list[str]]:
     """The kinds without what a model has none of: the next-token distribution of one without a head, attention of all
-    tokens to all of one that attends within windows.
+    tokens to all, in every block, of one that attends within windows or in some blocks alone.
 
     Raises UsageError where nothing is left, and where the model reads images and the prompts are texts, or the reverse.
     """
@@ -310,7 +310,7 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
         step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
         what = f"a model that reads {entry.reads} cannot be given {other[0]}"
         raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
-    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths else ())}
+    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
         step = "thermostats can-measure says what the model has"

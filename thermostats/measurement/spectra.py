@@ -36,7 +36,7 @@ def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
     Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole, per query head h W_V^h, W_O^h and the OV circuit W_O^h W_V^h,
     and W_V_published_thirds, W_V as the study cut it out of a fused matrix; layer 0 has the embedding of tokens and,
     with a head, the unembedding, equal where they are tied. Layers that share their weights have the rows of the first
-    alone. `reads`: see `read_config`.
+    alone; blocks without attention have none. `reads`: see `read_config`.
 
     Raises DataError where files are missing, damaged, quantised or disagree with the configuration, and UsageError
     where the architecture is not known.
@@ -87,6 +87,8 @@ def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int
     """Rows of one layer (1-based), see `weights`; without `heads` those of W_V and W_O whole alone."""
     config = of_layer(entry, config, layer - 1)
     g = geometry(entry, config)
+    if not entry.attends and (not entry.value or _find(tensors, entry.tensor_names(entry.value, layer - 1)) is None):
+        return []  # something else stands in the place of attention
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
     fused, stored_o = oriented(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
     w_v = resident(_values(fused, value_runs(entry, config)))
