@@ -22,7 +22,7 @@ from thermostats.measurement.architectures import ARCHITECTURES, lookup, of_laye
 from thermostats.measurement.forward import Decoder, as_measured, attends, input_of, mixing, submodule, tensor_of
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.layouts import split, stored_rows, value_rows
-from thermostats.measurement.oracle import PROOF, conformance
+from thermostats.measurement.oracle import PROOF, TOLERANCES, conformance
 from thermostats.measurement.spectra import weights
 
 LENGTHS = (2, 9, 6, 5)
@@ -183,6 +183,7 @@ def test_last_block_output_is_the_stream_before_the_final_norm(found: Decoder) -
 
 def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
     entry, given = found.entry, tiny.inputs(found, *LENGTHS)
+    rounding = 3e-6 if entry.attends else TOLERANCES[torch.float32]  # a recurrence sums a padded row in other steps
     measured = measure_gains(found, given, token_budget=24)
     table = {(r["prompt_id"], r["layer"], r["position"]): r for r in measured.layers.to_dict("records")}
     summaries = measured.summaries.set_index("prompt_id")["value"]
@@ -216,7 +217,7 @@ def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
                 row = table[prompt.prompt_id, layer + 1, position]
                 for column, values in expected.items():
                     value = values[at].log().mean().exp() if isinstance(at, slice) else values[at]
-                    assert abs(row[column] / float(value) - 1) < 3e-6, (column, position, layer)
+                    assert abs(row[column] / float(value) - 1) < rounding, (column, position, layer)
                 value = cosine[at].mean() if isinstance(at, slice) else cosine[at]
                 assert row["cosine"] == pytest.approx(float(value), abs=2e-6)
                 assert np.isnan(row["gain_sum_mlp"]) == entry.additive
