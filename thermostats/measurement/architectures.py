@@ -90,7 +90,7 @@ class Architecture:
     """Post-norm blocks: the norms of the sums x + f(x) behind attention and feed-forward layer. They pin the gain near
     1; in other blocks x_l − x_(l−1) is the sum of the two writes."""
     eager_wrong: tuple[tuple[str, object], ...] = ()
-    """Configuration values under which transformers' eager attention computes something else than the model."""
+    """Configuration values under which transformers' eager attention computes something else than its default one."""
     sinks: bool = False
     """Attention rows do not sum to 1."""
     moved: tuple[tuple[str, str], ...] = ()
@@ -99,6 +99,8 @@ class Architecture:
     """Modules of the class that are no part of the stack: heads, poolers, other towers."""
     packs: bool = True
     """Prompts may stand one after the other in one row: position ids that begin anew keep their attention apart."""
+    alone: bool = False
+    """Each input is measured by itself: masks do not keep the inputs of a batch apart."""
 
     loader: str = "AutoModelForCausalLM"
     """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
@@ -239,7 +241,7 @@ GEMMA2 = _of(
     attention_write="post_attention_layernorm",
     mlp_write="post_feedforward_layernorm",
 )
-STABLELM = _of(LLAMA, "stablelm")
+STABLELM = _of(LLAMA, "stablelm", eager_wrong=(("is_causal", False),))
 DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
 HEADS = (
     *("cls", "lm_head", "lm_projection", "vocab_transform", "vocab_layer_norm", "vocab_projector", "predictions"),
@@ -330,6 +332,7 @@ CLIP_TEXT = _of(
     causal=True,
     reads="text",
     loader="CLIPTextModel",
+    eager_wrong=(("is_causal", False),),
     outside=(*HEADS, "vision_model"),
 )
 MAMBA = _of(
@@ -438,8 +441,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         **_matrices("self_attn.query_key_value", "self_attn.dense", "grouped"),
     ),
     LLAMA,
-    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "gemma", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
+    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
     *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
+    _of(LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),)),
     GEMMA2,
     _of(GEMMA2, "gemma3_text"),
     _of(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm"),
@@ -670,7 +674,7 @@ def _matches(config: Config, conditions: tuple[tuple[str, object], ...]) -> bool
 
 def eager_is_wrong(entry: Architecture, config: Config) -> bool:
     """Whether eager attention must not be used for this model (it would apply Falcon's ALiBi twice)."""
-    return bool(entry.eager_wrong) and _matches(config, entry.eager_wrong)
+    return bool(entry.eager_wrong) and _matches(config_of(config), entry.eager_wrong)
 
 
 def _depths(config: Config, key: str) -> tuple[int, ...]:
@@ -682,13 +686,20 @@ def _depths(config: Config, key: str) -> tuple[int, ...]:
 
 
 BOTH_WAYS = {"is_causal": False, "use_bidirectional_attention": True}
-"""Configuration values that let a decoder's tokens attend to those behind them."""
+"""Configuration values that let a decoder's tokens attend to those behind them, in some classes only with a mask or
+only without one."""
+
+
+def direction_is_open(entry: Architecture, config: Config) -> bool:
+    """Whether the direction of attention is not that of the class, but for the model itself to say."""
+    inner = config_of(config)
+    return entry.alone or (entry.reads == "text" and not entry.causal and bool(inner.get("is_decoder")))
 
 
 def _as_configured(entry: Architecture, config: Config) -> Architecture:
-    """An entry with what a model's configuration says of its stages and of the direction of its attention."""
-    both_ways = entry.causal and any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items())
-    entry = replace(entry, causal=False, packs=False) if both_ways else entry
+    """An entry with what a model's configuration says of its stages, and of attention in both directions."""
+    both = any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items())
+    entry = replace(entry, alone=True) if entry.causal and both else entry
     return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
 
 

@@ -53,7 +53,7 @@ def measure_attention(
     no weights to show, where eager attention is wrong for the model, or memory does not suffice.
     """
     if eager_is_wrong(decoder.entry, decoder.config):
-        what = "eager attention is wrong for this model: it applies the position bias twice"
+        what = "eager attention is wrong for this model: it computes something else than its default one"
         raise ThermostatsError(what, where=decoder.entry.name, next_step="leave out --what attention")
     values = values or block_values(decoder)
     rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]

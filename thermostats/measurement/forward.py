@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from traceback import walk_tb
 from typing import Any
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers.activations import NewGELUActivation
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line
-from thermostats.measurement.architectures import Architecture, Config, config_of
+from thermostats.measurement.architectures import Architecture, Config, config_of, direction_is_open
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
 from thermostats.measurement.layouts import config_value, geometry
 
@@ -94,7 +94,22 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
         paths = (mixing(block, entry), entry.mlp, *((entry.value, entry.output) if attends(block, entry) else ()))
         for path in paths:
             submodule(block, path, entry)
-    return Decoder(model, entry, config, base, blocks, final_norm)
+    found = Decoder(model, entry, config, base, blocks, final_norm)
+    if direction_is_open(entry, config):
+        found = replace(found, entry=replace(entry, causal=is_causal(found)))
+    return found
+
+
+def is_causal(decoder: Decoder) -> bool:
+    """Whether the stream at a token is the same whatever stands behind it."""
+    seen: list[Tensor] = []
+    with ExitStack() as stack, as_measured(decoder.model):
+        on_exit(stack, decoder.blocks[-1], seen.append)
+        for last in (3, 4):
+            with running(decoder.model):
+                decoder.base(input_ids=torch.tensor([[1, 2, last]], device=decoder.device))
+    moved = (seen[len(seen) // 2 - 1] - seen[-1])[0].float().norm(dim=-1)
+    return bool(moved[0] < AHEAD * moved[-1])
 
 
 @contextmanager
@@ -153,6 +168,8 @@ FEW_NUMBERS = 2**16
 """A buffer of so many may be written to in a forward pass, as rotary frequencies are; larger ones are replaced."""
 CHUNK = "chunk_size_feed_forward"
 """How many tokens a feed-forward layer is run on at a time, which changes no number."""
+AHEAD = 1e-3
+"""What another last token changes at the first of a causal model, over what it changes at the last: rounding."""
 PACK = 176
 """Tokens of a pack: products of matrices are about as fast as they get, what is held at a time still is small."""
 
@@ -201,7 +218,7 @@ def as_measured(model: nn.Module) -> Iterator[None]:
     put back as it was afterwards."""
     training = model.training
     model.eval()
-    spelled_out = [module for module in model.modules() if type(module) is NewGELUActivation]
+    spelled_out: list[Any] = [module for module in model.modules() if type(module) is NewGELUActivation]
     for module in spelled_out:
         module.__dict__["forward"] = partial(_gelu, module)
     chunks = {module: module.__dict__[CHUNK] for module in model.modules() if module.__dict__.get(CHUNK)}
@@ -301,7 +318,7 @@ def keeps_apart(decoder: Decoder) -> bool:
     masked = decoder.entry.reads == "image" or decoder.entry.causal or "attention_mask" in accepted
     known = type(decoder.base).__module__.startswith("transformers.")
     kinds = set(map(_kind, _ropes(config_of(decoder.config))))
-    return known and masked and kinds.isdisjoint(BY_LENGTH)
+    return known and masked and not decoder.entry.alone and kinds.isdisjoint(BY_LENGTH)
 
 
 def context(decoder: Decoder) -> int | None:

@@ -215,7 +215,10 @@ def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[list[A
     multiplier = float(found.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
     scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
     factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
-    attention, mlp = factors[0] * kept["attention_write"], factors[1] * kept.get("mlp_write", 0.0)
+    attention = factors[0] * kept["attention_write"]
+    mlp = factors[1] * kept["mlp_write"] if entry.mlp else np.zeros_like(attention)
+    if not attention.shape == mlp.shape == kept["x_in"].shape:
+        return [([kept["x_out"]], np.full_like(kept["x_out"], np.nan))]  # not of the stream's width: no write at all
     if not entry.norm_after:
         return [([kept["x_out"], -kept["x_in"]], multiplier * (attention + mlp))]
     middle = kept["attention_sum_normed"]

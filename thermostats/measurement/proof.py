@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.gains import RATIOS, Measured
 from thermostats.measurement.oracle import PROOF, TOLERANCES, Conformance, conformance
@@ -32,14 +33,24 @@ class InputsMeetError(ThermostatsError):
 def check_proof(found: Decoder, needed: Collection[str] = tuple(PROOF)) -> Conformance:
     """What holds of a model on its first, middle and last block.
 
-    Raises ThermostatsError by the name of what is `needed` and does not.
+    Raises ThermostatsError by the name of what is `needed` and does not, DataError where a weight is not finite.
     """
+    check_finite(found)
     proof = conformance(found, layers={0, len(found.blocks) // 2, len(found.blocks) - 1})
     for name in proof.failed:
         if name in needed:
             raise proof.error(name)
         warnings.warn(f"{type(found.model).__name__}: {PROOF[name]}; what rests on it is left out", stacklevel=2)
     return proof
+
+
+def check_finite(found: Decoder) -> None:
+    """Raise DataError where a weight is not a finite number at the precision that it was loaded in."""
+    for name, weight in found.model.named_parameters():
+        if weight.is_meta or not weight.numel() or all(map(torch.isfinite, weight.aminmax())):
+            continue
+        what, step = "the weights hold numbers that are not finite", "download the file again, or --dtype float32"
+        raise DataError(what, where=name, got=f"{found.dtype}".removeprefix("torch."), next_step=step)
 
 
 def left_out(measured: Measured, proof: Conformance) -> Measured:

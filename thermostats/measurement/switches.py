@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thermostats.measurement.architectures import Config, UnsupportedArchitectureError, config_of
-from thermostats.measurement.checkpoint import open_checkpoint
-from thermostats.measurement.model_row import stored_dtype
+from thermostats.measurement.quantised import check_quantised
 from thermostats.measurement.spec import WHAT, RunSpec
 
 OF_MODEL = ("gains", "outputs", "attention")
 """Quantities for which the model is loaded; `weights` reads its files alone."""
+
+QUANTISED = "quantization_config"
 
 
 @dataclass(frozen=True)
@@ -49,31 +50,33 @@ SWITCHES = (
 )
 
 
-def unsupported(config: Config, folder: Path) -> dict[str, str]:
-    """Quantities that a model's configuration takes away, each with the value that does and the reason.
-
-    Raises DataError where the weights are quantised.
-    """
-    inner, found = config_of(config), {}
+def unsupported(config: Config) -> dict[str, str]:
+    """Quantities that a model's configuration takes away, each with the value that does and the reason."""
+    inner = config_of(config)
+    found: dict[str, str] = {}
     for switch in SWITCHES:
         value = inner.get(switch.key)
         if inner.get("model_type") == switch.model_type and value not in switch.harmless:
             found |= dict.fromkeys(switch.lost, f"{switch.key}={value} is not supported: {switch.why}")
-    if config.get("quantization_config") or inner.get("quantization_config"):
-        stored_dtype(open_checkpoint(folder))
-        why = "config.json has a quantization_config, and the weights are not quantised"
+    if config.get(QUANTISED) or inner.get(QUANTISED):
+        why = f"config.json has a {QUANTISED}, and the weights are not quantised"
         found |= dict.fromkeys(OF_MODEL, why)
     return found
 
 
 def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:
-    """Raise UnsupportedArchitectureError where a quantity of a spec is taken away; the next step is what is left."""
-    lost = unsupported(config, folder)
+    """Raise UnsupportedArchitectureError where a quantity of a spec is taken away; the next step is what is left.
+
+    Raises DataError where the weights are quantised.
+    """
+    lost = unsupported(config)
     refused = [name for name in spec.what if name in lost]
     if not refused:
         return
-    left = [name for name in WHAT if name not in lost]
-    line = f"thermostats measure {shlex.quote(spec.model)} --what {','.join(left)}"
-    step = f"remove quantization_config from config.json, or {line}" if "quantization" in lost[refused[0]] else line
+    check_quantised(config, folder)
+    why, left = lost[refused[0]], [name for name in WHAT if name not in lost]
+    revision = "" if spec.revision == "main" else f" --revision {shlex.quote(spec.revision)}"
+    line = f"thermostats measure {shlex.quote(spec.model)}{revision} --what {','.join(left)}"
+    step = f"remove {QUANTISED} from config.json, or {line}" if QUANTISED in why else line
     got, allowed = ", ".join(refused), f"{', '.join(left)} can be measured"
-    raise UnsupportedArchitectureError(lost[refused[0]], where=folder.name, got=got, allowed=allowed, next_step=step)
+    raise UnsupportedArchitectureError(why, where=folder.name, got=got, allowed=allowed, next_step=step)
