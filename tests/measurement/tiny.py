@@ -140,6 +140,10 @@ SMALL: dict[str, Any] = {
     **{"image_size": 12, "patch_size": 4, "num_register_tokens": 2, "window_size": 2, "is_decoder": False},
 }
 """What any configuration class may want, as far as it has it; shapes that differ wherever the class lets them."""
+SIDES = {
+    **{"d_model": 32, "encoder_layers": 3, "decoder_layers": 1, "encoder_ffn_dim": 40, "decoder_ffn_dim": 24},
+    **{"encoder_attention_heads": 4, "decoder_attention_heads": 2},
+}
 STATE = {"state_size": 5, "time_step_rank": 3, "head_dim": 8}
 STATE2 = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 5, "mamba_n_groups": 2, "mamba_chunk_size": 4}
 LINEAR = {
@@ -153,6 +157,14 @@ OWN: dict[str, dict[str, Any]] = {
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False},
     "deberta": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16},
     "modernbert": {"local_attention": 4},
+    **{
+        name: {"num_layers": 3, "num_heads": 4, "d_kv": 6, "d_ff": 40, "relative_attention_num_buckets": 8}
+        for name in ("t5", "mt5", "umt5")
+    },
+    **{
+        name: {**SIDES, "max_position_embeddings": 64, "scale_embedding": True}
+        for name in ("mbart", "pegasus", "blenderbot", "m2m_100", "bart", "plbart", "mvp", "marian", "blenderbot-small")
+    },
     "mamba": {**STATE, "intermediate_size": 64},
     "falcon_mamba": {**STATE, "intermediate_size": 64},
     "mamba2": {**STATE, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4},
@@ -189,7 +201,8 @@ def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
     """A model with random weights, norms and biases."""
     known = next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
     kind = getattr(transformers, known.loader if known and head else "AutoModelForCausalLM" if head else "AutoModel")
-    return noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
+    made = noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
+    return made.get_submodule(known.part) if known and head else made
 
 
 DRAWN = ("sinks", "router.bias", "class_embedding", "cls_token")

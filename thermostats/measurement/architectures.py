@@ -104,6 +104,10 @@ class Architecture:
 
     loader: str = "AutoModelForCausalLM"
     """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
+    part: str = ""
+    """Module of the loaded model that is the stack, where there are others that it needs not."""
+    stack: str = ""
+    """What stands behind a model's name, where the entry is of one of its stacks."""
     causal: bool = True
     """Tokens attend to themselves and to those before them alone."""
     reads: str = "text"
@@ -335,6 +339,39 @@ CLIP_TEXT = _of(
     eager_wrong=(("is_causal", False),),
     outside=(*HEADS, "vision_model"),
 )
+T5 = _of(
+    LLAMA,
+    "t5",
+    **_trunk("encoder", "block", "final_layer_norm", "embed_tokens"),
+    **_reads("layer.0.SelfAttention", "layer.0.layer_norm", "layer.1.layer_norm"),
+    **_matrices("layer.0.SelfAttention.v", "layer.0.SelfAttention.o"),
+    mlp="layer.1.DenseReluDense",
+    moved=(("encoder.embed_tokens", "shared"),),
+    **{"loader": "T5EncoderModel", "part": "encoder", "stack": "encoder"},
+    causal=False,
+    packs=False,
+    outside=HEADS,
+)
+"""The encoder of an encoder–decoder; its decoder has cross-attention, which has no estimand here."""
+MBART = _of(
+    T5,
+    "mbart",
+    **_trunk("model.encoder", "layers", "layer_norm", "embed_tokens"),
+    **_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
+    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    mlp="fc1",
+    mlp_out="fc2",
+    moved=(("model.encoder.embed_tokens", "shared"), ("model.encoder", "encoder")),
+    outside=(*HEADS, "final_logits_bias"),
+    loader="MBartModel",
+)
+BART = _of(
+    MBART,
+    "bart",
+    **{"final_norm": "", "attention_norm": "", "mlp_norm": "self_attn_layer_norm", "loader": "BartModel"},
+    norm_after=("self_attn_layer_norm", "final_layer_norm"),
+)
+"""The same with its norms behind the sums."""
 MAMBA = _of(
     LLAMA,
     "mamba",
@@ -476,6 +513,18 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     DEEPSEEK,
     *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
     _of(LLAMA, "gpt_oss", sinks=True, packs=False),
+    T5,
+    _of(T5, "mt5", loader="MT5EncoderModel"),
+    _of(T5, "umt5", loader="UMT5EncoderModel"),
+    MBART,
+    _of(MBART, "pegasus", loader="PegasusModel"),
+    _of(MBART, "blenderbot", loader="BlenderbotModel"),
+    _of(MBART, "m2m_100", loader="M2M100Model"),
+    BART,
+    _of(BART, "plbart", loader="PLBartModel"),
+    _of(BART, "mvp", loader="MvpModel"),
+    _of(BART, "marian", loader="MarianModel"),
+    _of(BART, "blenderbot-small", loader="BlenderbotSmallModel"),
     MAMBA,
     _of(MAMBA, "mamba2"),
     _of(MAMBA, "falcon_mamba"),
@@ -601,8 +650,8 @@ _REFUSED = {
     "its recurrent or linear-attention blocks are of several forms, and no entry describes them": "rwkv xlstm "
     "minimax lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen4_exp qwen4_exp_text hrm_text "
     "lara_mini",
-    "it is an encoder-decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
-    "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody",
+    "it is an encoder-decoder: cross-attention has no estimand here, and no entry describes its encoder": "prophetnet "
+    "bigbird_pegasus trocr whisper musicgen musicgen_melody",
     "it has several stacks: save the one to be measured separately, as its text or vision model": "siglip2 "
     "emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
     "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "

@@ -19,7 +19,11 @@ from thermostats.tables.parameters import COUNTED
 POSITION_TABLES = ("wpe", "embed_positions", "positions_embed", "position_embeddings", "position_embedding")
 LEARNED = ("openai-gpt", "gpt2", "gpt_neo", "gpt_bigcode", "opt", "biogpt")
 SCHEMES = {**dict.fromkeys(LEARNED, "learned"), "xglm": "sinusoidal", "bloom": "alibi", "mpt": "alibi"}
-SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet"), "relative")
+SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet", "t5", "mt5", "umt5"), "relative")
+SCHEMES |= dict.fromkeys(("marian", "pegasus", "m2m_100"), "sinusoidal")
+SCHEMES |= dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba"), "none")
+RMS = ("t5", "mt5", "umt5", "mamba", "mamba2", "falcon_mamba", "lfm2", "lfm2_moe")
+"""Model types with RMSNorm whose configurations do not call its ε so."""
 FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim", "hidden_dim")
 GATES = ("gate_proj", "gate_up_proj", "w3", "up_gate_proj")
 
@@ -72,7 +76,7 @@ def model_row(
         "gated_mlp": any(name.rpartition(".")[0].rpartition(".")[2] in GATES for name in tensors),
         "n_params": total,
         "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
-        "norm_kind": "RMSNorm" if "rms_norm_eps" in decoder else "LayerNorm",
+        "norm_kind": "RMSNorm" if "rms_norm_eps" in decoder or entry.model_type in RMS else "LayerNorm",
         "norm_place": _norm_place(entry),
         "position_scheme": SCHEMES.get(entry.model_type, usual),
         "parallel_block": entry.parallel,
@@ -97,7 +101,8 @@ def stored_dtype(tensors: Tensors) -> str:
 
 
 def _count(entry: Architecture, tensors: Tensors, *, tied: bool) -> int:
-    twice = set(entry.tensor_names(entry.unembedding[0])) if tied else set()
+    copies = [name for name in entry.tensor_names(entry.embedding) if name in tensors][1:]
+    twice = {*copies, *(entry.tensor_names(entry.unembedding[0]) if tied else ())}
     parts = {name: set(name.split(".")) for name in tensors if not name.endswith(BUFFERS) and name not in twice}
     counted = (tensors[name] for name, modules in parts.items() if modules.isdisjoint(entry.outside))
     return sum(math.prod(tensor.shape) for tensor in counted)

@@ -22,7 +22,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import STACKS, Architecture, UnknownArchitectureError, lookup
+from thermostats.measurement.architectures import ARCHITECTURES, STACKS, Architecture, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.gguf_parts import is_gguf, stem
 from thermostats.measurement.hub import ModelFolder, model_folder
@@ -165,8 +165,10 @@ def folder_of(spec: RunSpec) -> ModelFolder:
 
 def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
     """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a run of its own."""
-    if str(spectra.read_config(folder.path, "").get("model_type")) not in STACKS:
-        return folder
+    model_type = str(spectra.read_config(folder.path, "").get("model_type"))
+    stack = next((entry.stack for entry in ARCHITECTURES if entry.model_type == model_type), "")
+    if model_type not in STACKS:
+        return replace(folder, model_id=f"{folder.model_id}:{stack}") if stack else folder
     name = f"{folder.model_id}:{'vision' if reads == 'image' else 'text'}"
     return replace(folder, reads=reads, model_id=name)
 
