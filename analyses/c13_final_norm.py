@@ -147,7 +147,7 @@ SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", S
     primary=Above("share that changes sides", MISJUDGED),
     needs=AtLeast(models=LEAST),
     trial=SIGN,
-    views=Views(models=LEAST),
+    views=Views(models=LEAST, reads=("layers.gain_block", "summaries.normed_gain")),
 )
 def sign(evidence: Evidence) -> Result:
     """Models whose last block lies on the other side of 1 with the norm."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from thermostats.claims.study import named, studies
 from thermostats.tables.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS
 from thermostats.tables.folders import shipped
 from thermostats.tables.selection import Selection
+from thermostats.tables.vocabulary import EXTERNAL
 
-__all__ = ["BENCHMARKS", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
+__all__ = ["BENCHMARKS", "EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
@@ -51,6 +52,21 @@ class Evidence(Selection):
         other.name, other.selections, other.memo = name, self.selections, self.memo
         return other
 
+    def without(self, source: str) -> Evidence:
+        """The same set without the rows of one source; of these rows nothing is remembered."""
+        key = ("without", self.name, source)
+        if key not in self.memo:
+            other = self.fork()
+            other.name, other.left_out = self.name, source
+            self.memo[key] = other
+        found: Evidence = self.memo[key]
+        return found
+
+    def sources(self, models: Collection[str]) -> list[str]:
+        """Who measured some models of the set: sources by name, the files of a study as one."""
+        runs = self.table("runs")
+        return sorted(set(self.origin(runs.loc[runs["model_id"].isin(list(models)), "source"])))
+
     @contextmanager
     def recording(self) -> Iterator[dict[str, str]]:
         """Selections handed out meanwhile, by name; they are remembered afterwards as all others are."""
@@ -70,6 +86,8 @@ class Evidence(Selection):
         return any(self._digest(selection) != digest for selection, digest in selections.items())
 
     def _remember(self, selection: str, selected: pd.DataFrame) -> None:
+        if self.left_out:  # the whole set has been read, and is remembered
+            return
         if selection not in self._digests:
             csv = selected.to_csv(index=False, lineterminator="\n")
             self._digests[selection] = hashlib.sha256(csv.encode()).hexdigest()

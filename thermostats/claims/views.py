@@ -11,8 +11,9 @@ import pandas as pd
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question, numbers, standing
-from thermostats.claims.operating import Known, hangs_on, nearest
+from thermostats.claims.operating import Known, hangs_on, hangs_on_source, nearest
 from thermostats.claims.result import Result, TooFew
+from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.evidence import DECODER
@@ -69,13 +70,15 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
         used = set(rows["model_id"])
         found = replace(found, notes=tuple(left_out(claim, measures, used, evidence)))
         rows = needs.of(rows)
-        found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.")
+        found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.", coincidence=coincidence(evidence, used))
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
         known = Known(nearest(question, needs.models)[0], larger=trial.larger)
         notes = found.notes if used else tuple(left_out(claim, measures, used, evidence))
-        takes = f"It {needs.words()}. {known.takes(group)}".strip()
+        without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
+        lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
+        takes = f"{lacks}It {needs.words()}. {known.takes(group)}".strip()
         return replace(found, **numbers(few.result), notes=notes, settles=takes)
     except UsageError as error:
         return replace(found, **numbers(there), settles=f"The test cannot be made: {error.what}.")
@@ -86,7 +89,8 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
         else f"a design of {plural(size, 'row')}, the nearest in size to the {len(rows):,} here"
     )
     unit = hangs_on(primary, trial, rows, said)
-    known = Known(tried, unit, trial.larger, design, smaller=size < len(rows) / ABOUT)
+    source = "" if unit else hangs_on_source(question, evidence, rows, said, needs)
+    known = Known(tried, unit, source, trial.larger, design, smaller=size < len(rows) / ABOUT)
     verdict, reason = standing(primary, result, known, said)
     return replace(
         found,

@@ -39,6 +39,7 @@ app.add_typer(tools)
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
     "claims": "thermostats report C04",
+    "evidence": "thermostats findings --evidence pooled",
     "columns": "thermostats ls columns models for one table alone",
     "models": "thermostats measure MODEL",
     "prompts": "thermostats measure MODEL --prompts SET",
@@ -312,15 +313,17 @@ def check(data: Data = None, as_json: Json = False) -> None:
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
     print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
+    from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
+    from thermostats.tables.reading import features  # noqa: PLC0415
+
     if folders.has_own_runs(data):
-        from thermostats.measurement.versions import older  # noqa: PLC0415 - pandas
-        from thermostats.tables.pooling import disagreements  # noqa: PLC0415
-        from thermostats.tables.reading import features  # noqa: PLC0415
+        from thermostats.measurement.versions import older  # noqa: PLC0415
 
         for line in older(data):
             print(f"Measured by an older version: {line}", file=sys.stderr)
-        for line in disagreements(features(data)):
-            print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
+    rows = features(data)
+    for line in (line for gain in ("penultimate_gain", "last_gain") for line in disagreements(rows, gain)):
+        print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))
 
 
@@ -343,7 +346,7 @@ def ls(
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
-    """List architectures, claims, columns, models, prompts, runs or tables.
+    """List architectures, claims, columns, sets of evidence, models, prompts, runs or tables.
 
     For a column, `joined` says whether joined rows must have it; for a claim, `reads` says on whose rows it is judged.
 

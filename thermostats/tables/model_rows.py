@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import unknown
-from thermostats.tables.evidence import POOLED, PUBLISHED, check_set
+from thermostats.tables.evidence import POOLED, check_set, origin
 from thermostats.tables.pooling import LEVELS, pooled
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.seeds import one_a_recipe
@@ -62,7 +62,7 @@ def model_rows(
     error = _error(first, gain)
     if evidence.name == POOLED:
         files = evidence.table("sources")["file"]
-        every = every.assign(source=every["source"].mask(every["source"].isin(files), PUBLISHED))
+        every = every.assign(source=origin(every["source"], set(files)))
         for each in GAINS:
             measured = every[every[each] > 0]
             long = measured[["model_id", *LEVELS]].assign(

@@ -46,6 +46,8 @@ WEIGHTS: dict[str, Weights] = {
     "llama": Weights(),
     "mistral": Weights(),
     "opt": ALL_BIASES,
+    "qwen2": Weights(qkv_bias=True),
+    "qwen3": Weights(head_norms=2),
 }
 
 

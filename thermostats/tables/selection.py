@@ -9,7 +9,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.tables import store
-from thermostats.tables.evidence import DECODER, POOLED, in_set
+from thermostats.tables.evidence import DECODER, POOLED, in_set, origin
 from thermostats.tables.features import combine
 from thermostats.tables.vocabulary import NURSERY
 
@@ -25,6 +25,8 @@ class Selection:
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
         self.data, self.name = store.data_folder(data), name
+        self.left_out = ""
+        """Source whose rows are not handed out."""
         self._files: dict[str, pd.DataFrame] = {}
         self._loaded: dict[str, pd.DataFrame] = {}
 
@@ -39,10 +41,16 @@ class Selection:
         """
         return self._select(name, equals)
 
+    def origin(self, source: pd.Series[str]) -> pd.Series[str]:
+        """Who measured, by source; see `tables.evidence.origin`."""
+        return origin(source, set(self._table("sources")["file"]))
+
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
         if "source" in frame and "source" not in equals:
             frame = frame[in_set(self.name or POOLED, frame, set(self._table("sources")["file"]), self._table("runs"))]
+        if self.left_out and {"run_id", "source"} <= set(frame):
+            frame = frame[self.origin(frame["source"]) != self.left_out]
         if "modality" in frame and name != "prompts" and "modality" not in equals:
             frame = frame[frame["modality"].fillna(DECODER) == DECODER].drop(columns="modality")
         if self.name == NURSERY and {"heritage", "family"} <= set(frame):

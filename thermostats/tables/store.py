@@ -24,6 +24,7 @@ from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC04
 from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
+from thermostats.tables.licences import check_licences
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references, with_added, written
@@ -163,6 +164,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
     check_prompts(tables["runs"], tables["prompts"])
     check_models(tables["models"])
     check_run_ids(tables["runs"])
+    check_licences(tables["runs"])
     check_identities(tables)
     return {name: len(frame) for name, frame in tables.items()}
 
