@@ -15,6 +15,7 @@ from thermostats.measurement.estimate import RATE, Need, estimate, refusal
 from thermostats.measurement.hub import config_folder
 from thermostats.measurement.model_row import stored_dtype
 from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.quantised import check_quantised
 from thermostats.measurement.settings import MADE, Settings
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
@@ -53,6 +54,7 @@ def _of_stack(folder: Path, reads: str, asked: RunSpec) -> list[dict[str, Any]]:
     place = local_place(Settings())
     quantised = ""
     try:
+        check_quantised(config, folder)
         stored_dtype(open_checkpoint(folder))
     except DataError as error:
         quantised = str(error) if "quantised" in str(error) else ""  # weights that are not here are no reason
@@ -62,6 +64,8 @@ def _of_stack(folder: Path, reads: str, asked: RunSpec) -> list[dict[str, Any]]:
         why, need = quantised or lost.get(name, ""), None
         if name == "outputs" and not entry.has_head:
             why = "the model has no next-token distribution"
+        elif name == "attention" and entry.mixers:
+            why = f"attention has another module in its place in some blocks: {', '.join(entry.mixers)}"
         elif name == "attention" and entry.depths:
             why = "the model attends within windows, whose graphs have no estimand here"
         elif name == "attention" and eager_is_wrong(entry, config):

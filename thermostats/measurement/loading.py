@@ -112,7 +112,7 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
         raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
     _check_complete(folder, info, () if entry.has_head else entry.outside)
     found: nn.Module = model.eval()
-    return found
+    return found.get_submodule(entry.part)
 
 
 def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple[str, ...]) -> None:

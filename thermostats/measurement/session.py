@@ -22,9 +22,10 @@ import pandas as pd
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import STACKS, Architecture, UnknownArchitectureError, lookup
+from thermostats.measurement.architectures import ARCHITECTURES, STACKS, Architecture, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import PRECISION, doubled, open_checkpoint
 from thermostats.measurement.digest import model_sha
+from thermostats.measurement.gguf_parts import is_gguf, stem
 from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.identity import MEASURE_VERSION, check_name, standing
 from thermostats.measurement.images import processed
@@ -157,9 +158,9 @@ def plan(spec: RunSpec, data: Path) -> Plan:
 
 
 def model_id(spec: RunSpec) -> str:
-    """What a spec's model is called in the tables: a hub id as it is, a folder as the spec or else it is named."""
+    """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else it is named."""
     path = Path(spec.model)
-    return spec.name or (path.resolve().name if path.is_dir() else spec.model)
+    return spec.name or (path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model)
 
 
 def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
@@ -201,8 +202,10 @@ def folder_of(spec: RunSpec) -> ModelFolder:
 
 def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
     """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a run of its own."""
-    if str(spectra.read_config(folder.path, "").get("model_type")) not in STACKS:
-        return folder
+    model_type = str(spectra.read_config(folder.path, "").get("model_type"))
+    stack = next((entry.stack for entry in ARCHITECTURES if entry.model_type == model_type), "")
+    if model_type not in STACKS:
+        return replace(folder, model_id=f"{folder.model_id}:{stack}") if stack else folder
     name = f"{folder.model_id}:{'vision' if reads == 'image' else 'text'}"
     return replace(folder, reads=reads, model_id=name)
 
@@ -378,7 +381,7 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
         step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
         what = f"a model that reads {entry.reads} cannot be given {other[0]}"
         raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
-    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths else ())}
+    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
         step = "thermostats can-measure says what the model has"

@@ -14,7 +14,7 @@ from thermostats.tables.join import Joined, join
 from thermostats.tables.plausible import bare
 from thermostats.tables.schemas import dtypes
 
-FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year")
+FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year", "quantised", "package", "model_licence")
 
 
 def set_facts(

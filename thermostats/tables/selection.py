@@ -14,7 +14,7 @@ from thermostats.tables.features import combine
 from thermostats.tables.vocabulary import NURSERY
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
-MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality"]
+MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality", "quantised"]
 
 
 class Selection:
