@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report snapshot golden worlds test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
+.PHONY: report snapshot golden worlds test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz mutants robustness format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -55,8 +55,8 @@ smoke: $(VENV)/.test
 	rm -rf dist && $(BIN)/python -m build --outdir dist .
 	$(BIN)/python scripts/smoke_wheel.py dist/*.whl python3.11 python3.12 python3.13
 
-# Harnesses, each of minutes to hours; again with another SEED to go on. What kills, writers and clusters find is added to
-# build/*.jsonl, and `make robustness` writes benchmarks/results/{faults,clusters}.md from it.
+# Harnesses, each of minutes to hours; again with another SEED to go on. What kills and writers find is added to
+# build/*.jsonl, and `make robustness` writes benchmarks/results/faults.md from it.
 SEED ?= 1
 HARNESS = OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/reporting:tests/measurement:tests/faults $(BIN)/python
 
@@ -69,9 +69,6 @@ writers: $(VENV)/.test
 # 2,000 damaged files for each reader; a failure is shown as the smallest file that brings it about.
 fuzz: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/fuzz -n auto --hypothesis-profile=many --hypothesis-seed=$(SEED)
-
-clusters: $(VENV)/.test
-	PYTHONPATH=tests:tests/measurement OMP_NUM_THREADS=1 $(BIN)/python tests/measurement/clusters.py
 
 # One mutant in ten, those whose number ends in SEED, or those named: make mutants MUTANTS='thermostats.tables.mapping.*'.
 # `mutmut results` then lists the survivors, `mutmut show NAME` what was changed.

@@ -15,7 +15,7 @@ import thermostats
 from thermostats.tables import store
 
 LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas"]
-LARGE += ["pymc", "ray", "scipy", "statsmodels", "submitit", "torch", "transformers"]
+LARGE += ["pymc", "ray", "scipy", "statsmodels", "torch", "transformers"]
 ASKED = """
 import contextlib, io, json, sys
 from thermostats.cli.app import main
@@ -56,11 +56,10 @@ CASES = [
     ("export out modells", "did you mean models?"),
     ("export out --partition model_id", "only Parquet is partitioned"),
     ("new claim !?", "no letters"),
-    ("import nowhere --data mine", "no such folder"),
+    ("import results --data mine", "thermostats join FILE --data mine"),
     ("join nothing.csv --data mine", "no such file"),
     ("join nothing.csv", "--data mine"),
     ("join nothing.csv --map nothing.toml --data mine", "no such file"),
-    ("import nowhere", "--data mine"),
     ("power --models 12 --labs 4 --shares 1,2", "not shares of one whole"),
     ("power --models 12 --labs 12", "more models than labs"),
     ("power --models 12 --labs 4 --geometry fre", "did you mean free?"),
@@ -71,8 +70,11 @@ CASES = [
     ("measure gpt2 --data mine --dtype float8", "allowed: float32"),
     ("measure gpt2 --data mine --prompts cor", "did you mean core?"),
     ("measure gpt2 --data mine --prompts nothing", "thermostats ls prompts"),
-    ("measure gpt2 --data mine --engine slum", "did you mean slurm?"),
-    ("measure gpt2 --data mine --engine slurm --slurm partition", "allowed: name=value"),
+    ("measure gpt2 --data mine --engine rai", "did you mean ray?"),
+    ("measure gpt2 --data mine --engine slurm", "the engine slurm is gone"),
+    ("measure gpt2 --data mine --slurm partition=gpu", "thermostats measure MODEL --shard"),
+    ("measure gpt2 --data mine --shard 0/4", "allowed: K/N"),
+    ("measure gpt2 --data mine --shard 5/4", "allowed: K/N"),
     ("measure gpt2 --data mine --device gpu", "allowed: auto, cpu, cuda"),
     ("measure gpt2 --data mine --device cuda:999", "no such GPU on this machine"),
     ("measure gpt2 --data mine --device-map even", "allowed: auto, balanced"),

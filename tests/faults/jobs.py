@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from conftest import STUDY, make_store
+from conftest import make_store
 from start_states import make_news
 from workplaces import make_workplace, write_gains
 
@@ -39,25 +39,6 @@ def joining() -> Job:
         join(news, data=folder / "data", replace=True)
 
     return Job("join", prepare, run)
-
-
-def importing() -> Job:
-    """`import` of the study's files into a store that has older rows of them."""
-    from thermostats.claims.study import import_published
-
-    def prepare(folder: Path) -> None:
-        from thermostats.tables import store
-
-        (folder / "data" / "published").mkdir(parents=True)
-        for name in ("models.csv", "published/outputs.csv", "published/weights.csv"):
-            (folder / "data" / name).write_bytes((store.shipped("data") / name).read_bytes())
-        older = folder / "data" / "published" / "outputs.csv"
-        older.write_text("".join(older.read_text().splitlines(keepends=True)[:9]))
-
-    def run(folder: Path) -> None:
-        import_published(STUDY, folder / "data")
-
-    return Job("import", prepare, run)
 
 
 def reporting() -> Job:
@@ -118,4 +99,4 @@ class Stopped:
         return f"2026-01-01T00:00:00+00:00 {timespec}"[:25]
 
 
-JOBS: dict[str, Callable[[], Job]] = {"join": joining, "import": importing, "report": reporting, "measure": measuring}
+JOBS: dict[str, Callable[[], Job]] = {"join": joining, "report": reporting, "measure": measuring}

@@ -18,7 +18,7 @@ from thermostats.tables.folders import MARK, layers, writable_folder
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("report", "measure", "import")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("report", "measure")]
 
 
 @pytest.mark.parametrize("name", ["join", *SLOW])

@@ -8,6 +8,7 @@ import pytest
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts, read_prompts
 from thermostats.tables import store
+from thermostats.tables.join import join
 from thermostats.tables.runs import prompt_sha
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "published"
@@ -39,7 +40,6 @@ def test_shipped_prompts_differ_and_vary_in_length():
 
 
 def test_no_shipped_text_is_one_of_the_studys():
-    prompts = store.load("prompts")
     ours = prompts["prompt_set"].isin(["core", "wide"])
     assert ours.sum() == 225 and (~ours).any()
     assert not set(prompts["text_sha256"][ours]) & set(prompts["text_sha256"][~ours])
@@ -70,10 +70,23 @@ def test_hash_of_a_set_is_over_its_texts_in_order_of_their_names(tmp_path):
 def test_imported_texts_fill_a_set_and_hashes_alone_do_not(tmp_path):
     frame = folder_with(tmp_path, [("a", "Once upon a time")])
     store.save(frame.assign(text=""), "prompts", tmp_path / "prompts.csv")
-    with pytest.raises(DataError, match=r"not shipped.*thermostats import"):
+    with pytest.raises(DataError, match=r"not shipped.*thermostats join"):
         load_prompts("mine", tmp_path)
     store.save(frame, "prompts", tmp_path / "private" / "prompts.csv")
     assert load_prompts("mine", tmp_path)["text"].tolist() == ["Once upon a time"]
+
+
+def test_a_joined_text_finds_its_hash_and_stays_private(tmp_path):
+    made = folder_with(tmp_path, [("a", "Once upon a time"), ("b", "never given")])
+    store.save(made.assign(text=""), "prompts", tmp_path / "prompts.csv")
+    (done,) = join(made.iloc[:1], data=tmp_path)
+    assert (done.added, done.replaced) == (0, 0)
+    texts = store.load("prompts", tmp_path)
+    assert texts.loc[texts["prompt_set"] == "mine", "text"].tolist() == ["Once upon a time", ""]
+    public = store.load("prompts", tmp_path, private=False)
+    assert (public.loc[public["prompt_set"] == "mine", "text"] == "").all()
+    with pytest.raises(DataError, match="text_sha256"):
+        join(made.iloc[:1].assign(text="Another"), data=tmp_path)
 
 
 def test_a_text_that_is_not_the_one_of_its_hash(tmp_path):

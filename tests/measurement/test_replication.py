@@ -17,12 +17,11 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import study_hub
-from conftest import STUDY, remount
+from conftest import remount
 from test_hub import TOKEN, run
 
 from thermostats.claims import replication as plans
 from thermostats.claims.run import claims as stated
-from thermostats.claims.study import import_published
 from thermostats.cli import replication
 from thermostats.errors import UsageError
 from thermostats.measurement.estimate import Place, fits, memory, seconds
@@ -107,7 +106,7 @@ def test_without_the_texts_it_says_where_they_are_and_what_takes_their_place() -
     asked = replication.asked_for(NAME, ["C01"], [SMALL], "study", shipped("data"))
     with pytest.raises(UsageError) as refused:
         replication.check_texts(asked)
-    for words in ("study_25", "10.5281/zenodo.18165365", "thermostats import", "--prompts core"):
+    for words in ("study_25", "10.5281/zenodo.18165365", "thermostats join", "--prompts core"):
         assert words in str(refused.value)
     replication.check_texts(replication.asked_for(NAME, ["C01"], [SMALL], "core", shipped("data")))
 
@@ -137,7 +136,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.mkdir()
     for name in ("models.csv", "prompts.csv"):
         shutil.copy(shipped("data") / name, data)
-    import_published(STUDY, data, NAME)
+    prompts = store.load("prompts", data)
+    join(prompts.assign(text=prompts["text"].where(prompts["text"] != "", "A text.")), data=data)
     return data
 
 
@@ -239,41 +239,3 @@ def test_a_full_disk_is_said_and_with_room_the_same_command_goes_on(
         ran = replicate(url, small_disk, *asked)
     assert ran.returncode == 0, ran.stderr
     assert (small_disk / "out" / "bundle.zip").is_file()
-
-
-KILLED = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv.pop(1))
-import clusters
-from thermostats.measurement import execute
-from thermostats.tables.folders import writable_folder
-name, data = sys.argv.pop(1), Path(sys.argv.pop(1))
-writable_folder(data)
-with clusters.ENGINES[name](data, 2) as (engine, kill, used):
-    seen = clusters.killed_once(engine, kill, data, used)
-    execute.open_engine = lambda *_: engine
-    from thermostats.cli.app import main
-    try:
-        main()
-    finally:
-        print("killed", len(seen), file=sys.stderr)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "library"), [("ray", "ray"), ("slurm", "submitit")])
-def test_on_a_cluster_something_is_killed_and_all_is_measured(
-    name: str, library: str, root: Path, tmp_path: Path
-) -> None:
-    """A node of Ray; a process of submitit's local executor."""
-    pytest.importorskip(library)
-    with study_hub.serving(study_hub.study_folders(root, [SMALL, RENAMED], {}), {}, {}) as (url, _):
-        asked = ["replicate", NAME, "--models", f"{SMALL},{RENAMED}", "--claims", "C01", "--prompts", "core", "--json"]
-        place = ["--data", str(tmp_path / "mine"), "--out", str(tmp_path / "out")]
-        code = ["-c", KILLED, str(Path(__file__).parent), name, str(tmp_path / "mine")]
-        ran = run([*code, *asked, *place], url, tmp_path / "cache", seconds=400)
-    assert ran.returncode == 0, ran.stderr
-    assert "killed 1" in ran.stderr
-    outcomes = told(ran)["outcomes"]
-    assert {row["status"] for row in outcomes} == {"measured"} and max(row["attempts"] for row in outcomes) > 1

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from thermostats import __version__, verbs
-from thermostats.claims.study import import_published, named, studies
+from thermostats.claims.study import named, studies
 from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
 from thermostats.errors import UsageError, did_you_mean, not_installed
@@ -80,30 +80,6 @@ def _models() -> list[str]:
 
     named = set(rows.load("models", folders.begun_or_shipped()).column("model_id").to_pylist())
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
-
-
-@app.command("import")
-def import_(
-    source: Annotated[Path, typer.Argument(help="Folder with the study's result files.")],
-    study: Annotated[str, typer.Option(help="The study, if several studies have such files.")] = "",
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Read the study's result files into DATA/published.
-
-    Every number is accounted for: imported, recomputed from imported ones, or left out with the reason.
-
-    Example: `thermostats import results/ --data mine`
-    """
-    folders.own_folder(data)
-    if not source.is_dir():
-        raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
-    done = import_published(source, folders.writable_folder(data), study)
-    if as_json:
-        print_json(asdict(done))
-    else:
-        print(done)
-    say_next("thermostats report --all", data=data, shown=not as_json)
 
 
 @app.command()
@@ -182,7 +158,7 @@ def measure(
     address: verbs.Address = None,
     gpus: verbs.Gpus = 1,
     gpu_memory: verbs.GpuMemory = None,
-    slurm: verbs.Slurm = None,
+    shard: verbs.Shard = "1/1",
     retries: verbs.Retries = RETRIES,
     disk_budget: verbs.DiskBudget = None,
     data: Data = None,
@@ -203,9 +179,9 @@ def measure(
     options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
     options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
     options |= {"heritage": heritage, "download": not offline}
-    cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
+    cluster: dict[str, Any] = {"address": address, "gpus": gpus}
     settings = Settings(engine, cpus, device, device_map is not None, gpu_memory=in_bytes(gpu_memory), **cluster)
-    limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
+    limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget), "shard": shard}
     outcomes = measure_models(models, options, data, dry_run=dry_run, settings=settings, **limits)
     rows = [asdict(outcome) for outcome in outcomes]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]

@@ -155,7 +155,6 @@ def replicate(
     address: verbs.Address = None,
     gpus: verbs.Gpus = 1,
     gpu_memory: verbs.GpuMemory = None,
-    slurm: verbs.Slurm = None,
     retries: verbs.Retries = RETRIES,
     disk_budget: verbs.DiskBudget = None,
     source: Annotated[str, typer.Option(help="Name of your rows for others who join them, such as my-lab.")] = "",
@@ -173,7 +172,7 @@ def replicate(
     if not dry_run:
         folders.own_folder(data)
     tables = folders.begun_or_shipped(data)
-    cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
+    cluster: dict[str, Any] = {"address": address, "gpus": gpus}
     settings = Settings(engine, cpus, device, gpu_memory=in_bytes(gpu_memory), **cluster)
     check_device(device)
     if engine == "local":

@@ -25,7 +25,6 @@ FITTING = ("pymc", "pytensor", "nutpie", "arviz")
 EXTRAS = {
     "measure": (("torch", "transformers", "accelerate"), "thermostats measure"),
     "ray": (("ray",), "measuring on a Ray cluster"),
-    "slurm": (("submitit",), "measuring on a Slurm cluster"),
 }
 PROCESSOR_ALONE = "+cpu"
 """How the version of a torch ends that was built without accelerators."""

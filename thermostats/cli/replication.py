@@ -87,7 +87,7 @@ def check_texts(asked: Asked) -> None:
         raise UsageError(
             f"the texts of the prompts of {asked.study.name} are not available, since we may not ship them",
             got=", ".join(lacking),
-            next_step=f"get the study's files (doi:{asked.study.source}) and `thermostats import DIR --data mine`; or "
+            next_step=f"get the study's files (doi:{asked.study.source}) and join its prompts: `thermostats join`; or "
             f"use our own set of the same size and categories: --prompts {' or '.join(ours)}",
         )
 

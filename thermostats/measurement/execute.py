@@ -76,10 +76,6 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
             from thermostats.measurement.engines.ray import Ray  # noqa: PLC0415 - an extra
 
             return Ray(settings, data)
-        if settings.name == "slurm":
-            from thermostats.measurement.engines.slurm import Slurm  # noqa: PLC0415 - an extra
-
-            return Slurm(settings, data)
         return Local(settings, data, progress)
     except ModuleNotFoundError as error:
         raise not_installed(error, f"the engine {settings.name} is not installed", settings.name) from error

@@ -77,7 +77,7 @@ def text_sha256(text: str) -> str:
 
 def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     if (rows["text"] == "").any():
-        step = "thermostats import DIR on the study's files fills them into your own data folder"
+        step = "thermostats join FILE --data mine fills them in, from a file with prompt_set, prompt_id and text"
         what = f"the texts of prompt set {name} are not shipped, since we may not ship them"
         raise DataError(what, got=f"{len(rows)} hashes", next_step=step)
     wrong = [row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256]

@@ -6,14 +6,16 @@ import csv
 import ctypes
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from thermostats.errors import UsageError, did_you_mean, unknown
 from thermostats.tables.folders import layers, own_files
 
-ENGINES = ("local", "ray", "slurm")
+ENGINES = ("local", "ray")
+Item = TypeVar("Item")
 MADE = "images"
 """Prompt set of images that code makes (`images.py`)."""
 
@@ -37,8 +39,6 @@ class Settings:
     """Bytes of one GPU of a cluster; without it models run on CPUs there."""
     gpus: int = 1
     """GPUs that a model may have, where one does not hold it."""
-    slurm: tuple[str, ...] = ()
-    """Options of sbatch, as name=value."""
 
     @property
     def on_gpus(self) -> bool:
@@ -46,15 +46,23 @@ class Settings:
         return self.gpu_memory is not None and self.device != "cpu"
 
     def __post_init__(self) -> None:
-        """Raise UsageError for an engine that does not exist, or an option of sbatch without a value."""
+        """Raise UsageError for an engine that does not exist."""
+        if self.name == "slurm":
+            step = "start a job array, each job with --shard $SLURM_ARRAY_TASK_ID/8 (docs/how-to/cluster.md)"
+            raise UsageError("the engine slurm is gone", where="--engine", allowed=", ".join(ENGINES), next_step=step)
         if self.name not in ENGINES:
             raise unknown("no such engine", self.name, ENGINES, where="--engine")
-        for option in self.slurm:
-            if not all(option.partition("=")):
-                step, allowed = "for example --slurm partition=gpu", "name=value"
-                raise UsageError(
-                    "not an option of sbatch", where="--slurm", got=option, allowed=allowed, next_step=step
-                )
+
+
+def in_shard(items: Sequence[Item], which: str) -> list[Item]:
+    """Every N-th item from the K-th on, for `K/N`, such as 2/8; each item is in one of the N shards.
+
+    Raises UsageError for what is not K/N with 1 ≤ K ≤ N.
+    """
+    parts = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", which)
+    if parts is None or not 1 <= (number := int(parts[1])) <= (count := int(parts[2])):
+        raise UsageError("no such shard", where="--shard", got=repr(which), allowed="K/N, such as 1/8 to 8/8")
+    return list(items[number - 1 :: count])
 
 
 def in_bytes(gigabytes: float | None) -> int | None:

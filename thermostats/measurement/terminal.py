@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from thermostats.errors import UsageError, not_installed
-from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, check_set
+from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, check_set, in_shard
 from thermostats.measurement.spec import RunSpec, specs
 from thermostats.tables import folders
 
@@ -31,11 +31,12 @@ def measure_models(
     settings: Settings,
     retries: int = RETRIES,
     budget: int | None = None,
+    shard: str = "1/1",
 ) -> list[Any]:
     """Outcomes of measuring models and files of specs, with progress on standard error.
 
-    `options`: fields of `RunSpec`. `budget`: bytes that downloaded models may take. What can be said without torch is
-    said before torch is loaded.
+    `options`: fields of `RunSpec`. `budget`: bytes that downloaded models may take. `shard`: the part of the specs that
+    is measured, as `in_shard` takes it. What can be said without torch is said before torch is loaded.
 
     Raises UsageError for options that do not exist, a GPU that is not there, where the extra that measuring needs is
     not installed, or none of the models is a model's folder or a hub id; DataError for a file of specs that cannot be
@@ -49,7 +50,8 @@ def measure_models(
     if settings.name == "local":
         check_here(settings.device)
     try:
-        asked = specs(models, {**options, "cache": None if budget is None else str(own_cache())})
+        cache = None if budget is None else str(own_cache())
+        asked = in_shard(specs(models, {**options, "cache": cache}), shard)
         sets = {spec.prompts for spec in asked}
         for prompts in sets:
             check_set(prompts, tables)

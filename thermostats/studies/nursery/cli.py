@@ -122,9 +122,8 @@ def train(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Number of packs trained at once; by default one per core or one per GPU.")
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
-    slurm: Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")] = None,
     as_json: Json = False,
 ) -> None:
     """Train the models of a design in packs; after an interruption, run it again to resume.
@@ -133,7 +132,7 @@ def train(
     Example: `thermostats nursery train c005-L04d32h8`
     """
     check_device(device)
-    where = Settings(engine, address=address, slurm=tuple(slurm or ()))
+    where = Settings(engine, address=address)
     if engine == "local":
         check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device

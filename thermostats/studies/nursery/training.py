@@ -1,7 +1,7 @@
 """Train packs side by side; what is trained is not trained again.
 
-They run in processes of this machine, on a Ray cluster, or as jobs of Slurm through submitit. On a cluster the folder
-must be reachable from every node under the same path. The same command goes on with lost jobs.
+They run in processes of this machine or on a Ray cluster, where the folder must be reachable from every node under the
+same path. The same command goes on with lost jobs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import sleep
@@ -31,8 +30,6 @@ from thermostats.studies.nursery.plan import Trained
 
 Submit = Callable[..., Any]
 """Takes a function and what it is called with; returns a future."""
-MINUTES = 600
-"""Time limit of a job of Slurm where nothing is said."""
 
 
 Shares = queue.Queue[tuple[int, float]]
@@ -67,7 +64,7 @@ def train_all(
     yield from (Step(pack, 1.0, known[pack.name]) for pack in packs if known[pack.name])
     left = sorted((pack for pack in packs if not known[pack.name]), key=lambda pack: -pack.work)
     if left:
-        with pool(engine, folder.resolve(), min(workers, len(left)), gpu=device != "cpu") as (submit, shares):
+        with pool(engine, min(workers, len(left)), gpu=device != "cpu") as (submit, shares):
             yield from _side_by_side(left, folder.resolve(), device, submit, shares)
 
 
@@ -113,7 +110,7 @@ def _train(number: int, pack: Pack, folder: Path, device: str, shares: Shares | 
 
 
 @contextmanager
-def pool(settings: Settings, folder: Path, workers: int, *, gpu: bool) -> Iterator[tuple[Submit, Any]]:
+def pool(settings: Settings, workers: int, *, gpu: bool) -> Iterator[tuple[Submit, Any]]:
     """Submit, and on this machine a queue on which jobs say how far they are; None elsewhere.
 
     Raises UsageError where the engine's extra is not installed.
@@ -123,10 +120,10 @@ def pool(settings: Settings, folder: Path, workers: int, *, gpu: bool) -> Iterat
             yield here
         return
     try:
-        library = import_module({"ray": "ray", "slurm": "submitit"}[settings.name])
+        library = import_module("ray")
     except ModuleNotFoundError as error:
-        raise not_installed(error, f"the engine {settings.name} is not installed", settings.name) from error
-    with (_ray if settings.name == "ray" else _slurm)(library, settings, folder, gpu) as submit:
+        raise not_installed(error, "the engine ray is not installed", "ray") from error
+    with _ray(library, settings, gpu) as submit:
         yield submit, None
 
 
@@ -143,7 +140,7 @@ def _processes(workers: int) -> Iterator[tuple[Submit, Any]]:
 
 
 @contextmanager
-def _ray(ray: Any, settings: Settings, _folder: Path, gpu: bool) -> Iterator[Submit]:
+def _ray(ray: Any, settings: Settings, gpu: bool) -> Iterator[Submit]:
     ours = not ray.is_initialized()
     if ours:
         try:
@@ -158,27 +155,6 @@ def _ray(ray: Any, settings: Settings, _folder: Path, gpu: bool) -> Iterator[Sub
     finally:
         if ours:
             ray.shutdown()
-
-
-@contextmanager
-def _slurm(submitit: Any, settings: Settings, folder: Path, gpu: bool) -> Iterator[Submit]:
-    executor = submitit.AutoExecutor(folder=folder / "slurm")
-    given = {f"slurm_{name}": value for name, value in (each.split("=", 1) for each in settings.slurm)}
-    executor.update_parameters(
-        name="nursery", cpus_per_task=settings.cpus or 1, gpus_per_node=int(gpu), timeout_min=MINUTES, **given
-    )
-    handles: list[Any] = []
-
-    def submit(*called: Any) -> Any:
-        handles.append(executor.submit(partial(_prepared, *called)))
-        return handles[-1]
-
-    try:
-        yield submit
-    finally:
-        for handle in handles:
-            if not handle.done():
-                handle.cancel()
 
 
 def _prepared(function: Callable[..., Any], *given: Any) -> Any:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, SupportsFloat
 
 import numpy as np
+from ledger import DERIVABLE, IMPORTED, NUMERAL, Document, Place
+from model_names import LABS, known_model, model_id, model_named
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError
-from thermostats.studies.delia2026.importer.ledger import DERIVABLE, IMPORTED, NUMERAL, Document, Place
-from thermostats.studies.delia2026.importer.model_names import LABS, MODELS, model_id, model_named
-from thermostats.studies.delia2026.importer.source_files import stated_date
 from thermostats.tables.runs import run_id
 
 Curve = NDArray[np.float64]
@@ -30,6 +28,8 @@ DOUBLE = 1e-9
 """For sums of some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose more digits."""
 SINGLE = 1e-6
 """For figures that the study computed in float32 (unit roundoff 6e-8, a few tens of operations)."""
+DIGITS = 12
+"""Significant digits of computed figures."""
 OVERFLOW = "NaN in the file: attention overflowed in float16"
 NAN = "NaN in the file"
 UNSTATED = "unstated"
@@ -40,8 +40,8 @@ FACTS = {"hidden_dim": "d_model", "L": "n_layers", "H": "n_heads", "Layers": "n_
 
 def declared(name: str) -> list[dict[str, str]]:
     """Rows of a CSV file in the folder of this module."""
-    text = resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(io.StringIO(text)))
+    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 @cache
@@ -86,15 +86,11 @@ class Reading:
         return ((model_id(name, below), below) for name, below in place.named())
 
     def name(self, name: str) -> str:
-        """Hub id of a model whose name a reader has checked already."""
-        return MODELS[name.rsplit("/", 1)[-1].lower()]
+        """Hub id of a model by its name in a file."""
+        return known_model(name)
 
     def fact(self, model: str, label: str) -> Any:
         """One column of the table `models` for a model."""
-        if model not in self.facts:
-            raise DataError(
-                "the table models lacks a model of the study", got=repr(model), next_step="add it to models"
-            )
         return self.facts[model][label]
 
     def depth(self, model: str) -> int:
@@ -108,15 +104,8 @@ class Reading:
     def prompts(self, name: str, prompts: Iterable[tuple[str, str, str, int | None]]) -> None:
         """Declare a prompt set: id, text ("" where the file does not give it), category, complexity of each prompt."""
         for prompt_id, text, category, complexity in prompts:
-            self.add(
-                "prompts",
-                prompt_set=name,
-                prompt_id=prompt_id,
-                text=text,
-                text_sha256=_sha(text) if text else "",
-                category=category,
-                complexity=complexity,
-            )
+            known = {"text": text, "text_sha256": _sha(text) if text else ""}
+            self.add("prompts", prompt_set=name, prompt_id=prompt_id, **known, category=category, complexity=complexity)
 
     def numbered_prompts(self, name: str, texts: Iterable[str]) -> None:
         """Declare a prompt set of which no more than the texts, or their number, is known: p01, p02, …"""
@@ -154,15 +143,8 @@ class Reading:
         return place.peek()
 
     def _statement(self, place: Place, statistic: str, model: str, value: float | None) -> None:
-        self.add(
-            "statements",
-            source=place.document.file,
-            pointer=place.pointer,
-            statistic=statistic,
-            model_id=model,
-            value=value,
-            missing=OVERFLOW if value is None else "",
-        )
+        where = {"source": place.document.file, "pointer": place.pointer, "statistic": statistic, "model_id": model}
+        self.add("statements", **where, value=value, missing=OVERFLOW if value is None else "")
 
     def derive(
         self,
@@ -178,12 +160,11 @@ class Reading:
         Without a rule, its words, statistic and tolerance are those that `derived.csv` declares for the place.
         If they agree and the number is a separate figure, it is a statement too, so that it can be shown next to the
         recomputed value; copies, counts, places and shapes (`within` is EXACT) and entries of lists are not.
-        The difference is relative to the larger of the two; both NaN counts as equal. Raises
-        DataError where a percentage, p, rate or correlation is outside its range.
+        The difference is relative to the larger of the two; both NaN counts as equal.
         """
         if not rule:
             rule, statistic, within = rules()[place.document.family, place.pattern]
-        value, recomputed = place.within(), float(expected)
+        value, recomputed = place.peek(), float(expected)
         difference = relative(value, recomputed)
         if difference <= within:
             tolerance = f"within {within:g} relative" if within else "equal"
@@ -210,13 +191,6 @@ class Reading:
     def copy(self, copy: Document, original: Document, rows: Sequence[Mapping[str, Any]]) -> None:
         """Hold a CSV file against the JSON rows that it repeats, cell by cell; disagreements are recorded."""
         for place, row in zip(copy.top.each(len(rows)), rows, strict=True):
-            if set(place.value) != set(row):
-                raise DataError(
-                    "the columns are not those of the file that is repeated",
-                    where=place.where,
-                    got=", ".join(place.value),
-                    allowed=", ".join(row),
-                )
             for label, value in row.items():
                 self._cell(place[label], value, original.file)
 
@@ -249,8 +223,8 @@ class Reading:
             file=named["file"],
             other_file=named["other_file"],
             model_id=named["model"],
-            value=None if value is None or math.isnan(value) else value,
-            other_value=None if other_value is None or math.isnan(other_value) else other_value,
+            value=_computed(value),
+            other_value=_computed(other_value),
             what=row["what"].format(**named),
             handling=row["handling"].format(**named),
         )
@@ -361,19 +335,12 @@ class Run:
             expected = int(finite[find(curve[finite])])
             self.reading.disagree("NaN as extreme", index, expected, model=self.model, **words)
         else:
-            place.number("transitions.layer (index + 1)", lower=0, upper=self.L - 1)
+            place.number("transitions.layer (index + 1)")
             layer = index + 1
             if curve is not None and (expected := int(find(curve))) != index:
                 self.reading.disagree("index", index, expected, where=place.where, **words)
-        self.add(
-            "transitions",
-            prompt_id=prompt_id,
-            definition=definition,
-            trace_variant=variant,
-            layer=layer,
-            relative_depth=layer and layer / self.L,
-            missing=missing,
-        )
+        how = {"prompt_id": prompt_id, "definition": definition, "trace_variant": variant}
+        self.add("transitions", **how, layer=layer, relative_depth=layer and layer / self.L, missing=missing)
         return index
 
 
@@ -386,3 +353,16 @@ def relative(value: float, expected: float) -> float:
 
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _computed(value: float | None) -> float | None:
+    """A figure as it is written: of more digits the last depend on the processor."""
+    return None if value is None or math.isnan(value) else float(f"{value:.{DIGITS}g}")
+
+
+def stated_date(root: Any) -> str:
+    """Date and time that a parsed file gives for itself, ISO 8601; empty where it gives none."""
+    stated = root.get("date", root.get("timestamp", "")) if isinstance(root, dict) else ""
+    if match := re.fullmatch(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)", stated):
+        return "{}-{}-{}T{}:{}:{}".format(*match.groups())
+    return str(stated).replace(" ", "T")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from ledger import Document
+from reading import Reading, Run
 from scipy import stats
-
-from thermostats.studies.delia2026.importer.ledger import Document
-from thermostats.studies.delia2026.importer.reading import Reading, Run
 
 THIRDS_ARE_W_V = {"opt", "gpt_neo", "gpt2"}
 """Architectures whose published W_V is W_V: three matrices, or q, k, v side by side.
@@ -78,7 +77,6 @@ def read_restriction_summary(reading: Reading, document: Document) -> None:
     for place in document.top.each():
         run = reading.run(document, reading.model(place["Model"]), prompts="")
         run.lab(place["Lab"])
-        place["Expected"].text()
         run.hold(place, "Layers")
         run.take(place["W_V Mean"], "W_V_spectral_norm_mean" + _thirds(run))
         run.take(place["W_O Mean"], "W_O_spectral_norm_mean")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ledger import Place
+
 from thermostats.errors import DataError
-from thermostats.studies.delia2026.importer.ledger import Place
 
 BY_ORGANISATION = {
     "EleutherAI": "pythia-70m pythia-160m pythia-410m pythia-1b pythia-1.4b pythia-2.8b pythia-6.9b pythia-12b "
@@ -40,11 +41,8 @@ def known_model(name: str) -> str:
 
 def model_id(name: str, where: Place) -> str:
     """Hub id of a model as a file names it, with or without its organisation; raises DataError where unknown."""
-    known = known_model(name)
-    if not known or ("/" in name and name.lower() != known.lower()):
-        raise DataError(
-            "the importer does not know this model", where=where.where, got=repr(name), allowed=", ".join(MODELS)
-        )
+    if not (known := known_model(name)):
+        raise DataError("no such model", where=where.where, got=repr(name), allowed=", ".join(MODELS))
     return known
 
 

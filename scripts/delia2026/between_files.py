@@ -6,8 +6,7 @@ import itertools
 
 import numpy as np
 import pandas as pd
-
-from thermostats.studies.delia2026.importer.reading import UNSTATED_SET, Reading, relative
+from reading import UNSTATED_SET, Reading, relative
 
 AGREE = 1e-6
 """Relative difference up to which two measurements of one quantity count as the same (float32)."""

@@ -8,10 +8,9 @@ Probabilities and logits of the input dependency and Mistral files are float16 n
 from __future__ import annotations
 
 import numpy as np
+from ledger import Document, Place
+from reading import EXACT, NAN, SINGLE, Curve, Reading, Run
 from scipy import stats
-
-from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.reading import EXACT, NAN, SINGLE, Curve, Reading, Run
 
 INPUT_SET = "study_input_5"
 MISTRAL = "mistralai/Mistral-7B-v0.1"

@@ -1,4 +1,4 @@
-"""Copy the study's result files with every sentence replaced: `python scripts/study_figures.py FROM TO`.
+"""Copy the study's result files with every sentence replaced: `python scripts/delia2026/study_figures.py FROM TO`.
 
 The tests read that copy, `tests/studies/delia2026/files`. Numbers, labels and the files' layout stay byte for byte. A
 text of four words or more becomes a placeholder of the same length that begins with its number and keeps a truth at its

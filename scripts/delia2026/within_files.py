@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from between_files import LAST, NORMED, PENULTIMATE
+from penultimate_gains import DENSE
+from reading import Reading
 from scipy import stats
-
-from thermostats.studies.delia2026.importer.between_files import LAST, NORMED, PENULTIMATE
-from thermostats.studies.delia2026.importer.penultimate_gains import DENSE
-from thermostats.studies.delia2026.importer.reading import Reading
 
 HUNT, FAMILY = "high_rho_hunt_NO_FINAL_LN.json", "pythia_family_NO_FINAL_LN.json"
 CLEAN = "clean_residual_NO_FINAL_LN.json"

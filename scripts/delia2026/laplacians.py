@@ -7,9 +7,8 @@ come from; one that falls on the first NaN is no maximum and is left missing in 
 from __future__ import annotations
 
 import numpy as np
-
-from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.reading import UNSTATED, Curve, Reading, Run
+from ledger import Document, Place
+from reading import UNSTATED, Curve, Reading, Run
 
 SIGN_SET, MAPS_SET = "study_sign_change_5", "study_maps_1"
 

@@ -7,10 +7,9 @@ In these files entry i (from 0) of `all_layer_gains` is G_(i+1), averaged over p
 from __future__ import annotations
 
 import numpy as np
+from ledger import Document, Place
+from reading import Reading, Run
 from scipy import stats
-
-from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.reading import Reading, Run
 
 FAMILY_SET, HUNT_SET, CLEAN_SET = "study_family_25", "study_hunt_5", "study_clean_3"
 DENSE = 0.2
@@ -59,10 +58,8 @@ def read_hunt(reading: Reading, document: Document) -> None:
         by_lab.setdefault(place["lab"].text(), []).append(mean)
         right.append((reading.density(run.model) >= DENSE) == (mean < 1))
         _label(run, place, "is_dampening", mean)
-        place["norm_type"].text()
     reading.derive(top["h25_accuracy"], np.mean(right))
     for lab, place in top["h26_lab_signatures"].named():
-        place["signature"].text()
         values = np.array(by_lab[lab])
         moments = {"mean_gain": values.mean(), "std_gain": values.std()}
         reading.follow(place, moments | {"dampen_pct": 100 * np.mean(values < 1), "n_models": len(values)})
@@ -101,6 +98,6 @@ def _curve(run: Run, place: Place) -> float:
 
 
 def _label(run: Run, place: Place, key: str, mean: float) -> None:
-    if place[key].flag() != (mean < 1):
+    if place[key].value != (mean < 1):
         words = {"where": place.where, "file": place.document.file, "model": run.model}
         run.reading.disagree("label", mean, 1.0, **words)

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from ledger import Document, Place
+from reading import EXACT, Reading, Run
 from scipy import stats
-
-from thermostats.errors import DataError
-from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.reading import EXACT, Reading, Run
 
 PROMPT_SET = "study_25"
 COPIED = "reference last gain, copied by hand"
@@ -121,9 +119,7 @@ def _rows(reading: Reading, document: Document, copy: Document, dtype: str, decl
         model = reading.model(place["Model"])
         if model not in runs:
             runs[model] = reading.run(document, model, prompts=PROMPT_SET, dtype=dtype)
-        run, prompt = runs[model], prompts.get(place["Prompt"].text())
-        if prompt is None or prompt["category"] != place["Category"].text():
-            raise DataError("the prompt is not one of the benchmark's", where=place["Prompt"].where)
+        run, prompt = runs[model], prompts[place["Prompt"].text()]
         if "Complexity" in place.value and number >= declared:
             reading.derive(place["Complexity"], prompt["complexity"], "prompts.complexity", within=EXACT)
         if "N_Layers" in place.value:
