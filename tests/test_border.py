@@ -56,6 +56,14 @@ def test_the_instrument_names_no_model_and_no_lab() -> None:
     assert {name: words for name, words in found.items() if words} == {}
 
 
+def test_neither_the_package_nor_an_analysis_imports_the_training() -> None:
+    for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "analyses").glob("*.py")]:
+        tree = ast.parse(path.read_bytes())
+        names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        names |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+        assert not {name for name in names if name.partition(".")[0] == "nursery"}, path
+
+
 def test_a_study_can_be_taken_away() -> None:
     """What the instrument knows of a study it knows from the study's registration."""
     for name, study in studies().items():

@@ -21,9 +21,8 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.cli.app import app
 from thermostats.cli.new_analysis import new_claim
-from thermostats.studies.nursery.plan import shipped_models
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import shipped, shipped_models
 from thermostats.tables.join import join
 
 
@@ -33,9 +32,9 @@ def test_help_has_an_example_and_names_a_type_only_where_a_value_is_to_be_given(
         for name, below in getattr(command, "commands", {}).items():
             yield from verbs(below, (*path, name))
 
-    groups = {(), ("new",), ("nursery",)}
+    groups = {(), ("new",)}
     told = {path: CliRunner().invoke(app, [*path, "--help"]) for path in verbs(get_command(app))}
-    assert {("report",), ("nursery", "train"), ("new", "claim"), ("new",), ()} <= set(told)
+    assert {("report",), ("new", "claim"), ("new",), ()} <= set(told)
     for path, helped in told.items():
         assert helped.exit_code == 0
         assert "--help" in helped.stdout and "bool" not in helped.stdout.casefold(), path

@@ -56,6 +56,8 @@ CASES = [
     ("export out modells", "did you mean models?"),
     ("export out --partition model_id", "only Parquet is partitioned"),
     ("new claim !?", "no letters"),
+    ("nursery train", "python -m nursery"),
+    ("ls runs --paths", "thermostats ls models --paths"),
     ("import results --data mine", "thermostats join FILE --data mine"),
     ("join nothing.csv --data mine", "no such file"),
     ("join nothing.csv", "--data mine"),
@@ -81,22 +83,12 @@ CASES = [
     ("measure gpt2 --data mine --gpu-memory -1", "--gpu-memory"),
     ("measure gpt2 --data mine --token-budget 0", "a batch must hold at least one token"),
     ("measure nothing.toml --data mine", "no such file of specs"),
-    ("nursery design --seed -1", "--seed"),
-    ("nursery train --design nothing.csv", "no such file"),
-    ("nursery train --device cuda:999", "no such GPU"),
-    ("nursery train c005-L04d32h8 --processes 0", "--processes"),
-    ("nursery measure", "--data mine"),
-    ("nursery corpora --text nothing.txt", "no such file"),
 ]
 TABLES_READ = [
-    ("nursery train --recipe c099", "no such recipe in the design"),
-    ("nursery train c099-L04d32h8", "c099-L04d32h8"),
-    ("nursery measure c005-L04d32h9 --data mine", "no such model in the design"),
-    ("nursery compare --recipe c099", "did you mean"),
     ("ls models --lab Eleuther", "did you mean EleutherAI?"),
     ("ls models --family pythai", "did you mean pythia?"),
     ("export out --format parquet --partition modl_id", "did you mean model_id?"),
-    ("measure ./nowhere --data mine", "thermostats nursery models"),
+    ("measure ./nowhere --data mine", "thermostats ls models --paths"),
     ("measure a/b/c/d --data mine", "hub id"),
 ]
 """Told with a design, the tables' columns or the hub's names of models, which take less than a second to load."""
@@ -120,18 +112,6 @@ def test_wrong_use_is_told_before_anything_large_is_loaded(tmp_path: Path) -> No
         assert (code, words in said) == (2, True), f"{arguments}: {code} {said}"
         assert set(loaded) <= (NEEDED if (arguments, words) in TABLES_READ else set()), f"{arguments} loads {loaded}"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_not_there_yet_is_told_as_soon(tmp_path: Path) -> None:
-    """The arguments are right, what they need is missing: exit code 1."""
-    cases = {
-        "nursery train --recipe c005 --folder f": "thermostats nursery corpora --folder f",
-        "nursery measure --data mine": "thermostats nursery corpora, then thermostats nursery train",
-        "nursery compare --recipe c003": "thermostats nursery train --recipe c003",
-    }
-    found = told([case.split() for case in cases], ["torch", "scipy"], tmp_path)
-    assert [(code, loaded) for code, _, loaded in found] == [(1, [])] * 3
-    assert all(words in said for words, (_, said, _) in zip(cases.values(), found, strict=True))
 
 
 LISTED = ["--help", "ls architectures", "ls claims", "ls columns", "ls models", "ls prompts", "ls runs", "ls tables"]

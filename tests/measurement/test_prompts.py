@@ -7,6 +7,7 @@ import pytest
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts, read_prompts
+from thermostats.measurement.spec import spec_of
 from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.runs import prompt_sha
@@ -75,6 +76,15 @@ def test_imported_texts_fill_a_set_and_hashes_alone_do_not(tmp_path):
         load_prompts("mine", tmp_path)
     store.save(frame, "prompts", tmp_path / "private" / "prompts.csv")
     assert load_prompts("mine", tmp_path)["text"].tolist() == ["Once upon a time"]
+
+
+def test_a_set_that_ships_is_meant_though_a_folder_is_called_the_same(tmp_path, monkeypatch):
+    (tmp_path / "core").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert len(load_prompts("core")) == 25
+    assert spec_of("gpt2", {"prompts": "core"}).prompts == "core"
+    (tmp_path / "photos").mkdir()
+    assert spec_of("gpt2", {"prompts": "photos"}).prompts == str(tmp_path / "photos")
 
 
 def test_a_joined_text_finds_its_hash_and_stays_private(tmp_path):

@@ -264,6 +264,9 @@ def ls(
     nursery: Annotated[
         bool, typer.Option("--nursery", help="For models and runs: those of the controlled study as well.")
     ] = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="For models: folders of the trained models that ship, to measure offline.")
+    ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
@@ -285,7 +288,14 @@ def ls(
         raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
     if own:
         folders.own_folder(data)
+    if paths and what != "models":
+        raise UsageError("only models have folders", got=f"{what} --paths", next_step="thermostats ls models --paths")
     folders.data_folder(data)
+    if paths:
+        found = [{"path": str(path)} for path in folders.shipped_models()]
+        print_json(found) if as_json else print(*(row["path"] for row in found), sep="\n")
+        say_next("thermostats measure $(thermostats ls models --paths) --data mine", shown=watched(as_json))
+        return
     step = "thermostats ls tables" if table is not None else LISTS[what]
     if analyses is not None and what == "claims":
         from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it

@@ -7,6 +7,7 @@ import re
 SHARDS = "one job of a job array a shard: thermostats measure MODEL --shard $SLURM_ARRAY_TASK_ID/8 --data mine"
 GONE = {
     "import": "rows and the texts of prompts are joined: thermostats join FILE --data mine",
+    "nursery": "in a checkout python -m nursery; the trained models that ship: thermostats ls models --paths",
     "measure --slurm": SHARDS,
 }
 """Words of a command line, to what replaces them."""

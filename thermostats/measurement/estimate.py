@@ -21,7 +21,7 @@ from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import FEED_FORWARD
-from thermostats.measurement.settings import MADE
+from thermostats.measurement.settings import MADE, is_shipped_set
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
 
@@ -98,7 +98,7 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 
     Raises ThermostatsError where the configuration is missing, damaged or of a model that cannot be measured.
     """
-    images = spec.prompts == MADE or Path(spec.prompts).is_dir()
+    images = spec.prompts == MADE or (Path(spec.prompts).is_dir() and not is_shipped_set(spec.prompts))
     config = read_config(folder, "image" if images else "text")
     entry = lookup(config)
     n_params = count_parameters(folder, entry.loader)

@@ -53,7 +53,7 @@ ASKED_AT_ONCE = 16
 """Models that the hub is asked about at a time."""
 AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not resume."""
-LOCAL = "name a local folder: `thermostats nursery models` prints three"
+LOCAL = "name a local folder: `thermostats ls models --paths` prints three"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def local_folder(model: str) -> Path | None:
             raise UsageError("not a model's folder: there is no config.json", where=path.resolve(), next_step=step)
         return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
-        step = "give the folder's path, or a hub id such as gpt2; `thermostats nursery models` prints folders"
+        step = "give the folder's path, or a hub id such as gpt2; `thermostats ls models --paths` prints folders"
         raise UsageError("no such model folder", got=model, next_step=step)
     return None
 

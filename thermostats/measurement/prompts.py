@@ -13,7 +13,7 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.images import made_images, read_images
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
-from thermostats.measurement.settings import MADE, no_such_set
+from thermostats.measurement.settings import MADE, is_shipped_set, no_such_set
 from thermostats.tables import store
 from thermostats.tables.runs import prompt_sha
 
@@ -36,7 +36,7 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     known = store.load("prompts", data)
     path = Path(name)
     rows = known[known["prompt_set"] == name].reset_index(drop=True)
-    if len(rows) and not path.is_dir():
+    if len(rows) and (is_shipped_set(name) or not path.is_dir()):
         return rows if (rows["modality"] == "image").all() else _with_texts(rows, name)
     if name == MADE:
         return store.validate(made_images(), "prompts")

@@ -8,11 +8,12 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from thermostats.errors import UsageError, did_you_mean, unknown
-from thermostats.tables.folders import layers, own_files
+from thermostats.tables.folders import layers, own_files, shipped
 
 ENGINES = ("local", "ray")
 Item = TypeVar("Item")
@@ -112,15 +113,27 @@ def check_set(name: str, folder: Path) -> None:
     """Raise UsageError where there is neither a prompt set of this name in a data folder nor a file at that path."""
     if name == MADE or Path(name).exists():
         return
-    sets: set[str] = set()
-    for path in [path for layer in layers(folder) for path in own_files("prompts", layer) if path.suffix == ".csv"]:
-        try:
-            with path.open(encoding="utf-8", newline="") as lines:
-                sets |= {row.get("prompt_set") or "" for row in csv.DictReader(lines)}
-        except (OSError, UnicodeDecodeError, csv.Error):
-            return  # what is wrong with the table is said by what reads it whole
+    try:
+        sets = set_names(folder)
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return  # what is wrong with the table is said by what reads it whole
     if name not in sets:
         raise no_such_set(name, sets)
+
+
+def set_names(folder: Path) -> set[str]:
+    """Names of the prompt sets in a data folder's CSV files."""
+    names: set[str] = set()
+    for path in [path for layer in layers(folder) for path in own_files("prompts", layer) if path.suffix == ".csv"]:
+        with path.open(encoding="utf-8", newline="") as lines:
+            names |= {row.get("prompt_set") or "" for row in csv.DictReader(lines)}
+    return names
+
+
+@cache
+def is_shipped_set(name: str) -> bool:
+    """Whether a prompt set of this name ships: it is meant, though a file or folder here may be called the same."""
+    return name in set_names(shipped("data"))
 
 
 def no_such_set(name: str, sets: Iterable[str]) -> UsageError:

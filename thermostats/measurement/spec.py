@@ -22,6 +22,7 @@ from typing import Any
 
 from thermostats.errors import DataError, UsageError, unknown
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
+from thermostats.measurement.settings import is_shipped_set
 
 WHAT = {
     "weights": ("weights", ("weights", "summaries")),
@@ -194,7 +195,8 @@ def _placed(spec: RunSpec) -> RunSpec:
     try:
         if model.is_dir():
             spec = replace(spec, model=str(model.resolve()))
-        return replace(spec, prompts=str(prompts.resolve())) if prompts.exists() else spec
+        named = is_shipped_set(spec.prompts) or not prompts.exists()
+        return spec if named else replace(spec, prompts=str(prompts.resolve()))
     except (OSError, ValueError) as error:
         got, allowed = repr(spec.model)[:80], "owner/name, or a folder"
         raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import rms_norm, silu
 from transformers import AutoModelForCausalLM, MistralConfig, PreTrainedModel
 
-from thermostats.studies.nursery.recipes import Recipe, Shape
+from nursery.recipes import Recipe, Shape
 
 Weights = dict[str, Tensor]
 """embed (m, V, d), head (m, d, V), norm (m, d); by layer, second axis l: norm1, norm2 (m, L, d) and the matrices."""

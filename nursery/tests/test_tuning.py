@@ -14,12 +14,13 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from nursery import designs, measuring, tuning
+from nursery.designs import Design
+from nursery.pack_training import run as run_pack
+from nursery.recipes import OPTIMISERS, Recipe
+from nursery.records import GAINS, RECORD, model_folder, read_record
 from thermostats.errors import DataError
-from thermostats.studies.nursery import designs, measuring, second, tuning
-from thermostats.studies.nursery.designs import Design
-from thermostats.studies.nursery.pack_training import run as run_pack
-from thermostats.studies.nursery.plan import GAINS, RECORD, model_folder, read_record
-from thermostats.studies.nursery.recipes import OPTIMISERS, Recipe
+from thermostats.studies.nursery import second
 
 PLAIN = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 2, 10, 0.5, 0.5, 0.1, 0.0, 1.0)
 RECIPES = tuple(replace(PLAIN, name=name, optimiser=kind) for name, kind in zip("abcd", OPTIMISERS, strict=True))

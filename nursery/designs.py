@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from nursery.recipes import Recipe, Shape, check_limits, check_types, shape_of
+from nursery.records import Trained, read_record
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.plan import SHARES, Trained, read_record
-from thermostats.studies.nursery.recipes import Recipe, Shape, check_limits, check_types, shape_of
+from thermostats.studies.nursery.shipped import SHARES
 from thermostats.tables.atomic import write_atomically
 
 GRID = ("L", "rho", "d")
@@ -216,7 +217,7 @@ def read(path: Path) -> Design:
             known["shares"] = tuple(shares)
         design = Design(**known)
     except (OSError, ValueError, OverflowError, TypeError, AttributeError) as error:
-        step = "thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
+        step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
         raise DataError("not a design file", where=path, got=str(error), next_step=step) from error
     design.check()
     return design
@@ -249,7 +250,7 @@ def claim_folder(folder: Path, path: Path) -> None:
             where=folder,
             got=f"{path}, {digest(path)[:12]}",
             allowed=place.read_text().strip()[:12],
-            next_step="give another --folder; corpora are made there by thermostats nursery corpora",
+            next_step="give another --folder; corpora are made there by python -m nursery corpora",
         )
 
 

@@ -17,14 +17,14 @@ pytest.importorskip("transformers")
 
 from torch.nn.functional import cross_entropy  # noqa: E402
 
+from nursery import corpora, pack_training, stacked  # noqa: E402
+from nursery.designs import Member, Pack  # noqa: E402
+from nursery.pack_training import run as run_pack  # noqa: E402
+from nursery.rates import Optimiser, orthogonal  # noqa: E402
+from nursery.recipes import Recipe, shape_of  # noqa: E402
+from nursery.records import LOSSES, model_folder, read_record, step_folder  # noqa: E402
 from thermostats.measurement.execute import execute  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
-from thermostats.studies.nursery import corpora, pack_training, stacked  # noqa: E402
-from thermostats.studies.nursery.designs import Member, Pack  # noqa: E402
-from thermostats.studies.nursery.pack_training import run as run_pack  # noqa: E402
-from thermostats.studies.nursery.plan import LOSSES, model_folder, read_record, step_folder  # noqa: E402
-from thermostats.studies.nursery.rates import Optimiser, orthogonal  # noqa: E402
-from thermostats.studies.nursery.recipes import Recipe, shape_of  # noqa: E402
 from thermostats.tables import store  # noqa: E402
 
 STEPS, CONTEXT = 12, 128

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from nursery import designs, measuring
+from nursery.__main__ import app
+from nursery.designs import Design, Member, Pack
+from nursery.pack_training import run as run_pack
+from nursery.recipes import drawn, shape_of
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery import designs, measuring
-from thermostats.studies.nursery.cli import app
-from thermostats.studies.nursery.designs import Design, Member, Pack
-from thermostats.studies.nursery.pack_training import run as run_pack
-from thermostats.studies.nursery.recipes import drawn, shape_of
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
@@ -62,7 +62,7 @@ def test_a_design_file_from_end_to_end(small_corpora, tmp_path):
     own = tmp_path / "own.toml"
     recipes = [replace(recipe, steps=6, batch=2) for recipe in drawn(2, 3, 128)]
     designs.write(Design("own", 3, 128, 1.0, 1, designs.parse_grid(["L=2 rho=0.125 d=32"]), tuple(recipes)), own)
-    told = ("--folder", folder, "--design", own, "--json")
+    told = (own, "--folder", folder, "--json")
     said = run("train", *told, "--processes", 1)
     assert said.exit_code == 0, said.exception
     found = {line["model"] for line in json.loads(said.stdout)}

@@ -25,12 +25,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from nursery import corpora, stacked, tokenizer
+from nursery.corpora import bigram_loss, unigram_loss
+from nursery.designs import Member, Pack
+from nursery.rates import Optimiser
+from nursery.records import GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
 from thermostats.measurement.prompts import load_prompts
-from thermostats.studies.nursery import corpora, stacked, tokenizer
-from thermostats.studies.nursery.corpora import bigram_loss, unigram_loss
-from thermostats.studies.nursery.designs import Member, Pack
-from thermostats.studies.nursery.plan import GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
-from thermostats.studies.nursery.rates import Optimiser
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY

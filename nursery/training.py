@@ -21,12 +21,12 @@ from typing import Any
 
 import torch
 
+from nursery.designs import Pack
+from nursery.pack_training import run
+from nursery.records import Trained
 from thermostats.errors import ThermostatsError, not_installed
 from thermostats.measurement.session import quiet
 from thermostats.measurement.settings import Settings
-from thermostats.studies.nursery.designs import Pack
-from thermostats.studies.nursery.pack_training import run
-from thermostats.studies.nursery.plan import Trained
 
 Submit = Callable[..., Any]
 """Takes a function and what it is called with; returns a future."""

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.studies.nursery.plan import shipped_models, shipped_table
+from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables import store
+from thermostats.tables.folders import shipped_models
 
 pytest.importorskip("torch")
 LIMIT = 2_000_000

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from nursery import english, recipes, synthetic, tokenizer
+from nursery.records import CORPORA
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery import english, recipes, synthetic, tokenizer
-from thermostats.studies.nursery.plan import CORPORA
 from thermostats.tables.atomic import only_writer, write_all
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def load(folder: Path, name: str, context: int = 0) -> Corpus:
     """
     if name not in NAMES:
         raise UsageError("no such corpus", got=repr(name), allowed=", ".join(NAMES))
-    record, again = _record(folder), f"thermostats nursery corpora --folder {folder}"
+    record, again = _record(folder), f"python -m nursery corpora --folder {folder}"
     if record is None:
         raise DataError("no corpora here", where=folder, next_step=again)
     parts = {}
@@ -156,7 +156,7 @@ def _write(folder: Path, text: bytes, source: str) -> None:
         "english": source,
         "same_english_as_shipped_models": _sha256(text) == english.SHA256,
         "english_licence": english.LICENCE if source == english.PACKAGE else "of the text's owner",
-        "synthetic": "thermostats.studies.nursery.synthetic",
+        "synthetic": "nursery.synthetic",
         "synthetic_seed": synthetic.SEED,
         "synthetic_licence": "MIT",
         "vocab_size": learned.get_vocab_size(),

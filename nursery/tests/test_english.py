@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
+from nursery import english
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.studies.nursery import english
 
 
 def serialised(lines, version=3):

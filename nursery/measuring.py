@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from nursery.designs import Member
+from nursery.records import Trained, read_gains, read_record, step_folder
 from thermostats.errors import DataError
 from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery.designs import Member
-from thermostats.studies.nursery.plan import Trained, read_gains, read_record, shipped_table, step_folder
+from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
@@ -107,7 +108,7 @@ def compare(members: Sequence[Member], folder: Path) -> pd.DataFrame:
         raise DataError(
             "nothing to compare: no model is both trained here and in the shipped tables",
             where=folder,
-            next_step=f"thermostats nursery train c005-L04d32h8 --folder {folder}",
+            next_step=f"python -m nursery train c005-L04d32h8 --folder {folder}",
         )
     again = pd.concat([_kept(read_gains(folder, model)) for model in models])
     logs = shipped.to_frame().join(again.rename("again"))

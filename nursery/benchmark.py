@@ -2,7 +2,7 @@
 
 One at a time is the first study's way: training, then the instrument at every checkpoint. Packed measures its
 checkpoints itself, and the instrument measures the last. Processor time of one thread, since it hardly depends on
-other load: `python benchmarks/nursery.py CORPORA`, a folder that `thermostats nursery corpora` made.
+other load: `python -m nursery.benchmark CORPORA`, a folder that `python -m nursery corpora` made.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 import pandas as pd
 import torch
 
+from nursery import designs, pack_training, recipes, stacked, tokenizer
+from nursery.corpora import load
 from thermostats.measurement.execute import execute
 from thermostats.measurement.session import quiet
 from thermostats.measurement.spec import RunSpec
-from thermostats.studies.nursery import designs, pack_training, recipes, stacked, tokenizer
-from thermostats.studies.nursery.corpora import load
 from thermostats.tables.vocabulary import NURSERY
 
 STEPS, CHECKPOINTS, CONTEXT = 40, 8, 64

@@ -4,9 +4,9 @@ import json
 import numpy as np
 import pytest
 
+from nursery import corpora, english, synthetic, tokenizer
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts
-from thermostats.studies.nursery import corpora, english, synthetic, tokenizer
 
 pytest.importorskip("transformers")
 
@@ -110,7 +110,7 @@ def test_a_damaged_or_missing_file_is_made_again_without_the_network(folder, nam
 def test_damaged_tokens_are_not_loaded(folder):
     path = folder / "english-train.npy"
     path.write_bytes(path.read_bytes()[:-2] + b"\1\1")
-    with pytest.raises(DataError, match=r"missing or damaged.*english-train.npy.*thermostats nursery corpora"):
+    with pytest.raises(DataError, match=r"missing or damaged.*english-train.npy.*python -m nursery corpora"):
         corpora.load(folder, "english")
     assert corpora.load(folder, "synthetic").name == "synthetic"
 
@@ -150,7 +150,7 @@ def test_an_interrupted_build_is_not_loaded_and_is_taken_up(tmp_path, text, monk
     monkeypatch.setattr(corpora, "write_all", stops)
     with pytest.raises(KeyboardInterrupt):
         corpora.build(folder, text)
-    with pytest.raises(DataError, match=r"no corpora here.*thermostats nursery corpora"):
+    with pytest.raises(DataError, match=r"no corpora here.*python -m nursery corpora"):
         corpora.load(folder, "english")
     monkeypatch.setattr(corpora, "write_all", write)
     corpora.build(folder, text)

@@ -17,15 +17,15 @@ import pandas as pd
 import statsmodels.formula.api as smf
 from scipy import stats
 
+from nursery import designs
+from nursery.recipes import drawn
+from nursery.tables import write
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
-from thermostats.studies.nursery import designs
 from thermostats.studies.nursery.components import Array, logs, operating, over_reference
-from thermostats.studies.nursery.recipes import drawn
 from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
-from thermostats.studies.nursery.second import write
 from thermostats.studies.nursery.signs import within_cells
 from thermostats.tables.vocabulary import NURSERY
 

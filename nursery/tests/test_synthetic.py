@@ -5,7 +5,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from thermostats.studies.nursery import synthetic
+from nursery import synthetic
 
 COUNT = 2000
 FIRST = "@ feri lono vulu . Kun be ko sux . Mun be ko fulu . Lun be se fulu . Gan be ko velu ."

@@ -1,4 +1,4 @@
-"""The verbs `thermostats nursery …`: design, corpora, train, measure, compare, models."""
+"""`python -m nursery` in a checkout: design, corpora, train, measure, compare, tables."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from nursery.records import read_record
+from thermostats.cli.wrong_use import run
 from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
 from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
-from thermostats.studies.nursery.plan import read_record, shipped_design, shipped_models
+from thermostats.studies.nursery.shipped import shipped_design
 from thermostats.tables import folders
-from thermostats.terminal import print_json, print_rows, say_next, watched
+from thermostats.terminal import print_rows, say_next
 from thermostats.verbs import Data, Json, check_file
 
 if TYPE_CHECKING:
-    from thermostats.studies.nursery.designs import Member, Pack
+    from nursery.designs import Member, Pack
 
 app = typer.Typer(
     name="nursery",
@@ -34,9 +36,12 @@ Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and tr
 Recipes = Annotated[
     list[str], typer.Option("--recipe", help="Recipe whose models are taken, such as c005; may be repeated.")
 ]
-Models = Annotated[list[str], typer.Argument(help="Models of the design, such as c005-L04d32h8; all by default.")]
-Design = Annotated[Path | None, typer.Option("--design", help="A design file; by default the one that ships.")]
-HERE = Path("nursery")
+Models = Annotated[
+    list[str],
+    typer.Option("--model", help="Model of the design, such as c005-L04d32h8; may be repeated. All by default."),
+]
+Design = Annotated[Path | None, typer.Argument(help="A design file; by default the one that ships.")]
+HERE = Path("build/nursery")
 CONTEXT = 64
 """Tokens in a window of a design that is proposed."""
 
@@ -56,21 +61,22 @@ def design(
     power: Annotated[
         bool, typer.Option("--power", help="Simulate studies of this design to see what its rules decide.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the design to a file, for train --design.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the design to a file, for train.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print the recipes of the design that ships; with --recipes and --shapes propose, cost and simulate your own.
 
-    Example: `thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
+    Example: `python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
     """
-    from thermostats.studies.nursery import components, designs  # noqa: PLC0415 - numpy
-    from thermostats.studies.nursery.recipes import drawn  # noqa: PLC0415
+    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery.recipes import drawn  # noqa: PLC0415
+    from thermostats.studies.nursery import components  # noqa: PLC0415 - numpy
 
     if recipes is None and (shapes or factors):
         raise UsageError(
             "--shapes needs --recipes, the number of recipes to draw",
             got=" ".join([*shapes, *factors]),
-            next_step="thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80",
+            next_step="python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80",
         )
     if recipes is None:
         own = designs.read(shipped_design())
@@ -88,7 +94,7 @@ def design(
     print_rows(shown, list(shown[0]), as_json)
     if out is not None:
         designs.write(own, out)
-        say_next(f"thermostats nursery corpora, then thermostats nursery train --design {out}", shown=not as_json)
+        say_next(f"python -m nursery corpora, then python -m nursery train {out}", shown=not as_json)
 
 
 @app.command()
@@ -100,23 +106,23 @@ def corpora(
 ) -> None:
     """Make the two corpora and the tokenizer; the English text is downloaded as a Debian package.
 
-    Example: `thermostats nursery corpora --folder nursery`
+    Example: `python -m nursery corpora --folder nursery`
     """
     if text is not None:
         check_file(text, "--text FILE with English text in UTF-8")
-    from thermostats.studies.nursery.corpora import build  # noqa: PLC0415
+    from nursery.corpora import build  # noqa: PLC0415
 
     build(folder, text)
     print(folder)
-    say_next("thermostats nursery train c005-L04d32h8" + ("" if folder == HERE else f" --folder {folder}"))
+    say_next("python -m nursery train --model c005-L04d32h8" + ("" if folder == HERE else f" --folder {folder}"))
 
 
 @app.command()
 def train(
+    design: Design = None,
     models: Models = [],  # noqa: B006 - typer's way
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
-    design: Design = None,
     tune: Annotated[bool, typer.Option(help="Then train 14 models on in three ways, once all are trained.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
@@ -129,7 +135,7 @@ def train(
     """Train the models of a design in packs; after an interruption, run it again to resume.
 
     Every pack that holds a chosen model is trained as a whole.
-    Example: `thermostats nursery train c005-L04d32h8`
+    Example: `python -m nursery train mine.toml --folder mine`
     """
     check_device(device)
     where = Settings(engine, address=address)
@@ -138,13 +144,13 @@ def train(
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     path = _file(design)
     packs, _ = _chosen(models, recipe, path)
-    from thermostats.studies.nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
-    from thermostats.studies.nursery.designs import claim_folder  # noqa: PLC0415 - numpy
+    from nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+    from nursery.designs import claim_folder  # noqa: PLC0415 - numpy
 
     for name in NAMES:
         load(folder, name, packs[0].context)
     _check_installed()
-    from thermostats.studies.nursery.training import train_all  # noqa: PLC0415 - torch
+    from nursery.training import train_all  # noqa: PLC0415 - torch
 
     claim_folder(folder, path)
     shown: list[dict[str, Any]] = []
@@ -160,26 +166,26 @@ def train(
     if tune:
         through(_tuned(path, folder))
     print_rows(shown, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
-    say_next(f"thermostats nursery measure --folder {folder}{_of(design)} --data mine", shown=not as_json)
+    say_next(f"python -m nursery measure{_of(design)} --folder {folder} --data mine", shown=not as_json)
 
 
 @app.command()
 def measure(
+    design: Design = None,
     models: Models = [],  # noqa: B006
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
-    design: Design = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Measure the last checkpoint of trained models into the tables; what is finished is skipped.
 
-    Example: `thermostats nursery measure --data mine`
+    Example: `python -m nursery measure --data mine`
     """
     folders.own_folder(data)
     wanted = _trained(models, recipe, folder, design)
     _check_installed()
-    from thermostats.studies.nursery.measuring import measure_all  # noqa: PLC0415 - torch
+    from nursery.measuring import measure_all  # noqa: PLC0415 - torch
 
     shown = []
     for model, outcome in measure_all(wanted, folder, data):
@@ -203,12 +209,12 @@ def compare(
     Compared is the log gain of every layer, a mean over prompts, at every shipped checkpoint. A checkpoint is the same
     if no layer differs by more than 0.05 nat; a gain that is missing or not finite is not the same.
     On another processor or torch build, rounding alone can make late checkpoints of some models differ by more.
-    Example: `thermostats nursery compare c012-L04d32h8`
+    Example: `python -m nursery compare --model c012-L04d32h8`
     """
     wanted = _trained(models, recipe, folder)
     _check_installed()
+    from nursery import measuring  # noqa: PLC0415 - torch
     from thermostats.modelling.inference.fitted import records  # noqa: PLC0415 - numpy
-    from thermostats.studies.nursery import measuring  # noqa: PLC0415 - torch
 
     table = measuring.compare(wanted, folder)
     print_rows(records(table), list(table.columns), as_json)
@@ -218,23 +224,25 @@ def compare(
         raise typer.Exit(1)
 
 
-@app.command("models")
-def models_(as_json: Json = False) -> None:
-    """Print the folders of the trained models that ship with the package, to measure without a network.
+@app.command()
+def tables(
+    out: Annotated[Path, typer.Argument(help="Folder to write to, such as data/nursery/second.")],
+    design: Design = None,
+    folder: Folder = HERE,
+) -> None:
+    """Write models.csv and gains.parquet of a design whose models are all trained, and of those tuned from them.
 
-    Example: `thermostats measure $(thermostats nursery models) --prompts nursery --data mine`
+    Example: `python -m nursery tables data/nursery/second`
     """
-    paths = [str(path) for path in shipped_models()]
-    if as_json:
-        print_json(paths)
-    else:
-        print("\n".join(paths))
-    say_next("thermostats measure $(thermostats nursery models) --data mine", shown=watched(as_json))
+    from nursery.tables import write  # noqa: PLC0415 - pandas
+
+    write(_file(design), folder, out)
+    print(out)
 
 
 def _file(design: Path | None) -> Path:
     """The design file; by default the one that ships."""
-    step = "thermostats nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
+    step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
     if design is None:
         return shipped_design()
     check_file(design, step)
@@ -246,7 +254,7 @@ def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tupl
 
     Raises UsageError for a model or a recipe that the design does not have.
     """
-    from thermostats.studies.nursery import designs  # noqa: PLC0415 - numpy
+    from nursery import designs  # noqa: PLC0415 - numpy
 
     packs = designs.read(design).packs()
     members = [member for pack in packs for member in pack.members]
@@ -259,7 +267,7 @@ def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tupl
                     f"no such {what} in the design",
                     got=name,
                     allowed=" … ".join(known[:1] + known[-1:]),
-                    next_step=did_you_mean(name, known, "thermostats nursery design lists them"),
+                    next_step=did_you_mean(name, known, "python -m nursery design lists them"),
                 )
     if models or recipes:
         members = [member for member in members if member.model in models or member.recipe.name in recipes]
@@ -269,14 +277,14 @@ def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tupl
 
 def _tuned(design: Path, folder: Path) -> list[Pack]:
     """Packs of the tuned models of a design, once its own are trained."""
-    from thermostats.studies.nursery import designs  # noqa: PLC0415 - numpy
-    from thermostats.studies.nursery.tuning import tuned_packs  # noqa: PLC0415 - pandas
+    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery.tuning import tuned_packs  # noqa: PLC0415 - pandas
 
     return tuned_packs(designs.read(design), folder)
 
 
 def _of(design: Path | None) -> str:
-    return "" if design is None else f" --design {design}"
+    return "" if design is None else f" {design}"
 
 
 def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[Member]:
@@ -286,12 +294,12 @@ def _trained(models: list[str], recipes: list[str], folder: Path, design: Path |
     if not (models or recipes):
         members += [member for pack in _tuned(path, folder) for member in pack.members]
     if not any(read_record(folder, member.model) for member in members):
-        asked = " ".join([*models, *(f"--recipe {recipe}" for recipe in recipes)]) or "c005-L04d32h8" * (design is None)
-        place = ("" if folder == HERE else f" --folder {folder}") + _of(design)
+        asked = [f"--model {model}" for model in models] + [f"--recipe {recipe}" for recipe in recipes]
+        place = "".join([_of(design), *(f" {each}" for each in asked), "" if folder == HERE else f" --folder {folder}"])
         raise DataError(
             "none of these models is trained here",
             where=folder,
-            next_step=f"thermostats nursery corpora, then thermostats nursery train {asked}{place}; "
+            next_step=f"python -m nursery corpora, then python -m nursery train{place}; "
             "the tables of the shipped models are read without training: thermostats report N01",
         )
     return members
@@ -333,3 +341,7 @@ def _progress(total: float, before: float) -> Iterator[Callable[[str, float, flo
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield report
+
+
+if __name__ == "__main__":
+    run(app)

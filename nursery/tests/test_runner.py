@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from nursery.designs import Member, Pack
+from nursery.pack_training import run as run_pack
+from nursery.recipes import Recipe, shape_of
+from nursery.records import read_record
+from nursery.training import train_all
 from thermostats.errors import UsageError
 from thermostats.measurement.settings import Settings
-from thermostats.studies.nursery.designs import Member, Pack
-from thermostats.studies.nursery.pack_training import run as run_pack
-from thermostats.studies.nursery.plan import read_record
-from thermostats.studies.nursery.recipes import Recipe, shape_of
-from thermostats.studies.nursery.training import train_all
 
 PLAIN = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 2, 6, 0.5, 0.5, 0.1, 0.0, 1.0)
 SHAPE = shape_of(2, 0.125, 32)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from thermostats.studies.nursery.design import N_LAYERS, RECIPE, SHAPES, blocks, model_matrix
-from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.shipped import shipped_table
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,13 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from nursery import designs
+from nursery.__main__ import app
+from nursery.designs import Design
+from nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery import designs
-from thermostats.studies.nursery.cli import app
 from thermostats.studies.nursery.components import (
     ORDERED,
     REFERENCE,
@@ -28,8 +30,6 @@ from thermostats.studies.nursery.components import (
     ratios,
     simulated,
 )
-from thermostats.studies.nursery.designs import Design
-from thermostats.studies.nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
 from thermostats.studies.nursery.rows import published_rows
 from thermostats.tables.folders import shipped
 

@@ -1,33 +1,18 @@
-"""Tables and models that ship; what is kept of a training: record, losses, folders of checkpoints."""
+"""What is kept of a training: its record, its losses, gains and spectra along it, folders of checkpoints."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from thermostats.errors import DataError, first_line
-from thermostats.tables.folders import shipped
-
-if TYPE_CHECKING:
-    import pandas as pd
+from thermostats.studies.nursery.shipped import SECOND
 
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
 """Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""
-SECOND: dict[str, tuple[str, ...]] = {
-    "models": (
-        *("model", "recipe", "kind", "parent", "replicate_of"),
-        *("n_layers", "d_model", "n_heads", "d_head", "rho", "seed"),
-        *("optimiser", "rate", "decay", "schedule", "warmup", "batch"),
-        *("init", "depth_power", "embed", "dropout", "clip"),
-        *("corpus", "steps", "tokens", "loss", "loss_unigram", "loss_bigram", "learned"),
-    ),
-    "gains": ("model", "step", "layer", "log_gain", "log_gain_sd", "wv_norm", "wo_norm"),
-}
-"""Tables of the second study: one row per model, and one row per model, checkpoint and layer (means over prompts)."""
-SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
-"""Shares of training after which gains are kept, where a design does not say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -49,38 +34,6 @@ class Trained:
     seconds: float
     loss_bigram: float | None = None
     """Held-out loss of the training tokens' pairs alone; of models trained in packs."""
-
-
-EMPTY: dict[str, dict[str, Any]] = {
-    "design": {"keep_default_na": False},
-    "models": {"keep_default_na": False, "na_values": [""]},
-}
-"""How empty cells of shipped tables are read, where not as pandas does: a level may be called none."""
-
-
-def shipped_table(name: str = "design") -> pd.DataFrame:
-    """A table of the nursery that ships: `design`, `training` (records), `losses`; of SECOND.
-
-    Raises DataError where it cannot be read.
-    """
-    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
-
-    folder = shipped("data") / "nursery" / ("second" if name in SECOND else "")
-    path = folder / f"{name}.{'parquet' if name == 'gains' else 'csv'}"
-    try:
-        return pd.read_parquet(path) if name == "gains" else pd.read_csv(path, **EMPTY.get(name, {}))
-    except (OSError, ValueError) as error:
-        raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error
-
-
-def shipped_design() -> Path:
-    """The design file that ships, of the second study."""
-    return shipped("data") / "nursery" / "second" / "design.toml"
-
-
-def shipped_models() -> list[Path]:
-    """Folders of the trained models that ship, each a Hugging Face model folder named after the model."""
-    return sorted(path.parent for path in (shipped("data") / "nursery" / "models").glob("*/config.json"))
 
 
 def model_folder(folder: Path, model: str) -> Path:
@@ -109,8 +62,6 @@ def read_record(folder: Path, model: str) -> Trained | None:
 
 def read_gains(folder: Path, model: str) -> pd.DataFrame:
     """Gains and spectra along a model's training: the columns of `gains` in SECOND. Raises DataError where damaged."""
-    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
-
     path = model_folder(folder, model) / GAINS
     types = {name: "int64" if name in {"step", "layer"} else "float64" for name in SECOND["gains"][1:]}
     try:
@@ -123,5 +74,5 @@ def read_gains(folder: Path, model: str) -> pd.DataFrame:
 
 
 def _damaged(path: Path, error: Exception) -> DataError:
-    step = f"remove the folder {path.parent}, and repeat the thermostats nursery train that made it"
+    step = f"remove the folder {path.parent}, and repeat the python -m nursery train that made it"
     return DataError("a file of a trained model is damaged", where=path, got=first_line(error), next_step=step)

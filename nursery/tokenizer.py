@@ -60,6 +60,6 @@ def load(folder: Path) -> PreTrainedTokenizerFast:
 
     path = folder / FILE
     if not path.is_file():
-        raise DataError("no tokenizer here", where=path, next_step="thermostats nursery corpora")
+        raise DataError("no tokenizer here", where=path, next_step="python -m nursery corpora")
     make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
     return make(tokenizer_file=str(path), bos_token=END_OF_TEXT, eos_token=END_OF_TEXT, pad_token=END_OF_TEXT)

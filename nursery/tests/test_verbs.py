@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from nursery import corpora, measuring, training
+from nursery.__main__ import _progress, app
+from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder
+from nursery.tuning import penultimate
 from thermostats.errors import DataError
 from thermostats.measurement import settings
 from thermostats.measurement.session import Outcome
-from thermostats.studies.nursery import corpora, measuring, training
-from thermostats.studies.nursery.cli import _progress, app
-from thermostats.studies.nursery.plan import CORPORA, GAINS, RECORD, SECOND, Trained, model_folder
-from thermostats.studies.nursery.tuning import penultimate
+from thermostats.studies.nursery.shipped import SECOND
 
 MODEL = "c005-L04d32h8"
 
@@ -56,7 +57,7 @@ def asked(monkeypatch, tmp_path):
 
 def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
     told = ("--folder", tmp_path, "--no-tune", "--processes", "3", "--engine", "ray")
-    said = run("train", "c005-L04d32h8", "c021-L16d80h3", *told)
+    said = run("train", "--model", "c005-L04d32h8", "--model", "c021-L16d80h3", *told)
     assert said.exit_code == 0, said.exception
     held = {member.model for pack in asked["packs"] for member in pack.members}
     assert len(asked["packs"]) == 2 and {"c005-L04d32h8", "c021-L16d80h3"} < held and len(held) <= 16
@@ -67,7 +68,7 @@ def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
     assert lines[0].split("\t") == ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"]
     assert {line.split("\t")[0] for line in lines[1:]} == held
     assert "held-out loss 3.25, about 0 min left" in said.stderr
-    assert f"thermostats nursery measure --folder {tmp_path} --data mine" in said.stderr
+    assert f"python -m nursery measure --folder {tmp_path} --data mine" in said.stderr
 
 
 def test_a_recipe_as_json_before_all_are_trained_is_not_tuned(asked, tmp_path):
@@ -78,8 +79,8 @@ def test_a_recipe_as_json_before_all_are_trained_is_not_tuned(asked, tmp_path):
 
 @pytest.mark.parametrize(("gpus", "device"), [(0, "cpu"), (2, "cuda")])
 def test_auto_is_the_first_gpu_where_there_is_one(asked, tmp_path, monkeypatch, gpus, device):
-    monkeypatch.setattr("thermostats.studies.nursery.cli.count_gpus", lambda: gpus)
-    run("train", MODEL, "--folder", tmp_path, "--device", "auto")
+    monkeypatch.setattr("nursery.__main__.count_gpus", lambda: gpus)
+    run("train", "--model", MODEL, "--folder", tmp_path, "--device", "auto")
     assert asked["device"] == device
     assert settings.NAMES.fullmatch(asked["device"])
 
@@ -116,7 +117,7 @@ def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, stat
         yield MODEL, Outcome("x", status, "step00600", reason="no room" if status == "failed" else "", seconds=1.5)
 
     monkeypatch.setattr(measuring, "measure_all", measure_all)
-    said = run("measure", MODEL, "--folder", trained, "--data", trained / "mine")
+    said = run("measure", "--model", MODEL, "--folder", trained, "--data", trained / "mine")
     assert said.exit_code == code
     assert said.stdout.splitlines()[1].split("\t")[:4] == [MODEL, "step00600", status, "1.5"]
     assert f"{MODEL} step00600: {status}" in said.stderr
@@ -127,17 +128,17 @@ def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, stat
 def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code):
     table = pd.DataFrame({"model": MODEL, "checkpoint": ["step00000", "step00600"], "same": same})
     monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
-    said = run("compare", MODEL, "--folder", trained)
+    said = run("compare", "--model", MODEL, "--folder", trained)
     assert said.exit_code == code
     assert said.stdout.splitlines()[2].split("\t") == [MODEL, "step00600", str(same[1])]
     assert "differ by at most 0.05" in said.stderr
-    assert "differ by at most" not in run("compare", MODEL, "--folder", trained, "--json").stderr
+    assert "differ by at most" not in run("compare", "--model", MODEL, "--folder", trained, "--json").stderr
 
 
 def test_compare_prints_a_gain_that_is_not_finite(trained, monkeypatch):
     table = pd.DataFrame({"model": [MODEL], "largest": [math.nan], "same": [False]})
     monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
-    said = run("compare", MODEL, "--folder", trained, "--json")
+    said = run("compare", "--model", MODEL, "--folder", trained, "--json")
     assert (said.exit_code, json.loads(said.stdout)) == (1, [{"model": MODEL, "largest": None, "same": False}])
 
 
@@ -146,7 +147,7 @@ def test_a_damaged_record_is_named_with_what_to_do(trained, text):
     path = model_folder(trained, MODEL) / RECORD
     path.write_text(text)
     for verb in (["compare"], ["measure", "--data", trained / "mine"]):
-        said = run(*verb, MODEL, "--folder", trained)
+        said = run(*verb, "--model", MODEL, "--folder", trained)
         assert isinstance(said.exception, DataError) and said.exception.where == str(path)
         assert f"remove the folder {path.parent}" in said.exception.next_step
 
@@ -165,7 +166,7 @@ def test_damaged_gains_are_named_with_what_to_do(trained, text):
     path = model_folder(trained, MODEL) / GAINS
     if text is not None:
         path.write_text(text)
-    said = run("compare", MODEL, "--folder", trained)
+    said = run("compare", "--model", MODEL, "--folder", trained)
     assert isinstance(said.exception, DataError) and said.exception.where == str(path)
     assert f"remove the folder {path.parent}" in said.exception.next_step
     with pytest.raises(DataError, match=GAINS):
@@ -180,10 +181,4 @@ def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
     said = run("corpora", "--folder", tmp_path / "own", "--text", text)
     assert told == [(tmp_path / "own", text)]
     assert said.stdout == f"{tmp_path / 'own'}\n"
-    assert f"thermostats nursery train c005-L04d32h8 --folder {tmp_path / 'own'}" in said.stderr
-
-
-def test_models_that_ship_are_folders_of_models():
-    lines = run("models").stdout.splitlines()
-    assert lines == json.loads(run("models", "--json").stdout)
-    assert len(lines) == 3 and all(line.startswith("/") for line in lines)
+    assert f"python -m nursery train --model c005-L04d32h8 --folder {tmp_path / 'own'}" in said.stderr

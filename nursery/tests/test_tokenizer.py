@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from nursery import synthetic, tokenizer
 from thermostats.errors import DataError
-from thermostats.studies.nursery import synthetic, tokenizer
 
 pytest.importorskip("transformers")
 
@@ -54,5 +54,5 @@ def test_shares_are_equal_in_bytes_and_spread():
 
 
 def test_a_folder_without_a_tokenizer(tmp_path):
-    with pytest.raises(DataError, match=r"no tokenizer here.*thermostats nursery corpora"):
+    with pytest.raises(DataError, match=r"no tokenizer here.*python -m nursery corpora"):
         tokenizer.load(tmp_path)

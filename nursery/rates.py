@@ -18,7 +18,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from thermostats.studies.nursery.recipes import Recipe
+from nursery.recipes import Recipe
 
 BETA1, BETA2, EPS = 0.9, 0.95, 1e-8
 LION1, LION2 = 0.9, 0.99

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from thermostats.studies.nursery.designs import Design, Member, Pack, grouped
-from thermostats.studies.nursery.plan import read_gains, read_record
-from thermostats.studies.nursery.recipes import CORPORA, OPTIMISERS, RATES, Recipe
+from nursery.designs import Design, Member, Pack, grouped
+from nursery.recipes import CORPORA, OPTIMISERS, RATES, Recipe
+from nursery.records import read_gains, read_record
 
 KINDS = ("corpus", "optimiser", "decay")
 BASES = 14
