@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 def test_training_again_in_another_process_gives_the_same_file(folder):
     code = (
-        "from thermostats.studies.nursery import synthetic, tokenizer; import sys; "
+        "from nursery import synthetic, tokenizer; import sys; "
         "english = [f'Chapter {n}\\nIt is a truth – £{n} a year.\\n' for n in range(2000)]; "
         "corpora = [synthetic.documents(300), english]; "
         "sys.stdout.buffer.write(tokenizer.train(corpora).to_str(pretty=True).encode())"

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from nursery import designs, measuring, tuning
+from nursery import designs, measuring, tables, tuning
 from nursery.designs import Design
 from nursery.pack_training import run as run_pack
 from nursery.recipes import OPTIMISERS, Recipe
@@ -64,10 +64,10 @@ def test_every_base_is_tuned_in_three_ways_from_where_it_ended(trained):
 def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     designs.write(DESIGN, tmp_path / "own.toml")
     with pytest.raises(DataError, match="models are not trained, such as"):
-        second.write(tmp_path / "own.toml", trained, tmp_path)
+        tables.write(tmp_path / "own.toml", trained, tmp_path)
     for pack in tuning.tuned_packs(DESIGN, trained):
         run_pack(pack, trained)
-    second.write(tmp_path / "own.toml", trained, tmp_path)
+    tables.write(tmp_path / "own.toml", trained, tmp_path)
     models, gains = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")
     kept = {"second_models": models, "second_gains": gains}
     rows = second.along(SimpleNamespace(table=kept.get))

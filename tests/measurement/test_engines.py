@@ -146,7 +146,7 @@ def test_shards_that_run_at_once_measure_each_model_once(
     listed = [{"model": spec.model, "prompts": spec.prompts, "what": "gains"} for spec in asked]
     (tmp_path / "specs.jsonl").write_text("\n".join(map(json.dumps, listed)))
     command = [sys.executable, "-m", "thermostats", "measure", str(tmp_path / "specs.jsonl"), "--json"]
-    command += ["--heritage", "Us", "--data", str(tmp_path / "data"), "--shard"]
+    command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--shard"]
     jobs = [subprocess.Popen([*command, f"{k}/3"], stdout=subprocess.PIPE, text=True) for k in (1, 2, 3)]
     models = [sorted(Path(row["model"]).name for row in json.loads(job.communicate()[0])) for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0, 0]
@@ -160,7 +160,7 @@ def test_specs_of_a_file_on_the_command_line(asked: list[RunSpec], tmp_path: Pat
     path = tmp_path / "specs.jsonl"
     path.write_text("\n".join(map(json.dumps, listed)))
     command = [sys.executable, "-c", "from thermostats.cli.app import main; main()", "measure", str(path)]
-    command += ["--heritage", "Us", "--data", str(tmp_path / "data"), "--json"]
+    command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert [row["status"] for row in json.loads(ran.stdout)] == ["measured"] * 2

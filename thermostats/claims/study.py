@@ -47,8 +47,6 @@ class Study:
     """Function `(name) -> DataFrame` that reads them."""
     verbs: str = ""
     """Typer application of its commands."""
-    replication: str = ""
-    """Package whose folder `replication` holds the plan by which its models are measured anew (`replication.py`)."""
 
 
 @cache

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 
+from thermostats.measurement.settings import SETTINGS
+
 SHARDS = "one job of a job array a shard: thermostats measure MODEL --shard $SLURM_ARRAY_TASK_ID/8 --data mine"
-GONE = {
+GONE = {f"measure --{name.replace('_', '-')}": f"thermostats measure MODEL --set {name}=VALUE" for name in SETTINGS} | {
+    "can-measure": "thermostats measure MODEL --dry-run",
     "import": "rows and the texts of prompts are joined: thermostats join FILE --data mine",
-    "nursery": "in a checkout python -m nursery; the trained models that ship: thermostats ls models --paths",
+    "measure --heritage": "thermostats measure MODEL --lab LAB",
     "measure --slurm": SHARDS,
+    "nursery": "in a checkout python -m nursery; the trained models that ship: thermostats ls models --paths",
+    "replicate": "measure the study's models, thermostats measure --models delia2026 --data mine; R01 compares them",
 }
 """Words of a command line, to what replaces them."""
 UNKNOWN = re.compile(r"No such command '([^']*)'")

@@ -61,6 +61,8 @@ class Outcome:
     n_params: int | None = None
     gigabytes: float | None = None
     """Memory for weights and activations at the precision asked for, GB; empty where nothing is left to load."""
+    disk: float | None = None
+    """To be downloaded, GB; of a dry run."""
     seconds: float = 0.0
     reason: str = ""
     """Why it failed, with what to do next."""
@@ -118,9 +120,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
         named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
         row = model_row(folder.path, known=store.load("models", data), reads=folder.reads, **named)
     if spec.heritage and row["heritage"] not in ("", spec.heritage):
-        step = (
-            f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
-        )
+        step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=row["heritage"], next_step=step)
     kinds = _fitting(_kinds(spec), entry, prompts)
     planned = []
@@ -268,7 +268,7 @@ def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
         if not config.get("auto_map") or spec.trust_remote_code:
             raise
         what = "the model comes with its own code, and no entry describes its class"
-        step = "read that code, add an entry (docs/how-to/architecture.md), then --trust-remote-code to run it"
+        step = "read that code, add an entry (docs/how-to/architecture.md), then --set trust_remote_code=yes to run it"
         raise UsageError(what, where=folder.model_id, next_step=step) from None
 
 
@@ -310,7 +310,7 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
     none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
-        step = "thermostats can-measure says what the model has"
+        step = "thermostats measure MODEL --dry-run says what can be measured"
         raise UsageError("the model has none of the requested quantities", got=", ".join(kinds), next_step=step)
     return {kind: names for kind, names in left.items() if names}
 

@@ -31,5 +31,4 @@ STUDY = Study(
         )
     },
     pages={"figures": f"{HOME}.figures"},
-    replication=HOME,
 )
