@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import command
 
 import thermostats
 from thermostats.tables import store
@@ -130,14 +129,6 @@ def test_what_there_is_is_listed_with_nothing_larger_than_arrow(tmp_path: Path) 
     for case in [*LISTED, f"findings --out {tmp_path}"]:
         [(code, _, loaded)] = told([case.split()], LARGE, tmp_path)
         assert (code, set(loaded) - {"numpy", "jinja2"}) == (0, set()), case
-
-
-def test_tables_that_ship_are_looked_at_without_pandas() -> None:
-    """As `doctor` does, which loads a torch that was built for accelerators."""
-    code = "import sys; from thermostats.cli.doctor import _tables; print(*(each.state for each in _tables(None)));"
-    code += f"print([name for name in {LARGE} if name in sys.modules])"
-    done = command(code=code)
-    assert done.stdout == "ok ok ok\n['numpy']\n"
 
 
 @pytest.mark.parametrize("name", [name for name in thermostats.__all__ if not name.startswith("__")])

@@ -1,4 +1,4 @@
-"""A short version of `make kills` and `make writers`; figures of long ones stand in benchmarks/results/faults.md."""
+"""Commands that are killed, and writers at once."""
 
 from __future__ import annotations
 

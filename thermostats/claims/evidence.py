@@ -19,13 +19,13 @@ from thermostats.tables.features import combine
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
 
-__all__ = ["BENCHMARKS", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
+__all__ = ["MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "TIMINGS", "VIEWS", "Evidence"]
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality"]
-BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
-"""Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
+TIMINGS = ("sheaf-exponents", "sheaf-dense")
+"""Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to data/timings."""
 
 
 class Evidence:
@@ -56,7 +56,7 @@ class Evidence:
         which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
         Models that are no decoders are handed out, with the column `modality`, where they are asked for by it alone.
         In the controlled study a recipe stands in the place of the lab (`heritage`).
-        Without `source` only rows of the named set are handed out. Tables of studies and BENCHMARKS are read too.
+        Without `source` only rows of the named set are handed out. Tables of studies and TIMINGS are read too.
         """
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals, *[self.name] * bool(self.name)], sort_keys=True), selected)
@@ -136,12 +136,9 @@ class Evidence:
 
 
 def _beside_the_schema(name: str) -> pd.DataFrame | None:
-    """A table of a study, or results of a benchmark, which no wheel carries; None for any other name."""
+    """A table of a study, or times; None for any other name."""
     for study in studies().values():
         if name in study.tables:
             table: pd.DataFrame = named(study.read_table)(study.tables[name])
             return table
-    if name not in BENCHMARKS:
-        return None
-    path = shipped("benchmarks") / "results" / f"{name}.csv"
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+    return pd.read_csv(shipped("data") / "timings" / f"{name}.csv") if name in TIMINGS else None

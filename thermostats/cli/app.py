@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -31,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     suggest_commands=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for registered in studies().values():
     if registered.verbs:
@@ -68,6 +70,18 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before the verb."""
+
+
+@app.command("version")
+def version_(as_json: Json = False) -> None:
+    """Print the version.
+
+    Example: `thermostats version`
+    """
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        print(__version__)
 
 
 def _claims() -> list[str]:
@@ -298,6 +312,7 @@ def report(
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Also rewrite the files kept under version control.")
     ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
@@ -332,7 +347,9 @@ def report(
     if not result.ok:
         say_next("the same command without --check", shown=check_only and not as_json)
         raise typer.Exit(1)
-    say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
+    if open_:
+        webbrowser.open((out / "index.html").resolve().as_uri())
+    say_next("the same command with --open opens the report", shown=not (as_json or check_only or open_))
 
 
 @app.command()

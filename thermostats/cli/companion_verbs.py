@@ -26,17 +26,17 @@ app.add_typer(new, name="new")
 
 @app.command()
 def doctor(data: Data = None, as_json: Json = False) -> None:
-    """Report what is installed, what is missing and what would be slow; exit code 1 if the package cannot work.
+    """Report what is installed and what is missing; exit code 1 if the package cannot work.
 
     Example: `thermostats doctor`
     """
     from thermostats.cli.doctor import BROKEN, OK, checks  # noqa: PLC0415
 
-    found = checks(data)
-    print_rows([asdict(check) for check in found], ["name", "state", "found", "advice"], as_json)
-    if any(check.state == BROKEN for check in found):
+    rows = checks(data)
+    print_rows(rows, ["name", "state", "found", "advice"], as_json)
+    if any(row["state"] == BROKEN for row in rows):
         raise typer.Exit(1)
-    poor = [check.name for check in found if check.state != OK]
+    poor = [row["name"] for row in rows if row["state"] != OK]
     step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
     say_next(step, shown=watched(as_json))
 

@@ -26,4 +26,4 @@ def replaced(command: str, error: Exception) -> str | None:
     """
     verb = UNKNOWN.match(str(getattr(error, "message", "")))
     last = verb[1] if verb else str(getattr(error, "option_name", None) or "")
-    return GONE.get(f"{command} {last}".removeprefix("thermostats ").strip())
+    return GONE.get(f"{command.rpartition('thermostats')[2]} {last}".strip())

@@ -95,7 +95,7 @@ class State:
         """SHA-256 over all files that rows may be read from; empty where a study from elsewhere reads its own."""
         if any(study.tables and not study.read_table.startswith(f"{PACKAGE}.") for study in studies().values()):
             return ""
-        within = {folders.shipped("data"), folders.shipped("benchmarks") / "results", *folders.layers(self.data)}
+        within = {folders.shipped("data"), *folders.layers(self.data)}
         found = [(path, folder) for folder in sorted(within) for kind in ROWS for path in folder.rglob(kind)]
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in found)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
