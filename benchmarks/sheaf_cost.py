@@ -4,7 +4,7 @@
 
 tr L_F = (Σ A − tr A)·‖W_V‖_F² takes one pass over A (n × n) and one over W_V (d × d). Fits t(n, d) = c + a n^α + b d^β
 to the medians on the logarithmic scale. Writes benchmarks/results/sheaf-cost.csv (times) and sheaf-cost.md, and what
-C07 shows to data/timings: sheaf-exponents.csv, and sheaf-dense.csv (beside building the operator).
+C07 shows to data/timings: sheaf-exponents.csv, and sheaf-dense.csv (next to building the operator).
 """
 
 from __future__ import annotations
