@@ -220,6 +220,8 @@ def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
 def check(data: Data = None, as_json: Json = False) -> None:
     """Check every table against its schema, keys and cross-references; name measurements of one model that disagree.
 
+    Names what an older version measured and this one would measure differently, or cannot tell the weights of.
+
     Example: `thermostats check --data mine`
     """
     folders.data_folder(data)
@@ -227,9 +229,12 @@ def check(data: Data = None, as_json: Json = False) -> None:
 
     print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
     if folders.has_own_runs(data):
-        from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
+        from thermostats.measurement.versions import older  # noqa: PLC0415 - pandas
+        from thermostats.tables.pooling import disagreements  # noqa: PLC0415
         from thermostats.tables.reading import features  # noqa: PLC0415
 
+        for line in older(data):
+            print(f"Measured by an older version: {line}", file=sys.stderr)
         for line in disagreements(features(data)):
             print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))

@@ -16,7 +16,7 @@ from transformers.activations import NewGELUActivation
 from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
-from thermostats.measurement.layouts import config_value, geometry
+from thermostats.measurement.layouts import context, geometry
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def make_batches(
     if decoder.entry.reads == "image":
         return _images(decoder, prompts, budget)
     vocabulary = config_of(decoder.config).get("vocab_size")
-    check_prompts(prompts, vocabulary=vocabulary, context=config_value(decoder.config, "n_positions"))
+    check_prompts(prompts, vocabulary=vocabulary, context=context(decoder.entry, decoder.config))
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     lengths = [len(prompt.token_ids) for prompt in prompts]
     known = type(decoder.base).__module__.startswith("transformers.")

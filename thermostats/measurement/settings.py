@@ -77,6 +77,7 @@ SETTINGS = {
     "device_map": Setting(str, "auto spreads a model over several devices"),
     "token_budget": Setting(int, "largest number of tokens in a batch; a smaller one needs less memory"),
     "trust_remote_code": Setting(bool, "yes runs code that comes with a model"),
+    "older": Setting(str, "runs of an older version of this name: same (of these weights) or again (measure again)"),
     "engine": Setting(str, "local or ray"),
     "address": Setting(str, "of a running Ray cluster, as ray start printed it"),
     "cpus": Setting(int, "threads per model; by default 4, on Ray 1"),
@@ -86,7 +87,7 @@ SETTINGS = {
     "disk_budget": Setting(float, "disk space for downloaded models, in GB; measured ones are deleted"),
 }
 """Settings that are seldom needed, by name."""
-SPEC = ("name", "device", "device_map", "token_budget", "trust_remote_code")
+SPEC = ("name", "device", "device_map", "token_budget", "trust_remote_code", "older")
 """Those that say how one model is measured; the others say where many are."""
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 

@@ -11,6 +11,7 @@ import pandas as pd
 from thermostats.errors import unknown
 from thermostats.tables import store
 from thermostats.tables.group_sums import Groups, numbered
+from thermostats.tables.runs import superseded
 from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
 
 OF_RUNS = ("layers", "summaries", "transitions", "weights")
@@ -49,8 +50,9 @@ def combine(
     """One row per model, revision and source, with every named gain that the rows of its run allow.
 
     A source that measured a model on several prompt sets or in several precisions has a row for each (`prompt_set`,
-    `dtype`, `attention`); runs are never averaged. A weights-only run has a row of its own only where its model and
-    source have no other; its norms stand in all rows of that model and source.
+    `dtype`, `attention`); runs are never averaged. A run that was measured again by a later version is left out. A
+    weights-only run has a row of its own only where its model and source have no other; its norms stand in all rows of
+    that model and source.
 
     Gains, all at one token `position`; what a source states as a summary is at the last token. For each gain g of
     `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`, exp of
@@ -71,6 +73,11 @@ def combine(
     store.check_reference(runs, "runs", "model_id", models, "models")
     for name, frame in zip(OF_RUNS, (layers, summaries, transitions, weights), strict=True):
         store.check_reference(frame, name, "run_id", runs, "runs")
+    if (old := superseded(runs)).any():
+        runs = runs[~old]
+        layers, summaries, transitions, weights = (
+            frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries, transitions, weights)
+        )
     stated = summaries if position == LAST else summaries.iloc[:0]
     gains = _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated)
     rows = _one_row_each(runs)[RUN].merge(
