@@ -146,7 +146,7 @@ def test_shards_that_run_at_once_measure_each_model_once(
     listed = [{"model": spec.model, "prompts": spec.prompts, "what": "gains"} for spec in asked]
     (tmp_path / "specs.jsonl").write_text("\n".join(map(json.dumps, listed)))
     command = [sys.executable, "-m", "thermostats", "measure", str(tmp_path / "specs.jsonl"), "--json"]
-    command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--shard"]
+    command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--set", "cpus=1", "--shard"]
     jobs = [subprocess.Popen([*command, f"{k}/3"], stdout=subprocess.PIPE, text=True) for k in (1, 2, 3)]
     models = [sorted(Path(row["model"]).name for row in json.loads(job.communicate()[0])) for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0, 0]

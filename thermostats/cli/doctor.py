@@ -36,7 +36,7 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
     rows.append(("GPUs", OK, {None: "of another maker", 0: "none"}.get(gpus := count_gpus(), str(gpus)), ""))
     rows.append(("free disk", OK, f"{room:.0f} GB", ""))
     try:
-        from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is told, not met
+        from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is named, not met
 
         counts = check(place := folders.begun_or_shipped(data))
         found = f"{place}: {counts['models']} models, {counts['runs']} runs"
