@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
+    from thermostats.tables.forget import forget as forget
     from thermostats.tables.join import join as join
+    from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
     from thermostats.tables.runs import run_id as run_id
@@ -48,10 +50,12 @@ _HOME = {
     "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
     "fit_spectral": "thermostats.modelling.laws.spectra",
     "fit_transition": "thermostats.modelling.laws.transition",
+    "forget": "thermostats.tables.forget",
     "gain_rows": "thermostats.modelling.heritage.rows",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
+    "model_rows": "thermostats.tables.model_rows",
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",

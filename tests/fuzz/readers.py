@@ -21,8 +21,8 @@ from thermostats.modelling.inference import draws
 from thermostats.reporting import stale
 from thermostats.reporting.pages.claim import read_entry
 from thermostats.tables import incoming, spec_states, store
+from thermostats.tables.column_map import load_map
 from thermostats.tables.join import as_tables
-from thermostats.tables.mapping import load_map
 from thermostats.tables.validation import typed
 
 SIZES = {"n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6}

@@ -20,6 +20,7 @@ from thermostats.measurement.model_row import stored_dtype
 from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
+from thermostats.measurement.switches import check_switches
 
 
 def planned(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome:
@@ -58,10 +59,11 @@ def configured(spec: RunSpec) -> Path:
 def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
     """Of the kinds of quantity asked for those that cannot be measured, each with the reason; from the configuration.
 
-    Raises ThermostatsError for a class that is not measured, or a quantised model.
+    Raises ThermostatsError for a class that is not measured, a setting that no entry describes, or a quantised model.
     """
     images = spec.prompts == "images" or Path(spec.prompts).is_dir()
     config = read_config(folder, "image" if images else "text")
+    check_switches(spec, config, folder)
     entry = lookup(config)
     try:
         stored_dtype(open_checkpoint(folder))
@@ -72,7 +74,7 @@ def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
         "outputs": "" if entry.has_head else "the model has no next-token distribution",
         "attention": "the model attends within windows, whose graphs have no estimand here"
         if entry.depths
-        else "eager attention is wrong for this model: it applies the position bias twice"
+        else "eager attention is wrong for this model: it computes something else than its default one"
         if eager_is_wrong(entry, config)
         else "",
     }

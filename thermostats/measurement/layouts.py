@@ -74,16 +74,6 @@ def stated_count(decoder: Config, key: str) -> int:
     return value
 
 
-def context(entry: Architecture, config: Config) -> int | None:
-    """Tokens that a prompt may have at most, special ones included; None where the configuration states no number."""
-    rows = config_value(config, "n_positions")
-    first = entry.first_position
-    if first == "pad":
-        pad = config_of(config).get("pad_token_id")
-        first = pad + 1 if type(pad) is int else 0
-    return None if rows is None else rows - int(first)
-
-
 def _required(config: Config, quantity: str) -> int:
     value = config_value(config, quantity)
     if value is None:

@@ -32,11 +32,12 @@ from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import model_row, stored_dtype, unused
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import AGAIN, PRECISIONS, WHAT, RunSpec
+from thermostats.measurement.switches import check_switches
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
 from thermostats.tables.confirm import confirm
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import FACTS, set_facts
+from thermostats.tables.model_facts import FACTS, check_lab, set_facts
 from thermostats.tables.parameters import COUNTED
 from thermostats.tables.runs import LIKE, prompt_sha, run_id
 
@@ -124,6 +125,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     prompts = load_prompts(spec.prompts, data)
     folder = _stack(folder_of(spec), str(prompts["modality"].iloc[0]))
     entry = _entry(spec, folder)
+    check_switches(spec, spectra.read_config(folder.path, folder.reads), folder.path)
     sha = model_sha(folder.path)
     known = _known(folder.model_id, folder.revision, data)
     named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
@@ -135,6 +137,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     if spec.heritage and lab not in ("", spec.heritage):
         step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
+    check_lab(spec.heritage, folder.model_id, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
     if set(kinds) - {"weights"}:
         check_loadable(folder)
@@ -444,27 +447,27 @@ def _weights(planned: Plan, _run: Planned, progress: PartProgress | None) -> dic
 
 def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
+    from thermostats.measurement.proof import check_proof, left_out, proved  # noqa: PLC0415 - as above
 
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
+    proof = check_proof(loaded.decoder, needed=("stream",))
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
-    measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
-
-    def again(inputs: Sequence[Any], depth: int) -> pd.DataFrame:
-        return measure_gains(loaded.decoder, inputs, packed=False, depth=depth).layers
-
-    _prove_again(provenance, loaded.decoder, tokens, again, measured.layers)
-    frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
+    measure, alone = partial(measure_gains, loaded.decoder), {"token_budget": 1, "packed": False}
+    measured, again = proved(measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone)
+    measured = left_out(measured, proof)
+    frames = {"layers": measured.layers, "summaries": measured.summaries, "proof": f"{proof} {again}", **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
 def _attention(planned: Plan, _run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415 - as above
+    from thermostats.measurement.proof import check_proof, proved  # noqa: PLC0415 - as above
 
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
-    measured = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
-    rows = measured(tokens, **options)
-    _prove_again(provenance, loaded.decoder, tokens, measured, rows)
-    return {"attention": rows, "transitions": transitions(rows), **provenance}
+    proof = check_proof(loaded.decoder, needed=("value",))
+    measure = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
+    rows, again = proved(measure, loaded.decoder, tokens, options=options, alone={"token_budget": 1})
+    return {"attention": rows, "transitions": transitions(rows), "proof": f"{proof} {again}", **provenance}
 
 
 MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]]] = {
@@ -474,18 +477,11 @@ MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]
 }
 
 
-def _prove_again(provenance: dict[str, Any], *measured: Any) -> None:
-    from thermostats.measurement.oracle import second_pass  # noqa: PLC0415 - as above
-
-    provenance["proof"] += f" {second_pass(*measured)}"
-
-
 def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:
     """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of both."""
     from thermostats.measurement.batching import tokenise  # noqa: PLC0415 - as above
     from thermostats.measurement.facts import check_loaded, differing, facts_of  # noqa: PLC0415 - as above
     from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
-    from thermostats.measurement.oracle import check_proof  # noqa: PLC0415 - as above
 
     spec = planned.spec
     options = {name: getattr(spec, name) for name in ("dtype", "device", "device_map", "trust_remote_code")}
@@ -494,7 +490,7 @@ def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | N
     tied = check_loaded(loaded.decoder, planned.folder.path, config)
     facts = facts_of(loaded.decoder.model, loaded.decoder.entry, config, tied=tied)
     differences = differing(planned.model, facts, "of the loaded model")
-    provenance = {"device": loaded.device, "proof": check_proof(loaded.decoder), "differences": differences}
+    provenance = {"device": loaded.device, "differences": differences}
     passes = {"token_budget": spec.token_budget, "progress": None if progress is None else partial(progress, part)}
     if loaded.decoder.entry.reads == "image":
         own = Path(spec.prompts) if Path(spec.prompts).is_dir() else None

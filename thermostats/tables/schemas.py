@@ -112,9 +112,9 @@ def gain(meaning: str) -> Column:
     return number(meaning, "ratio", above=0.0)
 
 
-def one_of(meaning: str, values: Mapping[str, str]) -> Column:
-    """Declare a text of some values, each with its meaning."""
-    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", list(values))
+def one_of(meaning: str, values: Mapping[str, str], *, empty: bool = False) -> Column:
+    """Declare a text of some values, each with its meaning; `empty`: or none."""
+    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", [*values, *[""] * empty])
 
 
 def table(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str) -> Table:
@@ -150,21 +150,23 @@ MODELS = table(
         "architecture": text("model type of its configuration, such as gpt_neox"),
         "n_layers": count("blocks, L"),
         "d_model": count("width of the residual stream, d"),
-        "d_embed": count("width of the token embedding, mostly d_model"),
+        "d_embed": count("width of the token embedding, mostly d_model", nullable=True),
         "n_heads": count("query heads, H"),
-        "n_kv_heads": count("key/value heads, K"),
-        "d_head": count("width of a head, d_h"),
-        "d_ff": count("width of the feed-forward layer"),
-        "vocab_size": count("rows of the embedding, padding included; 0: it reads images", lower=0),
-        "n_positions": count("rows of a learned position table; 0: none", lower=0),
-        "tied_embeddings": column(FLAG, "unembedding is the embedding"),
-        "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two"),
+        "n_kv_heads": count("key/value heads, K", nullable=True),
+        "d_head": count("width of a head, d_h", nullable=True),
+        "d_ff": count("width of the feed-forward layer", nullable=True),
+        "vocab_size": count("rows of the embedding, padding included; 0: it reads images", lower=0, nullable=True),
+        "n_positions": count("rows of a learned position table; 0: none", lower=0, nullable=True),
+        "tied_embeddings": column(FLAG, "unembedding is the embedding", nullable=True),
+        "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two", nullable=True),
         "n_params": count("all weights, tied ones once, by the formula of its architecture"),
-        "n_params_nonembedding": count("weights without token embedding, position table and unembedding"),
-        "norm_kind": text("normalisation", ["LayerNorm", "RMSNorm"]),
-        "norm_place": one_of("where the block normalises; ", NORM_PLACES),
-        "position_scheme": text("how positions enter", POSITION_SCHEMES),
-        "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream"),
+        "n_params_nonembedding": count(
+            "weights without token embedding, position table and unembedding", nullable=True
+        ),
+        "norm_kind": text("normalisation; empty: not stated", ["LayerNorm", "RMSNorm", ""]),
+        "norm_place": one_of("where the block normalises, empty where not stated; ", NORM_PLACES, empty=True),
+        "position_scheme": text("how positions enter; empty: not stated", [*POSITION_SCHEMES, ""]),
+        "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream", nullable=True),
         "year": column(INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100),
         "source": text("where the facts of this row come from"),
         "modality": one_of("what the stack is: ", MODALITIES),
