@@ -468,7 +468,7 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
             "out of memory during the forward pass",
             where=str(batch.input_ids.device),
             got=f"{tokens} ({first_line(error, 120)})",
-            next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto",
+            next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or --set device_map=auto",
         ) from error
 
 

@@ -66,6 +66,8 @@ class Outcome:
     n_params: int | None = None
     gigabytes: float | None = None
     """Memory for weights and activations at the precision asked for, GB; empty where nothing is left to load."""
+    disk: float | None = None
+    """To be downloaded, GB; of a dry run."""
     seconds: float = 0.0
     differences: str = ""
     """Where files, configuration and the model differ."""
@@ -134,9 +136,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     check_name(folder, sha, runs[runs["source"] == spec.source], known, row)
     lab = known["heritage"].iloc[0] if len(known) else ""
     if spec.heritage and lab not in ("", spec.heritage):
-        step = (
-            f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
-        )
+        step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
     check_lab(spec.heritage, folder.model_id, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
@@ -319,7 +319,7 @@ def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
         if not config.get("auto_map") or spec.trust_remote_code:
             raise
         what = "the model comes with its own code, and no entry describes its class"
-        step = "read that code, add an entry (docs/how-to/architecture.md), then --trust-remote-code to run it"
+        step = "read that code, add an entry (docs/how-to/architecture.md), then --set trust_remote_code=yes to run it"
         raise UsageError(what, where=folder.model_id, next_step=step) from None
 
 
@@ -384,7 +384,7 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
     none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
-        step = "thermostats can-measure says what the model has"
+        step = "thermostats measure MODEL --dry-run says what can be measured"
         raise UsageError("the model has none of the requested quantities", got=", ".join(kinds), next_step=step)
     return {kind: names for kind, names in left.items() if names}
 
