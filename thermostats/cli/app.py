@@ -175,6 +175,13 @@ def measure(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
     ] = False,
+    older: Annotated[
+        str,
+        typer.Option(
+            help="For runs of an older version under the same name: same (they are of these weights) or again (measure "
+            "again)."
+        ),
+    ] = "",
     offline: verbs.Offline = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and stop.")] = False,
     engine: verbs.Engine = "local",
@@ -202,7 +209,7 @@ def measure(
     options: dict[str, object] = {"revision": revision, "name": name, "dtype": dtype, "prompts": prompts}
     options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
     options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
-    options |= {"heritage": heritage, "download": not offline}
+    options |= {"heritage": heritage, "download": not offline, "older": older}
     cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
     settings = Settings(engine, cpus, device, device_map is not None, gpu_memory=in_bytes(gpu_memory), **cluster)
     limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
@@ -257,6 +264,8 @@ def can_measure(
 def check(data: Data = None, as_json: Json = False) -> None:
     """Check every table against its schema, keys and cross-references; name measurements of one model that disagree.
 
+    Names what an older version measured and this one would measure differently, or cannot tell the weights of.
+
     Example: `thermostats check --data mine`
     """
     folders.data_folder(data)
@@ -264,9 +273,12 @@ def check(data: Data = None, as_json: Json = False) -> None:
 
     print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
     if folders.has_own_runs(data):
-        from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
+        from thermostats.measurement.versions import older  # noqa: PLC0415 - pandas
+        from thermostats.tables.pooling import disagreements  # noqa: PLC0415
         from thermostats.tables.reading import features  # noqa: PLC0415
 
+        for line in older(data):
+            print(f"Measured by an older version: {line}", file=sys.stderr)
         for line in disagreements(features(data)):
             print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))

@@ -99,6 +99,8 @@ class Architecture:
 
     loader: str = "AutoModelForCausalLM"
     """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
+    first_position: int | str = 0
+    """Where position ids begin: a number, or ``pad``: behind that of the padding token. So many fewer tokens fit."""
     causal: bool = True
     """Tokens attend to themselves and to those before them alone."""
     reads: str = "text"
@@ -256,9 +258,12 @@ BERT = _of(
     outside=HEADS,
 )
 """Post-norm encoder: each sub-block's output is added to the stream, and the sum is normed."""
+BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "luke")
+"""Encoders whose position ids begin behind that of the padding token."""
 ESM = _of(
     BERT,
     "esm",
+    first_position="pad",
     prefix="esm",
     final_norm="encoder.emb_layer_norm_after",
     attention_norm="attention.LayerNorm",
@@ -438,7 +443,10 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
     _of(LLAMA, "gpt_oss", sinks=True, packs=False),
     BERT,
-    *(_of(BERT, name, prefix=prefix) for name, prefix in ENCODERS_LIKE_BERT.items()),
+    *(
+        _of(BERT, name, prefix=prefix, first_position="pad" if name in BEHIND_PADDING else 0)
+        for name, prefix in ENCODERS_LIKE_BERT.items()
+    ),
     _of(BERT, "tapas", prefix="tapas"),
     _of(BERT, "deberta", **_matrices("attention.self.in_proj", "attention.output.dense", "grouped")),
     _of(BERT, "deberta-v2", prefix="deberta", **_matrices("attention.self.value_proj", "attention.output.dense")),
@@ -446,6 +454,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         BERT,
         "mpnet",
         prefix="mpnet",
+        first_position=2,
         **_reads("attention.attn", "", "attention.LayerNorm"),
         **_matrices("attention.attn.v", "attention.attn.o"),
         attention_out="",
@@ -484,7 +493,15 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         mlp="intermediate.dense",
         mlp_norm="intermediate.LayerNorm",
     ),
-    _of(ESM, "megatron-bert", prefix="bert", final_norm="encoder.ln", attention_norm="attention.ln", mlp_norm="ln"),
+    _of(
+        ESM,
+        "megatron-bert",
+        prefix="bert",
+        first_position=0,
+        final_norm="encoder.ln",
+        attention_norm="attention.ln",
+        mlp_norm="ln",
+    ),
     _of(
         BERT,
         "modernbert",

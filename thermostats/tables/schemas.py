@@ -192,7 +192,10 @@ RUNS = table(
     "one row per measurement of one model on one prompt set",
     ["run_id"],
     {
-        "run_id": text("hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source"),
+        "run_id": text(
+            "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source, and of "
+            "model_sha where it is stated"
+        ),
         "model_id": text("model measured"),
         "revision": text("its revision"),
         "dtype": text("precision of the weights", ["float32", "bfloat16", "float16", "float64", "mixed", "unstated"]),
@@ -207,6 +210,9 @@ RUNS = table(
         "seconds": number("recorded: wall-clock time", "s", lower=0.0),
         "measured_at": text("recorded: time, ISO 8601"),
         "proof": text("recorded: relative errors of what the measurement proved of itself, name=error"),
+        "model_sha": text("hash of the model measured, of its weights and configuration; empty: not stated"),
+        "confirmed_sha": text("recorded: model_sha that a run without one was confirmed to be of; empty: not asked"),
+        "differences": text("recorded: where files, configuration and loaded model differ; empty: nowhere", free=True),
     },
     model_id="models",
 )
@@ -420,7 +426,7 @@ TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, 
 ADDED: dict[str, dict[str, Any]] = {
     "models": {"seed_of": "", "modality": "decoder", "stages": 1},
     "prompts": {"modality": "text"},
-    "runs": {"proof": ""},
+    "runs": {"proof": "", "model_sha": "", "confirmed_sha": "", "differences": ""},
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
     "findings": {"view_of": ""},
 }
