@@ -78,9 +78,7 @@ def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
     elif entry.depths:
         reasons["attention"] = "the model attends within windows, whose graphs have no estimand here"
     elif eager_is_wrong(entry, config):
-        reasons["attention"] = (
-            "eager attention is wrong for this model: it computes something else than its default one"
-        )
+        reasons["attention"] = "eager attention is wrong for this model: it computes something else than the default"
     return {name: reasons[name] for name in spec.what if reasons.get(name)}
 
 
