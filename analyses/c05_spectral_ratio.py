@@ -13,7 +13,7 @@ from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, R
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
-from thermostats.modelling.laws.spectra import fit_spectral
+from thermostats.modelling.spectra import fit_spectral
 from thermostats.studies.delia2026.claim_figures import ratio_of_norms
 from thermostats.studies.delia2026.gains import finite, gains, penultimate_features
 from thermostats.studies.delia2026.stated import H4_V2, known_gains
@@ -200,7 +200,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     fused = rows[rows["fused"]]
     words = {
         "off": fused["ratio_cut"] / fused["ratio"],
-        "predicted": fitted["fit"].numbers,
+        "predicted": fitted["fit"].table("across_labs").iloc[0],
         "over_models": ranks(own),
         "learned": ranks(own[own["learned"].eq(True)]),
         "pinned": (~every["comparable"]).sum(),

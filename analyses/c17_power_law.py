@@ -12,8 +12,8 @@ from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.lines import fit_line
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.lines import fit_line
+from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.delia2026 import subblock_gains as gains
 from thermostats.studies.delia2026.anomalies import follows

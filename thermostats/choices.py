@@ -21,7 +21,8 @@ class Options:
 
     level: probability of the intervals in summaries of fits made from then on, between 0 and 1; a report keeps to its
     own. cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws that are kept,
-    `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process.
+    `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process. thorough: a report refits
+    sampled posteriors too, under other priors and without each unit.
 
     Raises UsageError for other names and values.
     """
@@ -29,13 +30,14 @@ class Options:
     level: float
     cores: int | None
     cache: str | None
+    thorough: bool
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Take back `level` and `cores`; the cache stays."""
-        vars(self).update(level=LEVEL, cores=None)
+        """Take back all but the cache."""
+        vars(self).update(level=LEVEL, cores=None, thorough=False)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: D105
         if name not in NAMES:
@@ -46,6 +48,8 @@ class Options:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if name == "level" and not (number and 0 < value < 1):
             raise UsageError("not a level of intervals", got=repr(value)[:60], allowed="a number between 0 and 1")
+        if name == "thorough" and not isinstance(value, bool):
+            raise UsageError("neither yes nor no", where="thorough", got=repr(value)[:60], allowed="True, False")
         if name == "cores" and value is not None and not (type(value) is int and value > 0):
             raise UsageError("not a number of cores", got=repr(value)[:60], allowed="a whole number from 1, or None")
         vars(self)[name] = value
@@ -59,7 +63,7 @@ class Options:
         return "\n".join(f"{name}: {getattr(self, name)}" for name in NAMES)
 
 
-NAMES = ("level", "cores", "cache")
+NAMES = ("level", "cores", "cache", "thorough")
 options = Options()
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question, numbers, standing
-from thermostats.claims.model_rows import SHALLOW
 from thermostats.claims.operating import Known, hangs_on, hangs_on_source, nearest
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.sources import READS, coincidence, lacking
@@ -20,6 +19,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.tables.evidence import DECODER
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_facts import own_models
+from thermostats.tables.model_rows import SHALLOW
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.seeds import seed_noise
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -31,6 +31,8 @@ ABOUT = 1.25
 """Designs that differ by less than this factor count as of one size."""
 GAIN = "penultimate_gain"
 """Whose noise is shown where a question is not over gains."""
+FACTS = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
+"""Facts of a model that questions read and that a joined row need not state."""
 NAMED = 12
 """Models up to which a set is listed."""
 
@@ -130,6 +132,8 @@ def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidenc
             yield f"{name} is counted with the other seeds of {row.seed_of}."
         elif row.n_layers <= SHALLOW:
             yield f"{name} is left out: it has {row.n_layers} blocks, none of which is an inner block."
+        elif unstated := [label for label in FACTS if pd.isna(getattr(row, label))]:
+            yield f"{name} is left out: its {listed(unstated)} {'is' if len(unstated) == 1 else 'are'} not stated."
         else:
             yield f"{name} is left out: it has no rows of the quantity in question; see `thermostats needs {claim}`."
 

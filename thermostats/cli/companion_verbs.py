@@ -57,7 +57,10 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 def set_(
     model: Annotated[str, typer.Argument(help="Name of your model, as listed by thermostats ls models --own.")],
     facts: Annotated[
-        list[str], typer.Argument(help="heritage=, family=, variant=, parent=, seed_of= or year=, with a value.")
+        list[str],
+        typer.Argument(
+            help="name=value of heritage, family, variant, parent, seed_of, year, quantised, package, model_licence."
+        ),
     ],
     revision: Annotated[str | None, typer.Option(help="One revision; by default every revision.")] = None,
     data: Data = None,
@@ -269,7 +272,7 @@ def export(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Write tables to files for other tools, described by a Frictionless data package and a Croissant file.
+    """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless data package.
 
     Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
     """

@@ -49,7 +49,7 @@ def rows(
         return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
     if what == "evidence":
         return _evidence(data)
-    from thermostats.cli import table_listing  # noqa: PLC0415 - Arrow
+    from thermostats.cli import table_listing  # noqa: PLC0415 - pandas
 
     return table_listing.rows(what, data, own=own, **chosen)
 

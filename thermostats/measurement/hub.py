@@ -27,6 +27,8 @@ from huggingface_hub.utils.tqdm import tqdm
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.gguf_files import gguf_folder, record
+from thermostats.measurement.gguf_parts import is_gguf, parts, stem
 
 COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
 SAFE, PICKLED = ["model*.safetensors"], ["pytorch_model*.bin"]
@@ -53,6 +55,8 @@ ASKED_AT_ONCE = 16
 """Models that the hub is asked about at a time."""
 AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not resume."""
+MAIN = "main"
+"""Revision where none is named."""
 LOCAL = "name a local folder: `thermostats nursery models` prints three"
 
 
@@ -96,6 +100,8 @@ def model_folder(
 ) -> ModelFolder:
     """The folder of a local path or hub id; with `code`, the repository's Python files are fetched too.
 
+    A GGUF file's is made from it (`gguf_files.py`); its revision is its scheme, such as Q4_K_M, where none is named.
+
     What the hub's own cache lacks is looked for in `cache`, and downloaded to it, where one is given. Without `pickles`
     weights that are there as pickles alone are neither fetched nor read.
 
@@ -103,6 +109,9 @@ def model_folder(
     model or revision, the model is gated, has pickles alone, or is neither in the cache nor to be had.
     """
     local = local_folder(model)
+    if local is not None and local.is_file():
+        made = gguf_folder(local)
+        return ModelFolder(stem(local), record(made)["scheme"] if revision == MAIN else revision, made, "")
     if local is not None:
         return ModelFolder(local.name, revision, local, "")
     with _explained(model, revision):
@@ -122,8 +131,13 @@ def model_folder(
 
 
 def local_folder(model: str) -> Path | None:
-    """The folder of a local path; None for what can only be a hub id. Raises UsageError for a path without a model."""
+    """The folder of a local path, or its GGUF file; None for what can only be a hub id.
+
+    Raises UsageError for a path without a model, DataError where parts of a GGUF file are missing.
+    """
     path = Path(model).expanduser()
+    if is_gguf(path):
+        return parts(path)[0]
     if path.is_dir():
         if not (path / "config.json").is_file():
             step = "name the folder that `save_pretrained` wrote, or a hub id"
@@ -143,6 +157,8 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
     path = Path(model).expanduser()
     if path.is_dir():
         return path
+    if is_gguf(path):
+        return gguf_folder(path)
     with _explained(model, revision):
         for place in dict.fromkeys((None, cache)):
             kept = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)

@@ -51,7 +51,7 @@ def load(
     entry = lookup(config)
     if attention == "eager" and eager_is_wrong(entry, config):
         step = "leave out what needs attention weights"
-        what = "eager attention is wrong for this model: it applies the position bias twice"
+        what = "eager attention is wrong for this model: it computes something else than its default one"
         raise UsageError(what, where=folder.model_id, allowed="sdpa", next_step=step)
     target = pick_device(device)
     if device_map is None:
@@ -112,7 +112,7 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
         raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
     _check_complete(folder, info, () if entry.has_head else entry.outside)
     found: nn.Module = model.eval()
-    return found
+    return found.get_submodule(entry.part)
 
 
 def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple[str, ...]) -> None:

@@ -22,9 +22,10 @@ import pandas as pd
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import STACKS, Architecture, UnknownArchitectureError, lookup
+from thermostats.measurement.architectures import ARCHITECTURES, STACKS, Architecture, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import PRECISION, doubled, open_checkpoint
 from thermostats.measurement.digest import model_sha
+from thermostats.measurement.gguf_parts import is_gguf, stem
 from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.identity import MEASURE_VERSION, check_name, standing
 from thermostats.measurement.images import processed
@@ -32,11 +33,12 @@ from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import model_row, stored_dtype, unused
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import AGAIN, PRECISIONS, WHAT, RunSpec
+from thermostats.measurement.switches import check_switches
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
 from thermostats.tables.confirm import confirm
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import FACTS, set_facts
+from thermostats.tables.model_facts import FACTS, check_lab, set_facts
 from thermostats.tables.parameters import COUNTED
 from thermostats.tables.runs import LIKE, prompt_sha, run_id
 
@@ -122,6 +124,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     prompts = load_prompts(spec.prompts, data)
     folder = _stack(folder_of(spec), str(prompts["modality"].iloc[0]))
     entry = _entry(spec, folder)
+    check_switches(spec, spectra.read_config(folder.path, folder.reads), folder.path)
     sha = model_sha(folder.path)
     known = _known(folder.model_id, folder.revision, data)
     named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
@@ -135,6 +138,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
             f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         )
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
+    check_lab(spec.heritage, folder.model_id, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
     if set(kinds) - {"weights"}:
         check_loadable(folder)
@@ -154,9 +158,9 @@ def plan(spec: RunSpec, data: Path) -> Plan:
 
 
 def model_id(spec: RunSpec) -> str:
-    """What a spec's model is called in the tables: a hub id as it is, a folder as the spec or else it is named."""
+    """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else it is named."""
     path = Path(spec.model)
-    return spec.name or (path.resolve().name if path.is_dir() else spec.model)
+    return spec.name or (path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model)
 
 
 def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
@@ -198,8 +202,10 @@ def folder_of(spec: RunSpec) -> ModelFolder:
 
 def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
     """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a run of its own."""
-    if str(spectra.read_config(folder.path, "").get("model_type")) not in STACKS:
-        return folder
+    model_type = str(spectra.read_config(folder.path, "").get("model_type"))
+    stack = next((entry.stack for entry in ARCHITECTURES if entry.model_type == model_type), "")
+    if model_type not in STACKS:
+        return replace(folder, model_id=f"{folder.model_id}:{stack}") if stack else folder
     name = f"{folder.model_id}:{'vision' if reads == 'image' else 'text'}"
     return replace(folder, reads=reads, model_id=name)
 
@@ -375,7 +381,7 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
         step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
         what = f"a model that reads {entry.reads} cannot be given {other[0]}"
         raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
-    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths else ())}
+    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
         step = "thermostats can-measure says what the model has"
@@ -444,27 +450,27 @@ def _weights(planned: Plan, _run: Planned, progress: PartProgress | None) -> dic
 
 def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
+    from thermostats.measurement.proof import check_proof, left_out, proved  # noqa: PLC0415 - as above
 
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
+    proof = check_proof(loaded.decoder, needed=("stream",))
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
-    measured = measure_gains(loaded.decoder, tokens, decode=decode, **options)
-
-    def again(inputs: Sequence[Any], depth: int) -> pd.DataFrame:
-        return measure_gains(loaded.decoder, inputs, packed=False, depth=depth).layers
-
-    _prove_again(provenance, loaded.decoder, tokens, again, measured.layers)
-    frames = {"layers": measured.layers, "summaries": measured.summaries, **provenance}
+    measure, alone = partial(measure_gains, loaded.decoder), {"token_budget": 1, "packed": False}
+    measured, again = proved(measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone)
+    measured = left_out(measured, proof)
+    frames = {"layers": measured.layers, "summaries": measured.summaries, "proof": f"{proof} {again}", **provenance}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
 def _attention(planned: Plan, _run: Planned, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415 - as above
+    from thermostats.measurement.proof import check_proof, proved  # noqa: PLC0415 - as above
 
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
-    measured = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
-    rows = measured(tokens, **options)
-    _prove_again(provenance, loaded.decoder, tokens, measured, rows)
-    return {"attention": rows, "transitions": transitions(rows), **provenance}
+    proof = check_proof(loaded.decoder, needed=("value",))
+    measure = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
+    rows, again = proved(measure, loaded.decoder, tokens, options=options, alone={"token_budget": 1})
+    return {"attention": rows, "transitions": transitions(rows), "proof": f"{proof} {again}", **provenance}
 
 
 MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]]] = {
@@ -474,18 +480,11 @@ MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]
 }
 
 
-def _prove_again(provenance: dict[str, Any], *measured: Any) -> None:
-    from thermostats.measurement.oracle import second_pass  # noqa: PLC0415 - as above
-
-    provenance["proof"] += f" {second_pass(*measured)}"
-
-
 def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:
     """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of both."""
     from thermostats.measurement.batching import tokenise  # noqa: PLC0415 - as above
     from thermostats.measurement.facts import check_loaded, differing, facts_of  # noqa: PLC0415 - as above
     from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
-    from thermostats.measurement.oracle import check_proof  # noqa: PLC0415 - as above
 
     spec = planned.spec
     options = {name: getattr(spec, name) for name in ("dtype", "device", "device_map", "trust_remote_code")}
@@ -494,7 +493,7 @@ def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | N
     tied = check_loaded(loaded.decoder, planned.folder.path, config)
     facts = facts_of(loaded.decoder.model, loaded.decoder.entry, config, tied=tied)
     differences = differing(planned.model, facts, "of the loaded model")
-    provenance = {"device": loaded.device, "proof": check_proof(loaded.decoder), "differences": differences}
+    provenance = {"device": loaded.device, "differences": differences}
     passes = {"token_budget": spec.token_budget, "progress": None if progress is None else partial(progress, part)}
     if loaded.decoder.entry.reads == "image":
         own = Path(spec.prompts) if Path(spec.prompts).is_dir() else None

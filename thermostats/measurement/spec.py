@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError, UsageError, unknown
+from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
 
 WHAT = {
@@ -200,11 +201,11 @@ def _placed(spec: RunSpec) -> RunSpec:
     """The spec with absolute paths where it names a folder or a file."""
     model, prompts = Path(spec.model).expanduser(), Path(spec.prompts)
     try:
-        if model.is_dir():
+        if model.is_dir() or is_gguf(model):
             spec = replace(spec, model=str(model.resolve()))
         return replace(spec, prompts=str(prompts.resolve())) if prompts.exists() else spec
     except (OSError, ValueError) as error:
-        got, allowed = repr(spec.model)[:80], "owner/name, or a folder"
+        got, allowed = repr(spec.model)[:80], "owner/name, a folder, or a GGUF file"
         raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error
 
 

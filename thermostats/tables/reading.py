@@ -71,6 +71,7 @@ def features(
     source: str | Sequence[str] | None = None,
     evidence: str | None = None,
     position: str = LAST,
+    comparable: bool = False,
     every: bool = False,
 ) -> pd.DataFrame:
     """One row per model and source, with every named gain that its rows allow, geometry and lab (column `heritage`).
@@ -83,6 +84,8 @@ def features(
     lab, family, model, source: one or several, whatever the case; of a source the beginning is enough, of a model the
     name without its owner. evidence: a set of measurements of decoders, one of `published`, `external`, `replicated`,
     `measured`, `pooled` and `nursery`. position: token position of the gains, one of those in the table layers.
+    comparable: without models that norm after the residual sum, whose gains are near 1 by construction. `model_rows`
+    gives one row a model.
 
     Raises UsageError for a lab, family, model, source, set of evidence or position that the tables do not have,
     DataError where a table is damaged or refers to a run or model that is not there.
@@ -96,6 +99,8 @@ def features(
     for name, values in asked.items():
         if values is not None:
             rows = rows[_matching(rows[FILTERS[name]], values, name)]
+    if comparable:
+        rows = rows[rows["comparable"]]
     if not every:
         named = [asked[name] or [] for name in ("lab", "model", "source")]
         if evidence != NURSERY and not any(v.casefold().startswith(NURSERY) for values in named for v in values):
