@@ -23,12 +23,12 @@ from thermostats.tables import store
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.licences import check_licence
 from thermostats.tables.parameters import parameter_counts
-from thermostats.tables.schemas import dtypes
+from thermostats.tables.schemas import dtypes, with_added
 
 HERE, OUT = Path(__file__).parent, Path(__file__).resolve().parents[2] / "data" / "external"
 SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia)
 ALIKE = {"revision": "main", "n_positions": 0, "gated_mlp": True, "norm_kind": "RMSNorm", "position_scheme": "rotary"}
-ALIKE |= {"parallel_block": False, "seed_of": "", "modality": "decoder", "stages": 1}
+ALIKE |= {"parallel_block": False}
 """What the configurations of all these models have in common."""
 INTRODUCTION = (
     "Made by `scripts/external/make.py`. `models.csv` holds facts of models from their public configurations; each "
@@ -46,7 +46,7 @@ def models() -> pd.DataFrame:
     rows["norm_place"] = ["sandwich" if one in SANDWICH else "pre" for one in rows["architecture"]]
     counts = [parameter_counts({str(name): value for name, value in row.items()}) for row in rows.to_dict("records")]
     rows["n_params"], rows["n_params_nonembedding"] = zip(*counts, strict=True)
-    return rows[list(dtypes("models"))]
+    return with_added(rows, "models")[list(dtypes("models"))]
 
 
 def licence(source: Source, folder: Path) -> bytes:

@@ -65,7 +65,7 @@ def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str
 
 
 TYPES = {
-    "position": "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'unstated'",
+    "position": "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'mean_norm', 'unstated'",
     "dtype": "one of 'float32', 'bfloat16', 'float16', 'float64', 'mixed', 'unstated'",
 }
 

@@ -109,7 +109,7 @@ def test_the_same_value_in_many_rows_is_one_line_with_the_first_of_them() -> Non
     assert error.rows == (
         "row 1, column gain_block: -1.0 is not allowed; above 0",
         "2 rows (1, 8), column position: 'end' is not allowed; "
-        "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'unstated'",
+        "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'mean_norm', 'unstated'",
         "6 rows (2, 3, 4, 5, 6, …), column gain_block: 'much' is not a number",
         "row 8, column gain_block: -2.0 is not allowed; above 0",
     )

@@ -28,6 +28,8 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
     models: those that a question reads. What holds of such a lab holds of its source as well. Labs are new that the
     study did not measure.
     """
+    if len(evidence.sources(models)) < 2:
+        return ""
     by_lab = sources_by_lab(evidence, models)
     alone = {str(lab): next(iter(sources)) for lab, sources in by_lab.items() if len(sources) == 1}
     every = set().union(*by_lab)
