@@ -273,6 +273,12 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
 
 
+def systematic(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows chosen by their weights, systematically, in random order."""
+    places = np.searchsorted(np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(size)) / size)
+    return rng.permutation(np.minimum(places, weight.size - 1))
+
+
 def to_arviz(
     groups: Mapping[str, Mapping[str, Array]], dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[str]]
 ) -> Any:

@@ -216,6 +216,7 @@ class Fit:
         values = self.draws.few(self.draws.size)
         if isinstance(laid.model, Sampled):
             return laid.model.predict(values, rng)
+        values.pop("error", None)  # of the outcomes fitted
         return laid.model.replicate(values, rng)
 
     @cached_property

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of, systematic
+from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Sampled
 
@@ -81,42 +81,56 @@ def held_out(
     if len(distinct := dict.fromkeys(names.tolist())) < 2:
         raise UsageError("nothing to leave out", got=f"{len(distinct)} fold", allowed="at least 2")
     rng, n = np.random.default_rng(seed), model.y.size
-    theta = np.log(draws.few(size)["scale"])
+    theta, square = _scales(model, draws.few(size), np.zeros(n, dtype=bool), rng)
     predicted, pit, density, refits = np.empty((len(theta), n)), np.empty(n), dict[str, float](), 0
-    precision, weighted = _precision(model, theta, names, tuple(distinct))
+    precision, weighted = _precision(model, theta, square, names, tuple(distinct))
     for fold in distinct:
         out = names == fold
         mean, cov, log_p = _left_out(model.y[out], precision[fold], weighted[:, out])
         log_w, k = pareto_smooth(-log_p[None])
         if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
             rest = model.rows(~out).sample(seed=seed, settings=OF_FOLD)
-            refit, refits = np.log(rest.few(size)["scale"]), refits + 1
-            again = _precision(model, refit, np.where(out, fold, ""), (fold,))
+            refit, refits = rest.few(size), refits + 1
+            again = _precision(model, *_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,))
             mean, cov, log_p = _left_out(model.y[out], again[0][fold], again[1][:, out])
             log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
             density[fold] = draws.log_evidence - rest.log_evidence
         else:
             density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
         weight = np.exp(log_w[0] - special.logsumexp(log_w[0]))
-        error = np.square(model.error[out])
         pit[out] = weight @ stats.norm.cdf((model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2)))
         rows = systematic(weight, len(theta), rng)
-        root = np.linalg.cholesky(cov[rows] - (0 if measured else np.diag(error)) + 1e-12 * np.eye(error.size))
-        noise = rng.standard_normal((len(rows), error.size, 1))
+        alone = np.eye(int(out.sum()))
+        error = alone * (0.0 if measured else square[rows][:, None, out])
+        root = np.linalg.cholesky(cov[rows] - error + 1e-12 * alone)
+        noise = rng.standard_normal((len(rows), len(alone), 1))
         predicted[:, out] = mean[rows] + (root @ noise)[..., 0]
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
 
 
+def _scales(
+    model: Gaussian, values: Mapping[str, Array], out: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """θ and the squared error of every outcome, rows × n, of draws of the model without the outcomes that are `out`."""
+    theta = np.log(values["scale"])
+    square = np.tile(np.square(model.error), (len(theta), 1))
+    if model.freedom is not None:
+        square *= model.freedom / rng.chisquare(model.freedom, square.shape)
+        square[:, ~out] = np.square(values["error"])
+    return theta, square
+
+
 def _precision(
-    model: Gaussian, theta: Array, names: NDArray[np.str_], folds: Sequence[str]
+    model: Gaussian, theta: Array, square: Array, names: NDArray[np.str_], folds: Sequence[str]
 ) -> tuple[dict[str, Array], Array]:
     """Of V⁻¹ the block of every fold, size × rows × rows, and V⁻¹y, size × n."""
     blocks: dict[str, list[Array]] = {fold: [] for fold in folds}
     weighted = []
-    for part in np.array_split(theta, max(1, theta.shape[0] * model.design.size // NUMBERS)):
-        factor, _, d = factor_of(model, part)
+    parts = max(1, theta.shape[0] * model.design.size // NUMBERS)
+    for part, own_square in zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True):
+        factor, _, d = factor_of(model, part, own_square if model.freedom is not None else model.moments[0][None])
         q = d.shape[1]
-        noise = np.exp(2 * part[:, -1:]) + np.square(model.error)
+        noise = np.exp(2 * part[:, -1:]) + own_square
         scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
         half = np.linalg.solve(factor[:, :q, :q], scaled)
         weighted.append(model.y / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -119,72 +118,6 @@ def _say_fewer(rows: pd.DataFrame, estimand: str, stated: pd.Series, said: list[
     """Name models that have this gain of fewer prompts than their set holds."""
     if len(fewer := rows[rows["n_prompts"] < stated.reindex(rows.index)]):
         said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
-
-
-def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]) -> Mapping[str, Any]:
-    """The fields of `Design` that hold prompt rows and averages; what is odd about them is added to `warnings`.
-
-    Raises UsageError for a model with an average in addition to other rows, for a prompt that occurs twice in one
-    model, and for an average without its spread or number of prompts.
-    """
-    rows = rows.assign(prompt_id=_column(rows, "prompt_id", "").fillna(""))
-    averaged = (rows["prompt_id"] == "") & _column(rows, "gain_sd", np.nan).notna()
-    single, means = rows[~averaged], rows[averaged]
-    both = set(single["model_id"]) & set(means["model_id"])
-    if both or means["model_id"].duplicated().any():
-        raise UsageError(
-            "a model has an average in addition to other rows",
-            got=", ".join(sorted(both)[:5]) or means["model_id"].iloc[0],
-            allowed="rows per prompt, or one average",
-        )
-    again = single[(single["prompt_id"] != "") & single.duplicated(["model_id", "prompt_id"])]
-    if len(again):
-        raise UsageError(
-            "a prompt twice in one model",
-            where=again["model_id"].iloc[0],
-            got=f"{len(again)} rows in addition to others of the same prompt",
-            allowed="one row per model and prompt",
-            next_step="use one run per model",
-        )
-    once = single["model_id"].value_counts()
-    if (once == 1).any():
-        warnings.append(
-            "every model has a single row: variation between models and between prompts cannot be separated"
-            if (once == 1).all() and means.empty
-            else f"{int((once == 1).sum())} models have a single row: their spread over prompts is that of the others"
-        )
-    m, s, n = (
-        means[name].to_numpy(dtype=np.float64, na_value=np.nan) if len(means) else np.empty(0)
-        for name in ("gain", "gain_sd", "n_prompts")
-    )
-    if len(means) and not ((s > 0) & (n >= 2)).all():
-        raise UsageError(
-            "an average without its spread or number of prompts",
-            got=", ".join(means["model_id"].to_numpy()[~((s > 0) & (n >= 2))][:5]),
-            allowed="gain_sd above 0 and n_prompts of 2 or more",
-        )
-    category = _column(single, "category", "").fillna("").astype(str)
-    if (category == "").any() or category.empty:
-        if (category != "").any():
-            warnings.append("some prompts have no category: categories are left out")
-        category = pd.Series("all", index=single.index)
-    names, number = sorted(set(category)), {name: i for i, name in enumerate(models)}
-    if _column(rows, "prompt_set", "").nunique(dropna=False) > 1:
-        warnings.append(
-            "models were measured on different prompt sets: differences between sets are part of the models'"
-        )
-    y_model = np.array([number[name] for name in single["model_id"]], dtype=np.int64)
-    return {
-        "categories": tuple(names),
-        "y": np.log(single["gain"].to_numpy(dtype=np.float64)),
-        "y_model": y_model,
-        "y_category": np.array([names.index(name) for name in category], dtype=np.int64),
-        "prompted": np.unique(y_model),
-        "average": np.log(m) - np.square(s / m) / 2,
-        "average_variance": np.square(s / m),
-        "average_n": n,
-        "average_model": np.array([number[name] for name in means["model_id"]], dtype=np.int64),
-    }
 
 
 def _column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
