@@ -12,7 +12,8 @@ from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
 from thermostats.claims.worlds import worlds_of_parts
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
-from thermostats.modelling.laws.ranking import fit_benchmark
+from thermostats.modelling.ranking import PARTS as OF_VARIANCE
+from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import audit, by_prompt
@@ -102,7 +103,7 @@ def with_parts(rows: pd.DataFrame) -> dict[str, Any]:
     """The model of gains by models, prompts and categories, and its statement about the models' share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
     fit = fit_benchmark(rows, "last_gain", order=asked, seed=SEED)
-    model = fit.labels["share"].index("model")
+    model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
     return {"fit": fit, "statements": statements, "fit_tables": ("shares", "ranks")}
 

@@ -17,7 +17,6 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
-from thermostats.modelling.inference import draws
 from thermostats.reporting import stale
 from thermostats.reporting.pages.claim import read_entry
 from thermostats.studies.delia2026.importer import import_files, source_files
@@ -99,7 +98,6 @@ def read_sidecars(path: Path) -> None:
         for read in (stale.read_seconds, stale.read_manifest, spec_states.read):
             with suppress(ThermostatsError):
                 read(path.parent)
-        draws.load_draws(path)
     finally:
         (folder / "0.json").unlink()
         folder.rmdir()

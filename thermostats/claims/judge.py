@@ -18,7 +18,7 @@ from thermostats.claims.rule import AtLeast, Given, Posterior, Rule, wanted
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError
-from thermostats.modelling.inference.draws import PASSED
+from thermostats.modelling.draws import PASSED
 from thermostats.words import chance_of, listed
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."

@@ -186,7 +186,7 @@ def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: in
         weights, p, replicates = log_w[i], log_p[:, i], again[:, i]
         if i in bad:
             out = np.arange(len(k)) == i
-            refit = model.rows(~out).sample(seed=seed, settings=REFIT).few(SIZE)
+            refit = model.rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
             p, replicates = model.rows(out).log_likelihood(refit)[:, 0], model.rows(out).replicate(refit, rng)[:, 0]
             weights = np.full(len(p), -math.log(len(p)))
         weight = np.exp(weights - special.logsumexp(weights))

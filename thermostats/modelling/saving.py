@@ -75,14 +75,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
         settings=Settings(**json.loads(record["settings"])),
         **json.loads(record["draws"]),
     )
-    return Fit(
-        law=chosen,
-        rows=rows,
-        model=laid.model,
-        constants=laid.constants,
-        draws=draws,
-        **words,
-    )
+    return Fit(law=chosen, rows=rows, model=laid.model, constants=laid.constants, draws=draws, **words)
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:

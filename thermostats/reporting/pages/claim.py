@@ -23,7 +23,7 @@ from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.errors import DataError
-from thermostats.modelling.inference import checks, draws
+from thermostats.modelling import checks, draws
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.text import Files, Text, slug, text
 
