@@ -357,6 +357,10 @@ def report(
     data: Data = None,
     out: Annotated[Path, typer.Option("--out", help="Folder to which the report is written.")] = Path("reports"),
     analyses: Analyses = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Also refit sampled posteriors, under other priors and without each unit."),
+    ] = False,
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Also rewrite the files kept under version control.")
     ] = False,
@@ -364,8 +368,6 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
-
-    Earlier draws on this machine come from its cache; with `THERMOSTATS_CACHE=off` they are made afresh.
 
     Example: `thermostats report C04`
     """
@@ -383,7 +385,12 @@ def report(
         os.environ.update({name: os.environ.get(name) or "1" for name in ONE_THREAD})
     from thermostats.reporting import report as engine  # noqa: PLC0415
 
-    options: dict[str, Any] = {"check": check_only, "snapshot": snapshot, "processes": 1 if here else None}
+    options: dict[str, Any] = {
+        "check": check_only,
+        "thorough": thorough,
+        "snapshot": snapshot,
+        "processes": 1 if here else None,
+    }
     result = engine.report(claims or None, data=data, out=out, analyses=analyses, **options)
     if as_json:
         print_json(asdict(result))
