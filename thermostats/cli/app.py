@@ -359,7 +359,7 @@ def report(
     analyses: Analyses = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Also refit sampled posteriors, under other priors and without each unit."),
+        typer.Option("--thorough", help="Also refit sampled posteriors, without each unit and under other priors."),
     ] = False,
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Also rewrite the files kept under version control.")

@@ -71,9 +71,10 @@ def report(
     """Run the analyses whose script, code or rows changed and write the report; with `check`, only list the stale ones.
 
     claims: one id such as C04, or several; their pages are written with the index, and those about all claims that the
-    folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same; draws
-    made before still come from the cache. thorough: the same, and sampled posteriors are fitted again under other priors
-    and without each unit, which takes minutes a claim; other reports do that for exact ones alone. snapshot: write the files that are kept under version control, too.
+    folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same.
+    thorough: the same, and sampled posteriors are fitted again under other
+    priors and without each unit, which takes minutes a claim; else that is done for exact ones alone. snapshot: write
+    the files that are kept under version control, too.
     processes: analyses run side by side in so many; 1: in this one.
 
     Raises UsageError for an unknown claim or folder, before anything is written; DataError where a table is damaged or
