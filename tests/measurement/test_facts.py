@@ -53,6 +53,8 @@ def loaded(folder: Path, reads: str = "text") -> Decoder:
 
 
 def test_facts_of_the_files_are_those_of_the_class_and_of_the_loaded_model(model: Decoder, tmp_path: Path) -> None:
+    if model.config.get("is_encoder_decoder") or model.entry.name in {"t5", "mt5", "umt5"}:
+        pytest.skip("files hold the whole model, of which this stack is a part: test_stacks")
     model.model.save_pretrained(tmp_path)  # type: ignore[operator]
     row, config = row_of(tmp_path, model.entry.reads), read_config(tmp_path, model.entry.reads)
     places = loaded(tmp_path, model.entry.reads)
@@ -70,6 +72,8 @@ def test_facts_of_the_files_are_those_of_the_class_and_of_the_loaded_model(model
 
 def test_a_gate_multiplies(model: Decoder) -> None:
     """A gated layer grows by one power of its input more than its activation does: f(cx) ~ c^(a + 1), else c^a."""
+    if not model.entry.mlp:
+        pytest.skip("no feed-forward layer")
     layer = model.blocks[-1].get_submodule(model.entry.mlp)
     for module in layer.modules():
         for name in ("limit", "swiglu_limit"):
@@ -263,7 +267,9 @@ def test_a_tensor_in_two_shards_is_measured_as_it_is_loaded(last: float, tmp_pat
     run = store.load("runs", tmp_path / "data").set_index("model_id").loc["m"]
     assert bool(run["differences"]) == (last != 1.0)
     rows = store.load("weights", tmp_path / "data", runs=[run["run_id"]])
-    rows = rows[(rows["layer"] == 1) & (rows["matrix"] == "W_O") & (rows["head"] == "")]
+    rows = rows[
+        (rows["run_id"] == run["run_id"]) & (rows["layer"] == 1) & (rows["matrix"] == "W_O") & (rows["head"] == "")
+    ]
     computing = transformers.AutoModelForCausalLM.from_pretrained(folder).model.layers[0].self_attn.o_proj.weight
     norm = float(torch.linalg.matrix_norm(computing.detach().double(), 2))
     assert rows["spectral_norm"].tolist() == pytest.approx([norm], rel=1e-5)

@@ -59,10 +59,10 @@ def test_hidden_states_long_and_wide_are_the_same_but_for_the_last_block(tmp_pat
 
 def test_states_before_every_block(tmp_path: Path) -> None:
     rows = pd.DataFrame({"model": GPT2, "state": range(L + 1), "norm": NORMS, "note": "x"})
-    join(rows, recipe="logos-in-layers", data=tmp_path / "mine")
-    found = gains(tmp_path / "mine", "logos-in-layers")
+    join(rows, recipe="logos-in-layers", constants={"source": "mine"}, data=tmp_path / "mine")
+    found = gains(tmp_path / "mine", "mine")
     assert (len(found), set(found["position"]), set(found["dtype"])) == (L, {"last"}, {"float32"})
-    (row,) = thermostats.features(tmp_path / "mine", source="logos-in-layers").to_dict("records")
+    (row,) = thermostats.features(tmp_path / "mine", source="mine").to_dict("records")
     assert row["penultimate_gain"] == pytest.approx(1.5) and row["total_amplification"] == pytest.approx(1.5 ** (L - 1))
 
 

@@ -662,7 +662,7 @@ STACKS = {
 """Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
 
 _REFUSED = {
-    "its state-space blocks share weights, run beside attention, or are alone in a block where others hold "
+    "its state-space blocks share weights, run next to attention, or are alone in a block where others hold "
     "feed-forward layers": "zamba zamba2 falcon_h1 nemotron_h",
     "its recurrent or linear-attention blocks are of several forms, and no entry describes them": "rwkv xlstm "
     "minimax lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen4_exp qwen4_exp_text hrm_text "

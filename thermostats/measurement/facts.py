@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import STORAGE, StoredTensor, decode, open_checkpoint
-from thermostats.measurement.forward import Decoder, decoder, submodule
+from thermostats.measurement.forward import Decoder, attends, decoder, submodule
 from thermostats.measurement.model_row import POSITION_TABLES, feed_forward, learns_positions
 from thermostats.measurement.spectra import embedding_of, find, unembedding
 
@@ -95,7 +95,10 @@ def _heads(places: Decoder) -> dict[str, int]:
     entry = places.entry
     if entry.layout == "latent" or entry.depths:
         return {}
-    module = submodule(places.blocks[0], entry.attention, entry)
+    block = next((block for block in places.blocks if attends(block, entry)), None)
+    if block is None:
+        return {}
+    module = submodule(block, entry.attention, entry)
     width = next((getattr(module, name, None) for name in ("head_dim", "attention_head_size")), None)
     groups = getattr(module, "num_key_value_groups", None)
     heads = config_of(places.config).get("num_attention_heads")
@@ -121,7 +124,7 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
     entry, tensors = places.entry, open_checkpoint(folder)
     pairs: list[tuple[StoredTensor, Any]] = []
     for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
-        for path in (entry.value, entry.output):
+        for path in (entry.value, entry.output) if attends(block, entry) else ():
             pairs.append((find(tensors, entry.tensor_names(path, layer)), submodule(block, path, entry).weight))
     ends = _ends(places)
     if ends is not None:

@@ -31,7 +31,7 @@ RECORD = "gguf.json"
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """What GGUF calls the embedding of tokens and the unembedding."""
 COPIED = 0.5
-"""‖U − E‖/‖E‖ below which a head U stored besides the embedding E is a copy of it, rounded otherwise: rounding to 2
+"""‖U − E‖/‖E‖ below which a head U stored apart from the embedding E is a copy of it, rounded otherwise: rounding to 2
 bits moves a matrix by less than that; two matrices that were trained apart lie about √2 apart."""
 UNROUNDED = ("F32", "F16", "BF16")
 """Schemes that are precisions, no quantisation."""
@@ -78,7 +78,7 @@ def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 def _make(files: Sequence[Path], digest: str, folder: Path) -> None:
-    """Write the folder beside its place, and move it there once it is complete."""
+    """Write the folder next to its place, and move it there once it is complete."""
     try:
         import gguf  # noqa: F401, PLC0415 - comes with the extra
     except ImportError as error:

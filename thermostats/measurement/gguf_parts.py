@@ -70,25 +70,25 @@ def _split(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
 
 
 def _pieces(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
-    """Pieces beside `path`, numbered without a gap from 0 or 1; all but the last are of one length."""
+    """Pieces next to `path`, numbered without a gap from 0 or 1; all but the last are of one length."""
     start = path.name[: named.start("number")]
-    beside = {}
+    pieces = {}
     for file in path.parent.iterdir():
         number = file.name.removeprefix(start)
         if file.name.startswith(start) and number.isascii() and number.isdecimal():
-            beside[int(number)] = file
-    first = min(beside)
-    wanted = range(min(first, 1), max(beside) + 1)
-    if lacking := [number for number in wanted if number not in beside]:
+            pieces[int(number)] = file
+    first = min(pieces)
+    wanted = range(min(first, 1), max(pieces) + 1)
+    if lacking := [number for number in wanted if number not in pieces]:
         name = f"{start}{lacking[0]:0{len(named['number'])}d}"
         step = "put all pieces into one folder and name any of them"
         raise DataError(
             "a piece of the GGUF file is missing",
             where=path.with_name(name),
-            got=f"{len(beside)} pieces",
+            got=f"{len(pieces)} pieces",
             next_step=step,
         )
-    files = tuple(beside[number] for number in wanted)
+    files = tuple(pieces[number] for number in wanted)
     sizes = [file.stat().st_size for file in files]
     odd = next((i for i, size in enumerate(sizes[:-1]) if size != sizes[0]), None)
     odd = len(files) - 1 if odd is None and sizes[-1] > sizes[0] else odd

@@ -210,7 +210,7 @@ def _odd(rows: pd.DataFrame, heritage: Heritage) -> list[str]:
 
 
 def _of_groups(name: str, sizes: pd.Series) -> list[str]:
-    """Refuse groups that cannot be told from the mean or from the residual."""
+    """Refuse groups that cannot be separated from the mean or from the residual."""
     if len(sizes) < 2:
         one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
         raise UsageError(f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more")
