@@ -125,6 +125,12 @@ class NoFit:
     def table(self, name: str) -> pd.DataFrame:
         if name == "new_pair":
             return pd.DataFrame({"pair": ["any pair"], "p_sign_changes": [0.5], "from_prior_alone": [0.5]})
+        if name == "across_labs":
+            return pd.DataFrame([dict.fromkeys(("r_squared_across_labs", "sign_right_across_labs"), 0.5)]).assign(
+                coverage_across_labs=0.9
+            )
+        if name == "orders":
+            return pd.DataFrame({"statement": [ORDER], "probability": [1.0], "prior": [0.25], "bayes_factor": [1.0]})
         if name != "models":
             return pd.DataFrame({"model_id": [], "heritage": [], "probability_dampens": []})
         rules = {rule: [6.0, 9.0 + k, 12.0] for k, rule in enumerate(("mean fraction", "published formula", "logit"))}

@@ -75,7 +75,7 @@ def read_config(folder: Path, reads: str = "text") -> Config:
     try:
         config = json.loads(read_bytes(path, CONFIG).decode("utf-8"))
     except OSError as error:
-        step = "name a folder that holds a Hugging Face model"
+        step = "name a folder that holds a model as transformers saves it"
         raise DataError("no configuration", where=path, got=error.strerror or str(error), next_step=step) from error
     except (ValueError, RecursionError) as error:
         raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
