@@ -39,7 +39,7 @@ class Design:
     @property
     def freedom(self) -> int:
         """Degrees of freedom that are left."""
-        return len(self.x) - self.basis.shape[1]
+        return int(len(self.x) - self.basis.shape[1])
 
     @cached_property
     def members(self) -> Array:
@@ -150,7 +150,7 @@ def outlying_group(design: Design) -> Statistic | None:
 
 
 def _squares(design: Design, y: Array) -> Array:
-    return np.maximum(np.square(design.residuals(y)).sum(axis=-1), 1e-300)
+    return np.asarray(np.maximum(np.square(design.residuals(y)).sum(axis=-1), 1e-300))
 
 
 CLOSING: Mapping[str, Callable[[Design], Statistic | None]] = {
