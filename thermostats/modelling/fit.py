@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from thermostats.choices import at_level, options
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling import checks, display
-from thermostats.modelling.checks import Gate, Statement, Statistic, truth_of
+from thermostats.modelling.checks import LOCATION, Gate, Statement, Statistic, truth_of
 from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
@@ -31,7 +31,6 @@ Constants = Mapping[str, Any]
 Prior = tuple[str, str, str]
 """A quantity, its distribution in words or symbols, and the reason for it."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
-LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread": lambda y: y.std(axis=-1)}
 
 
 @dataclass(frozen=True, kw_only=True)

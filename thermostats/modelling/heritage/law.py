@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from thermostats.modelling import residuals
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
+from thermostats.modelling.residuals import Design
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.scales import Shares
 from thermostats.modelling.standard_errors import NEAR_INFINITE
@@ -108,6 +110,7 @@ class Heritage:
             "error": rows.get("error", missing).to_numpy(dtype=np.float64),
             "freedom": rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64),
             "outcomes": tuple(rows["model_id"].astype(str)),
+            "design": Design(x=(x - centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)),
             "before": like["before"] + len(like["outcomes"]) if like else 0,
         }
         return Laid(model=self._gaussian(constants) if self.exact else self._sampled(constants), constants=constants)
@@ -314,13 +317,8 @@ def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -
 
 
 def statistics(constants: Constants) -> dict[str, Statistic]:
-    """Test quantities of the models' mean log gains that the claims are about."""
-    found: dict[str, Statistic] = {
-        "mean": lambda y: y.mean(axis=-1),
+    """Whether models dampen, and what of the residuals moves the blocks' shares."""
+    return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
+        **residuals.statistics(constants["design"], residuals.CLOSING),
     }
-    if constants["lab"] in constants["bases"]:
-        means = lab_means(constants)
-        found["spread of labs' shares of dampeners"] = lambda y: ((y < 0) @ means).std(axis=-1)
-        found["spread of lab means"] = lambda y: (y @ means).std(axis=-1)
-    return found
