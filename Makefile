@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report snapshot golden worlds test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
+.PHONY: report snapshot golden worlds test test-slow test-long coverage docs notebooks describe smoke fuzz clusters mutants robustness format clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -46,7 +46,7 @@ docs: $(VENV)/.test
 notebooks: $(VENV)/.test
 	$(BIN)/python notebooks/run.py
 
-# What describes the tables in data/, made anew when they change: codebook, data package, Croissant.
+# What describes the tables in data/, made anew when they change: codebook and data package.
 describe: $(VENV)/.report
 	$(BIN)/python -m thermostats.tables.describe data
 
@@ -59,12 +59,6 @@ smoke: $(VENV)/.test
 # build/*.jsonl, and `make robustness` writes benchmarks/results/{faults,clusters}.md from it.
 SEED ?= 1
 HARNESS = OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/reporting:tests/measurement:tests/faults $(BIN)/python
-
-kills: $(VENV)/.test
-	$(HARNESS) tests/faults/kills.py --kills 100 --seed $(SEED)
-
-writers: $(VENV)/.test
-	$(HARNESS) tests/faults/writers.py --writers 8 --kills 8 --seed $(SEED)
 
 # 2,000 damaged files for each reader; a failure is shown as the smallest file that brings it about.
 fuzz: $(VENV)/.test

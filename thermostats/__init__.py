@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from thermostats.measurement.from_python import measure as measure
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
+    from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.fit import fit as fit
     from thermostats.modelling.heritage.fit import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.rows import gain_rows as gain_rows
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
-    from thermostats.modelling.laws.entropy_slopes import fit_slopes as fit_slopes
-    from thermostats.modelling.laws.pairs import fit_invariance as fit_invariance
-    from thermostats.modelling.laws.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.lines import fit_line as fit_line
+    from thermostats.modelling.pairs import fit_invariance as fit_invariance
+    from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.saving import load_fit as load_fit
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.modelling.spectra import fit_spectral as fit_spectral
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
+    from thermostats.tables.forget import forget as forget
     from thermostats.tables.join import join as join
+    from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
     from thermostats.tables.runs import run_id as run_id
@@ -44,24 +46,26 @@ _HOME = {
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",
     "fit": "thermostats.modelling.fit",
-    "fit_benchmark": "thermostats.modelling.laws.ranking",
+    "fit_benchmark": "thermostats.modelling.ranking",
     "fit_crowding": "thermostats.modelling.crowding",
     "fit_envelope": "thermostats.modelling.kleiber",
     "fit_heritage": "thermostats.modelling.heritage.fit",
-    "fit_invariance": "thermostats.modelling.laws.pairs",
+    "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
     "fit_share": "thermostats.modelling.shares",
-    "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
+    "fit_slopes": "thermostats.modelling.entropy",
     "fit_spectral": "thermostats.modelling.spectra",
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
+    "forget": "thermostats.tables.forget",
     "gain_rows": "thermostats.modelling.heritage.rows",
     "import_published": "thermostats.claims.study",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
     "load_fit": "thermostats.modelling.saving",
     "measure": "thermostats.measurement.from_python",
+    "model_rows": "thermostats.tables.model_rows",
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",

@@ -17,14 +17,13 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
-from thermostats.modelling.inference import draws
 from thermostats.reporting import stale
 from thermostats.reporting.pages.claim import read_entry
 from thermostats.studies.delia2026.importer import import_files, source_files
 from thermostats.studies.delia2026.importer.reading import Reading
 from thermostats.tables import incoming, spec_states, store
+from thermostats.tables.column_map import load_map
 from thermostats.tables.join import as_tables
-from thermostats.tables.mapping import load_map
 from thermostats.tables.validation import typed
 
 SIZES = {"n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6}
@@ -99,7 +98,6 @@ def read_sidecars(path: Path) -> None:
         for read in (stale.read_seconds, stale.read_manifest, spec_states.read):
             with suppress(ThermostatsError):
                 read(path.parent)
-        draws.load_draws(path)
     finally:
         (folder / "0.json").unlink()
         folder.rmdir()

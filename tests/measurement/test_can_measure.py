@@ -23,7 +23,7 @@ from thermostats.measurement.estimate import Place
     [
         ("llama", {}),
         ("vit", {"outputs": "no next-token distribution"}),
-        ("falcon_multi_head_sequential", {"attention": "position bias twice"}),
+        ("falcon_multi_head_sequential", {"attention": "computes something else"}),
     ],
 )
 def test_each_kind_with_its_memory_and_time_or_the_reason(name: str, refused: dict[str, str], tmp_path: Path) -> None:

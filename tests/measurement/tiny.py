@@ -173,6 +173,10 @@ def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
     return noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
 
 
+DRAWN = ("sinks", "router.bias", "class_embedding", "cls_token")
+"""Vectors that classes leave as they happen to be in memory, or draw."""
+
+
 def noisy(model: torch.nn.Module) -> torch.nn.Module:
     """The model with random weights, norms and biases, in evaluation mode."""
     generator = torch.Generator().manual_seed(7)
@@ -181,7 +185,7 @@ def noisy(model: torch.nn.Module) -> torch.nn.Module:
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim > 1:
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
-            elif path.endswith("sinks"):
+            elif path.endswith(DRAWN):
                 parameter.copy_(noise)
             else:
                 parameter.add_(0.3 * noise)

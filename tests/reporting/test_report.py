@@ -342,16 +342,16 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
 
 
 def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thermostats.modelling.inference import sampling
+    from thermostats.modelling import sampling
 
     monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
     with runner._shared("1"):
-        assert sampling._cores(sampling.Settings()) == 1
-    alone = sampling._cores(sampling.Settings())
+        assert sampling._options(sampling.Settings())["cores"] == 1
+    alone = sampling._options(sampling.Settings())["cores"]
     assert alone == min(4, cores_there_are())
     monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
     with runner._shared("1"):
-        assert sampling._cores(sampling.Settings()) == 2  # what the user has set stays
+        assert sampling._options(sampling.Settings())["cores"] == 2  # what the user has set stays
 
 
 HOW = """

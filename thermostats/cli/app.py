@@ -18,7 +18,7 @@ from thermostats.errors import UsageError, did_you_mean, not_installed
 from thermostats.measurement.settings import RETRIES, Settings, in_bytes
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
-from thermostats.tables.arguments import DESCRIBED, check_table
+from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Analyses, Data, Json, check_file
@@ -39,6 +39,7 @@ app.add_typer(tools)
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
     "claims": "thermostats report C04",
+    "evidence": "thermostats findings --evidence pooled",
     "columns": "thermostats ls columns models for one table alone",
     "models": "thermostats measure MODEL",
     "prompts": "thermostats measure MODEL --prompts SET",
@@ -76,9 +77,9 @@ def _claims() -> list[str]:
 
 
 def _models() -> list[str]:
-    from thermostats.tables import rows  # noqa: PLC0415 - Arrow
+    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
 
-    named = set(rows.load("models", folders.begun_or_shipped()).column("model_id").to_pylist())
+    named = set(load("models", folders.begun_or_shipped())["model_id"])
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
 
 
@@ -110,20 +111,28 @@ def import_(
 def join(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each; bundles of "
-            "another lab's rows (.zip), which keep their source."
-        ),
+        typer.Argument(help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each."),
     ],
     mapping: Annotated[Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")] = None,
+    recipe: Annotated[str, typer.Option("--as", help=f"The tool whose tables these are: {', '.join(RECIPES)}.")] = "",
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constant", metavar="COLUMN=VALUE", help="What every row has, such as position=last; may be repeated."
+        ),
+    ] = None,
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Insist on rows that are hardly what they say, which are else refused.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and count; write nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Join new rows into the tables.
 
     Existing rows with equal values change nothing; rows with other values are refused, and the largest difference is
-    named.
+    named. So are values far beyond every known one of their kind, and columns that contradict each other.
 
     A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply by;
     under `[constants]` what every row has. With a mapping, rows of layers, summaries and the like need no run_id if
@@ -131,18 +140,50 @@ def join(
 
     Join models that are not in the tables yet first, then prompts, then gains.
 
-    Example: `thermostats join runs.csv layers.csv --data mine` or
-    `thermostats join gains.parquet --map map.toml --data mine`
+    Example: `thermostats join runs.csv layers.csv --data mine`, `thermostats join gains.parquet --map map.toml` or
+    `thermostats join norms.csv --as hidden-states --constant position=last`
     """
     folders.own_folder(data)
     for path in [*files, *([mapping] if mapping is not None else [])]:
         check_file(path)
+    if wrong := [each for each in constants or () if "=" not in each]:
+        raise UsageError("a constant is a column and its value", got=wrong[0], allowed="COLUMN=VALUE")
+    how: dict[str, Any] = {
+        "mapping": mapping,
+        "recipe": recipe,
+        "constants": dict(c.split("=", 1) for c in constants or ()),
+    }
+    how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
-    rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
+    rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
-    say_next(OWN_ROWS, data=data, shown=changed and not as_json)
+    if dry_run:
+        print("nothing was written: --dry-run", file=sys.stderr)
+    say_next(OWN_ROWS, data=data, shown=changed and not as_json and not dry_run)
+
+
+@app.command()
+def forget(
+    source: Annotated[str, typer.Option("--source", help="Whose rows, as thermostats ls runs --own lists it.")],
+    data: Data = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go; remove nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take a join back: remove the rows of one source from your folder.
+
+    Its runs go with all their rows, and the models whose facts come from it, unless another run is of them. Rows that
+    ship with the package stay, and so do prompts.
+
+    Example: `thermostats forget --source "my own hooks" --data mine`
+    """
+    folder = folders.own_folder(data)
+    from thermostats.tables.forget import forget as forget_rows  # noqa: PLC0415 - pandas
+
+    removed = forget_rows(source, data=folder, dry_run=dry_run)
+    print_rows([{"table": name, "removed": count} for name, count in removed.items()], ["table", "removed"], as_json)
+    say_next("thermostats ls runs --own", data=data, shown=watched(as_json))
 
 
 @app.command()
@@ -175,6 +216,13 @@ def measure(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
     ] = False,
+    older: Annotated[
+        str,
+        typer.Option(
+            help="For runs of an older version under the same name: same (they are of these weights) or again (measure "
+            "again)."
+        ),
+    ] = "",
     offline: verbs.Offline = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and stop.")] = False,
     engine: verbs.Engine = "local",
@@ -202,7 +250,7 @@ def measure(
     options: dict[str, object] = {"revision": revision, "name": name, "dtype": dtype, "prompts": prompts}
     options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
     options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
-    options |= {"heritage": heritage, "download": not offline}
+    options |= {"heritage": heritage, "download": not offline, "older": older}
     cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
     settings = Settings(engine, cpus, device, device_map is not None, gpu_memory=in_bytes(gpu_memory), **cluster)
     limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
@@ -257,18 +305,25 @@ def can_measure(
 def check(data: Data = None, as_json: Json = False) -> None:
     """Check every table against its schema, keys and cross-references; name measurements of one model that disagree.
 
+    Names what an older version measured and this one would measure differently, or cannot tell the weights of.
+
     Example: `thermostats check --data mine`
     """
     folders.data_folder(data)
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
     print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
-    if folders.has_own_runs(data):
-        from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
-        from thermostats.tables.reading import features  # noqa: PLC0415
+    from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
+    from thermostats.tables.reading import features  # noqa: PLC0415
 
-        for line in disagreements(features(data)):
-            print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
+    if folders.has_own_runs(data):
+        from thermostats.measurement.versions import older  # noqa: PLC0415
+
+        for line in older(data):
+            print(f"Measured by an older version: {line}", file=sys.stderr)
+    rows = features(data)
+    for line in (line for gain in ("penultimate_gain", "last_gain") for line in disagreements(rows, gain)):
+        print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))
 
 
@@ -291,7 +346,7 @@ def ls(
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
-    """List architectures, claims, columns, models, prompts, runs or tables.
+    """List architectures, claims, columns, sets of evidence, models, prompts, runs or tables.
 
     For a column, `joined` says whether joined rows must have it; for a claim, `reads` says on whose rows it is judged.
 

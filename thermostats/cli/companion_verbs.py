@@ -269,7 +269,7 @@ def export(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Write tables to files for other tools, described by a Frictionless data package and a Croissant file.
+    """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless data package.
 
     Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
     """

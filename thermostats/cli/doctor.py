@@ -134,9 +134,9 @@ def _held(name: str, folder: Path, count: Callable[[Path], dict[str, int]]) -> C
 
 def _counts(folder: Path) -> dict[str, int]:
     """Rows of every table, each held against its schema: what ships is held against the rest when it is released."""
-    from thermostats.tables import rows  # noqa: PLC0415 - so that a broken library is reported, not met
+    from thermostats.tables.store import load  # noqa: PLC0415 - so that a broken library is reported, not met
 
-    return {name: len(rows.load(name, folder)) for name in TABLES}
+    return {name: len(load(name, folder)) for name in TABLES}
 
 
 def _checked(folder: Path) -> dict[str, int]:

@@ -11,7 +11,6 @@ from typing import Any, TextIO
 
 import pandas as pd
 
-import thermostats
 from thermostats.claims import replication as plans
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, REPLICATED, Evidence
@@ -29,7 +28,7 @@ from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.terminal import own_cache, run_specs
 from thermostats.reporting.pages.replication import replication_files
-from thermostats.tables import bundle, store
+from thermostats.tables import store
 from thermostats.tables.agreement import compared
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped
@@ -40,7 +39,6 @@ from thermostats.terminal import print_rows
 GB, MINUTE = 1e9, 60.0
 FACTS = ("model", "precisions", "disk_gb", "memory_gb", "fits", "minutes", "gated", "claims", "needs")
 """Columns of the table that is shown before anything is downloaded; JSON has more."""
-BUNDLE = "bundle.zip"
 COMPARED = ("verdict", "estimate", "lower", "upper", "n_models")
 """Fields of a finding that are compared with those on the other set of evidence."""
 UNKNOWN_TEXTS = ["x" * 60] * 25
@@ -206,8 +204,6 @@ def written(
     tables |= {"runs": both, "models": store.load("models", folder), "prompts": store.load("prompts", folder)}
     agreement = compared(tables, published, plans.explanations_of(asked.study))
     sets = (PUBLISHED, REPLICATED if asked.prompts == plans.STUDY else MEASURED)
-    about = {"study": asked.study.name, "made_with": f"thermostats {thermostats.__version__}"}
-    name = source or bundle.source_of(folder, set(ours["run_id"]))
     page = replication_files(
         agreement,
         both_sets(asked.claims, Evidence(folder), sets),
@@ -219,15 +215,11 @@ def written(
         planned=len({part.model for part in plans.plan_of(asked.study)}),
         sets=sets,
         smaller=tuple(dict.fromkeys(str(row["model"]) for row in rows if row["left_out"])),
-        bundle=BUNDLE,
-        source=name,
     )
     for file, content in page.items():
         write_atomically(out / file, content)
-    pages = {f"page/{file}": content for file, content in page.items()}
-    bundle.write(out / BUNDLE, folder, set(ours["run_id"]), pages, source=name, **about)
     counts = agreement["agrees"].value_counts().to_dict()
-    return {"page": str(out / "index.html"), "bundle": str(out / BUNDLE), "source": name, "figures": counts}
+    return {"page": str(out / "index.html"), "figures": counts}
 
 
 def both_sets(claims: Sequence[Claim], tables: Evidence, sets: tuple[str, str]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ tiny test model; every entry is held to `tests/measurement/test_conformance.py`,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -74,6 +74,8 @@ class Architecture:
     """Module whose output is added to the stream, where attention's output is normed first."""
     mlp_write: str = ""
     """The same for the feed-forward layer."""
+    behind_norm: str = ""
+    """Module between the final norm and the last hidden state, where the model has it; relative to the base model."""
     residual_multiplier: str = ""
     """Configuration key of a factor on both writes."""
 
@@ -83,7 +85,7 @@ class Architecture:
     """Post-norm blocks: the norms of the sums x + f(x) behind attention and feed-forward layer. They pin the gain near
     1; in other blocks x_l − x_(l−1) is the sum of the two writes."""
     eager_wrong: tuple[tuple[str, object], ...] = ()
-    """Configuration values under which transformers' eager attention computes something else than the model."""
+    """Configuration values under which transformers' eager attention computes something else than its default one."""
     sinks: bool = False
     """Attention rows do not sum to 1."""
     moved: tuple[tuple[str, str], ...] = ()
@@ -92,6 +94,8 @@ class Architecture:
     """Modules of the class that are no part of the stack: heads, poolers, other towers."""
     packs: bool = True
     """Prompts may stand one after the other in one row: position ids that begin anew keep their attention apart."""
+    alone: bool = False
+    """Each input is measured by itself: masks do not keep the inputs of a batch apart."""
 
     loader: str = "AutoModelForCausalLM"
     """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
@@ -197,9 +201,10 @@ OPT = _of(
     **_matrices("self_attn.v_proj", "self_attn.out_proj"),
     mlp="fc1",
     mlp_out="fc2",
+    behind_norm="decoder.project_out",
     packs=False,
 )
-XGLM = _of(OPT, "xglm", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
+XGLM = _of(OPT, "xglm", behind_norm="", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
 BLOOM = _of(
     LLAMA,
     "bloom",
@@ -226,7 +231,7 @@ GEMMA2 = _of(
     attention_write="post_attention_layernorm",
     mlp_write="post_feedforward_layernorm",
 )
-STABLELM = _of(LLAMA, "stablelm")
+STABLELM = _of(LLAMA, "stablelm", eager_wrong=(("is_causal", False),))
 DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
 HEADS = (
     *("cls", "lm_head", "lm_projection", "vocab_transform", "vocab_layer_norm", "vocab_projector", "predictions"),
@@ -317,6 +322,7 @@ CLIP_TEXT = _of(
     causal=True,
     reads="text",
     loader="CLIPTextModel",
+    eager_wrong=(("is_causal", False),),
     outside=(*HEADS, "vision_model"),
 )
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
@@ -396,8 +402,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         **_matrices("self_attn.query_key_value", "self_attn.dense", "grouped"),
     ),
     LLAMA,
-    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "gemma", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
+    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
     *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
+    _of(LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),)),
     GEMMA2,
     _of(GEMMA2, "gemma3_text"),
     _of(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm"),
@@ -526,7 +533,8 @@ STACKS = {
 """Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
 
 _REFUSED = {
-    "its state-space blocks have no attention matrix, W_V or W_O": "jamba bamba zamba zamba2 falcon_h1 nemotron_h "
+    "its state-space blocks have no attention whose writes are their step, no W_V, no W_O": "jamba bamba zamba "
+    "zamba2 falcon_h1 nemotron_h "
     "granitemoehybrid mamba mamba2 falcon_mamba",
     "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
     "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
@@ -604,7 +612,7 @@ def _matches(config: Config, conditions: tuple[tuple[str, object], ...]) -> bool
 
 def eager_is_wrong(entry: Architecture, config: Config) -> bool:
     """Whether eager attention must not be used for this model (it would apply Falcon's ALiBi twice)."""
-    return bool(entry.eager_wrong) and _matches(config, entry.eager_wrong)
+    return bool(entry.eager_wrong) and _matches(config_of(config), entry.eager_wrong)
 
 
 def _depths(config: Config, key: str) -> tuple[int, ...]:
@@ -613,6 +621,34 @@ def _depths(config: Config, key: str) -> tuple[int, ...]:
         what, allowed = f"the configuration's {key} are none", "how many blocks each stage has"
         raise DataError(what, where="config.json", got=repr(found)[:60], allowed=allowed)
     return tuple(found)
+
+
+BOTH_WAYS = {"is_causal": False, "use_bidirectional_attention": True}
+"""Configuration values that let a decoder's tokens attend to those behind them, in some classes only with a mask or
+only without one."""
+
+
+def direction_is_open(entry: Architecture, config: Config) -> bool:
+    """Whether the direction of attention is not that of the class, but for the model itself to say."""
+    inner = config_of(config)
+    return entry.alone or (entry.reads == "text" and not entry.causal and bool(inner.get("is_decoder")))
+
+
+def _as_configured(entry: Architecture, config: Config) -> Architecture:
+    """An entry with what a model's configuration says of its stages, and of attention in both directions."""
+    both = any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items())
+    entry = replace(entry, alone=True) if entry.causal and both else entry
+    return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+
+
+def _no_variant(config: Config, variants: Sequence[Architecture]) -> UnsupportedArchitectureError:
+    """The error for a model type that has entries, none of them for this configuration."""
+    wanted = " or ".join(", ".join(f"{key}={value}" for key, value in entry.when) for entry in variants)
+    keys = dict.fromkeys(key for entry in variants for key, _ in entry.when)
+    got = ", ".join(f"{key}={config.get(key)}" for key in keys)
+    what = f"models of type {variants[0].model_type} are measured under other settings alone, neither gains nor weights"
+    step = "gains from hooks of your own can be joined: thermostats join --help"
+    return UnsupportedArchitectureError(what, where="config.json", got=got, allowed=wanted, next_step=step)
 
 
 def lookup(config: Config) -> Architecture:
@@ -624,13 +660,16 @@ def lookup(config: Config) -> Architecture:
     own = whole in UNSUPPORTED or any(entry.model_type == whole for entry in ARCHITECTURES)
     model_type = whole if own else str(config_of(config).get("model_type") or whole)
     if model_type in UNSUPPORTED:
-        step = "see `thermostats ls architectures`"
-        what = f"models of type {model_type} are not measured"
+        step = "see `thermostats ls architectures`; gains from hooks of your own can be joined: thermostats join --help"
+        what = f"models of type {model_type} are not measured, neither gains nor weights"
         allowed = "stacks in which every block is attention plus a feed-forward layer"
         raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
-    for entry in ARCHITECTURES:
-        if entry.model_type == model_type and _matches(config_of(config), entry.when):
-            return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+    variants = [entry for entry in ARCHITECTURES if entry.model_type == model_type]
+    for entry in variants:
+        if _matches(config_of(config), entry.when):
+            return _as_configured(entry, config)
+    if variants:
+        raise _no_variant(config_of(config), variants)
     known = sorted({entry.model_type for entry in ARCHITECTURES})
     near = difflib.get_close_matches(model_type, known, n=3)
     raise UnknownArchitectureError(

@@ -18,6 +18,7 @@ from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.settings import MADE, Settings
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
+from thermostats.measurement.switches import unsupported
 
 TOKENS = 600
 """About how many tokens the prompt set `core` has; each costs two operations a weight."""
@@ -55,16 +56,16 @@ def _of_stack(folder: Path, reads: str, asked: RunSpec) -> list[dict[str, Any]]:
         stored_dtype(open_checkpoint(folder))
     except DataError as error:
         quantised = str(error) if "quantised" in str(error) else ""  # weights that are not here are no reason
-    rows = []
+    rows, lost = [], unsupported(config)
     for name in WHAT:
         spec = replace(asked, prompts=MADE if entry.reads == "image" else "core", what=(name,))
-        why, need = quantised, None
+        why, need = quantised or lost.get(name, ""), None
         if name == "outputs" and not entry.has_head:
             why = "the model has no next-token distribution"
         elif name == "attention" and entry.depths:
             why = "the model attends within windows, whose graphs have no estimand here"
         elif name == "attention" and eager_is_wrong(entry, config):
-            why = "eager attention is wrong for this model: it applies the position bias twice"
+            why = "eager attention is wrong for this model: it computes something else than its default one"
         if not why:
             need = _need(folder, spec, place.kind)
             refused = refusal(spec, need, place)

@@ -113,7 +113,12 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 
 
 def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
-    """Weights of the model that a folder's configuration describes, tied ones once.
+    """Weights of the model that a folder's configuration describes, tied ones once; raises as `built` does."""
+    return sum(parameter.numel() for parameter in built(folder, loader).parameters())
+
+
+def built(folder: Path, loader: str = "AutoModelForCausalLM") -> torch.nn.Module:
+    """The model that a folder's configuration describes, without memory and without its weights.
 
     Raises ThermostatsError where transformers cannot build it.
     """
@@ -125,11 +130,11 @@ def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
         kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
         config = kind.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
-            model = auto.from_config(config) if loader.startswith("Auto") else auto(config)
+            model: torch.nn.Module = auto.from_config(config) if loader.startswith("Auto") else auto(config)
     except UNLOADABLE as error:
         raise ThermostatsError("transformers cannot build the model", where=folder, got=first_line(error)) from error
-    model.tie_weights()
-    return sum(parameter.numel() for parameter in model.parameters())
+    model.tie_weights()  # type: ignore[operator]
+    return model
 
 
 def memory(n_params: int, dtype: str) -> int:

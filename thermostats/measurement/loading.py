@@ -51,7 +51,7 @@ def load(
     entry = lookup(config)
     if attention == "eager" and eager_is_wrong(entry, config):
         step = "leave out what needs attention weights"
-        what = "eager attention is wrong for this model: it applies the position bias twice"
+        what = "eager attention is wrong for this model: it computes something else than its default one"
         raise UsageError(what, where=folder.model_id, allowed="sdpa", next_step=step)
     target = pick_device(device)
     if device_map is None:

@@ -31,6 +31,9 @@ WHAT = {
 }
 """What can be asked for → the run it belongs to and the tables it fills."""
 PRECISIONS = ("float32", "bfloat16", "float16")
+SAME, AGAIN = ANSWERS = ("same", "again")
+"""About runs of an older version: they are of these weights and stay; or they are measured again."""
+ANSWERED = "same: they are of these weights; again: measure again"
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,19 @@ class RunSpec:
     """`source` of its runs: it marks a designed experiment (`tables/vocabulary.py`)."""
     pickles: bool = True
     """Whether weights that exist only as pickles may be downloaded and read, by torch with `weights_only=True`."""
+    older: str = ""
+    """Of runs that an older version measured under this name: ``same`` keeps them as of these weights, ``again``
+    measures again; empty: the user is asked."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a kind of quantity, a precision or a budget that does not exist."""
+        """Raise UsageError for a kind of quantity, a precision, an answer or a budget that does not exist."""
         unknown = [name for name in self.what if name not in WHAT]
         if unknown or not self.what:
             raise UsageError("no such quantity to measure", got=", ".join(unknown), allowed=", ".join(WHAT))
         if self.dtype not in PRECISIONS:
             raise UsageError("no such precision", where="dtype", got=self.dtype, allowed=", ".join(PRECISIONS))
+        if self.older not in ("", *ANSWERS):
+            raise UsageError("no such answer about older runs", where="older", got=self.older, allowed=ANSWERED)
         if self.token_budget is not None and self.token_budget < 1:
             raise UsageError("a batch must hold at least one token", where="token budget", got=str(self.token_budget))
 

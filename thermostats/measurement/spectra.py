@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer, stack_of
-from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
+from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint, same_bits
 from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
 from thermostats.tables.limits import CONFIG, read_bytes
@@ -116,7 +116,7 @@ def _embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[s
     """Embedding of tokens and unembedding, as far as a model has them; None where it is tied to the embedding."""
     if entry.reads == "image":
         return {}
-    embedding = find(tensors, entry.tensor_names(entry.embedding))
+    embedding = embedding_of(entry, config, tensors)
     head = {"unembedding": unembedding(entry, config, tensors)} if entry.has_head else {}
     return {"embedding": embedding, **head}
 
@@ -135,16 +135,37 @@ def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -
     return found
 
 
+def embedding_of(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
+    """The tensor of the embedding: that of the unembedding where the two are tied and it alone is stored."""
+    names = entry.tensor_names(entry.embedding)
+    stored = _find(tensors, names)
+    if stored is None and entry.has_head and _says_tied(config) is not False:
+        stored = _find(tensors, entry.tensor_names(entry.unembedding[0]))
+    return find(tensors, names) if stored is None else stored
+
+
 def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
     """The tensor of the unembedding; None where it is tied to the embedding.
 
-    Tied is what the configuration says; where it is silent, what the checkpoint shows by not storing the matrix.
+    As transformers decides: one that is stored with other numbers than the embedding's is a matrix of its own, whatever
+    the configuration says; with the same numbers, or not stored, it is tied unless the configuration denies that.
     """
-    tied = config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
     names = entry.tensor_names(entry.unembedding[0])
-    if tied is True or (tied is None and _find(tensors, names) is None):
+    stored, tied = _find(tensors, names), _says_tied(config)
+    if tied is False:
+        return find(tensors, names)
+    if stored is None or same_bits(stored, embedding_of(entry, config, tensors)):
         return None
-    return find(tensors, names)
+    return stored
+
+
+def contradicts_tie(entry: Architecture, config: Config, tensors: Tensors) -> bool:
+    """Whether the configuration says that the embeddings are tied, and the files hold two."""
+    return entry.has_head and _says_tied(config) is True and unembedding(entry, config, tensors) is not None
+
+
+def _says_tied(config: Config) -> object:
+    return config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
 
 
 def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:

@@ -160,6 +160,8 @@ class Lines:
         }
         model = outcome.model if outcome.revision in ("", "main") else f"{outcome.model}@{outcome.revision}"
         self.show(f"[{number}/{total}] {model} {outcome.status}: {more[outcome.status]}")
+        if outcome.differences:
+            self.show(f"{model}: {outcome.differences}")
 
     def show(self, line: str) -> None:
         """Print a line."""

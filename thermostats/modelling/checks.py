@@ -26,8 +26,9 @@ PASSED, WARNED, FAILED = "passed", "warned", "failed"
 Statistic = Callable[[Array], Array]
 """One number from every data set, … × n to …"""
 Quantities = Mapping[str, Array]
-Statement = Callable[[Quantities], Any]
-"""Truth of a statement draw by draw, from the quantities of a fit by name."""
+Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
+"""Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a fit's own draws, which
+powers of the prior can weigh and no refit can answer."""
 REPLICATES, OF_PRIOR = 4000, 1000
 """Replicated data sets of the posterior and of the prior; a draw of the posterior gives one at most."""
 SURPRISING = 0.02
@@ -242,14 +243,14 @@ def units_of(rows: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, 
 
 def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
     """Whether it holds, chain × draw."""
-    return np.asarray(statement(quantities), dtype=bool)
+    return np.asarray(statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool)
 
 
 def read_by(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:
     """Names of the quantities that statements read."""
     reader = _Reader(quantities)
     for statement in statements.values():
-        statement(reader)
+        truth_of(statement, reader)
     return list(reader.names)
 
 
@@ -272,6 +273,8 @@ class _Reader(UserDict[str, Array]):
 
 def _again(statement: Statement, refits: Iterable[tuple[str, Quantities]]) -> Iterator[tuple[str, float]]:
     """The probability of a statement in every refit that it can be put to."""
+    if isinstance(statement, np.ndarray):
+        return
     for name, quantities in refits:
         try:
             yield name, float(truth_of(statement, quantities).mean())

@@ -265,7 +265,8 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     if fitted.any():
         arviz = _arviz()
         if first_generation():
-            weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
+            with np.errstate(over="ignore"):  # of shapes that do not count
+                weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
         else:
             smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
             weights[fitted], k[fitted] = smooth(-rows[fitted])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from thermostats.choices import at_level, options
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling import checks, display
-from thermostats.modelling.checks import Gate, Quantities, Statement, Statistic, truth_of
+from thermostats.modelling.checks import Gate, Statement, Statistic, truth_of
 from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
@@ -111,11 +111,6 @@ class Fit:
     def statements(self) -> Mapping[str, Statement]:
         """What the fit is asked where nothing else is."""
         return self.law.statements
-
-    @property
-    def everything(self) -> Quantities:
-        """The same as `quantities`."""
-        return self.quantities
 
     @property
     def probabilities(self) -> dict[str, float]:

@@ -24,6 +24,10 @@ SIZE = 1000
 """Draws that are weighted."""
 REFIT = Settings(draws=500)
 """Of a refit without one outcome."""
+OF_FOLD = Settings(draws=250)
+"""Of an exact refit without a fold."""
+LARGE = 0.1
+"""Share of the outcomes from which on a fold of several is left out by a refit: weights would have to carry too far."""
 MOST_FOLDS, FEWER = 100, 20
 
 
@@ -38,7 +42,7 @@ class LeftOut:
     log_density: Mapping[str, float]
     """log p(y_fold | y_rest) of every fold."""
     refits: int
-    """Folds whose weights could not be trusted (Pareto k above 0.7), so that the model was fitted without them."""
+    """Folds that were left out by a refit: large ones, and those whose weights cannot be trusted."""
 
     @property
     def elpd(self) -> float:
@@ -84,13 +88,16 @@ def held_out(
         out = names == fold
         mean, cov, log_p = _left_out(model.y[out], precision[fold], weighted[:, out])
         log_w, k = pareto_smooth(-log_p[None])
-        if k[0] > PARETO_LIMIT:
-            refit, refits = model.rows(~out).sample(seed=seed).few(size), refits + 1
+        if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
+            rest = model.rows(~out).sample(seed=seed, settings=OF_FOLD)
+            refit, refits = rest.few(size), refits + 1
             again = _precision(model, *_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,))
             mean, cov, log_p = _left_out(model.y[out], again[0][fold], again[1][:, out])
             log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
+            density[fold] = draws.log_evidence - rest.log_evidence
+        else:
+            density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
         weight = np.exp(log_w[0] - special.logsumexp(log_w[0]))
-        density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
         pit[out] = weight @ stats.norm.cdf((model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2)))
         rows = systematic(weight, len(theta), rng)
         alone = np.eye(int(out.sum()))
@@ -179,7 +186,7 @@ def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: in
         weights, p, replicates = log_w[i], log_p[:, i], again[:, i]
         if i in bad:
             out = np.arange(len(k)) == i
-            refit = model.rows(~out).sample(seed=seed, settings=REFIT).few(SIZE)
+            refit = model.rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
             p, replicates = model.rows(out).log_likelihood(refit)[:, 0], model.rows(out).replicate(refit, rng)[:, 0]
             weights = np.full(len(p), -math.log(len(p)))
         weight = np.exp(weights - special.logsumexp(weights))

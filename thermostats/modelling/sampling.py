@@ -59,6 +59,8 @@ class Sampled:
     """Name of the observed variable; its values are the array of that name followed by `_observed`."""
     per_row: tuple[str, ...] = ()
     """Arrays with one entry per outcome."""
+    priors: tuple[str, ...] = ()
+    """Variables with several elements that are no effects of one population, such as a scale for every model."""
 
     @property
     def observed(self) -> Array:
@@ -69,17 +71,17 @@ class Sampled:
         """The same model of some of the outcomes."""
         return replace(self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()})
 
-    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
+    def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008 (frozen)
         """Draws of every variable.
 
         Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
-        0.3) there is one more attempt with smaller steps and twice the draws. Raises UsageError for arrays that are not
-        finite, for a model that declares no such outcome or one of another length; ThermostatsError where the log
-        density at the start is not finite.
+        0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
+        for arrays that are not finite, for a model that declares no such outcome or one of another length;
+        ThermostatsError where the log density at the start is not finite.
         """
         self._check()
         draws = _attempt(self, seed, settings)
-        if not draws.beyond_limits():
+        if not (retry and draws.beyond_limits()):
             return draws
         again = _attempt(self, seed + 1, settings.retried())
         return replace(again, attempts=2, seconds=draws.seconds + again.seconds)
@@ -90,9 +92,13 @@ class Sampled:
         return np.array([density for [density] in rows], dtype=np.float64)
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
-        """Log prior of the scalar variables, which a power of the prior scales; that of effects is the model."""
-        rows = self._densities("prior", lambda model: [rv for rv in model.free_RVs if rv.ndim == 0], values)
-        return np.array([sum(densities) for densities in rows], dtype=np.float64)
+        """Log prior of the scalar variables and of `priors`, which a power scales; that of effects is the model."""
+
+        def of_prior(model: Any) -> list[Any]:
+            return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
+
+        rows = self._densities("prior", of_prior, values)
+        return np.array([sum(density.sum() for density in densities) for densities in rows], dtype=np.float64)
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
@@ -102,7 +108,8 @@ class Sampled:
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of every variable and of the outcome from the prior."""
         pm = _pymc()
-        trace = pm.sample_prior_predictive(draws=size, model=self._structure().model, random_seed=_seed(rng))
+        with _quiet():
+            trace = pm.sample_prior_predictive(draws=size, model=self._structure().model, random_seed=_seed(rng))
         groups = [getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)]
         return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
 
@@ -147,7 +154,9 @@ class Sampled:
         model = structure.plain
         if name not in structure.compiled:
             densities = model.logp(vars=variables(model), sum=False)
-            structure.compiled[name] = model.compile_fn(densities, inputs=model.value_vars, on_unused_input="ignore")
+            with _quiet():
+                compiled = model.compile_fn(densities, inputs=model.value_vars, on_unused_input="ignore")
+            structure.compiled[name] = compiled
         inputs = [(model.rvs_to_values[rv].name, values[rv.name]) for rv in model.free_RVs]
         for i in range(len(inputs[0][1])):
             yield structure.compiled[name]({value: draws[i] for value, draws in inputs})
@@ -184,6 +193,18 @@ def padded(levels: int) -> int:
     while size <= levels:
         size *= 4
     return size
+
+
+def levels(name: str, mean: Any, scale: Any, seen: Any, size: int) -> Any:
+    """Levels ~ N(mean, scale²) of a model that is open, as the variable `name`.
+
+    Where `seen` is 1 they are sampled as they are, which mixes where many outcomes tell them; where it is 0 they are
+    mean + scale · z, z ~ N(0, 1), which mixes where few or none do; between them in between. Papaspiliopoulos et al.
+    2007, doi:10.1214/088342307000000014.
+    """
+    pm = _pymc()
+    raw = pm.Normal(f"{name}_raw", seen * mean, scale**seen, shape=size)
+    return pm.Deterministic(name, (1 - seen) * mean + scale ** (1 - seen) * raw)
 
 
 def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
@@ -262,9 +283,9 @@ def _predictive(
 ) -> dict[str, Array]:
     """Draws of some variables given draws of others, size × …"""
     fixed = [rv for rv in model.free_RVs if rv.name in values]
-    draw = _pymc().pytensorf.compile(
-        fixed, [model[name] for name in names], random_seed=_seed(rng), on_unused_input="ignore"
-    )
+    outputs = [model[name] for name in names]
+    with _quiet():
+        draw = _pymc().pytensorf.compile(fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore")
     size = len(next(iter(values.values())))
     drawn = [draw(*(values[rv.name][i] for rv in fixed)) for i in range(size)]
     return {name: np.array([row[k] for row in drawn], dtype=np.float64) for k, name in enumerate(names)}
@@ -310,7 +331,14 @@ def _installed(name: str) -> bool:
 
 def _pymc() -> Any:
     logging.getLogger("pymc").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
+    with _quiet():
+        return importlib.import_module("pymc")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the remark that no BLAS was found, which slows down nothing that is done here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        return importlib.import_module("pymc")
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
+        yield

@@ -68,20 +68,14 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     rows = pd.read_json(io.StringIO(record["rows"]), orient="table", precise_float=True)
     laid = chosen.lay_out(rows, None)
     words: dict[str, Any] = json.loads(record["fit"])
+    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
     draws = Draws(
         values=values,
         diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
         settings=Settings(**json.loads(record["settings"])),
         **json.loads(record["draws"]),
     )
-    return Fit(
-        law=chosen,
-        rows=rows,
-        model=laid.model,
-        constants=laid.constants,
-        draws=draws,
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in words.items()},
-    )
+    return Fit(law=chosen, rows=rows, model=laid.model, constants=laid.constants, draws=draws, **words)
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:

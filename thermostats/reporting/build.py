@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
@@ -20,6 +21,7 @@ from thermostats.reporting.pages.claim import Entry, claim_files, read_entry
 from thermostats.reporting.pages.data import data_text
 from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.pages.methods import methods_text
+from thermostats.reporting.pages.sources import counted as counted_sets
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import (
     PAGE_CODE,
@@ -115,7 +117,7 @@ class Build:
 
     def snapshot(self) -> None:
         """Write what is kept under version control."""
-        index = index_page.index_text(self._entries(), {}, "{}.md", illustrated=False)
+        index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets(), illustrated=False)
         written, removed = kept.snapshot(self.state.out, list(self.state.scripts), index, self._findings())
         self.written += written
         self.removed += removed
@@ -157,7 +159,12 @@ class Build:
         others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
         titles = {name: TITLES.get(name) or name.capitalize() for name in others}
         table = called.NOW if state.is_kept else called.TABLE
-        return index_page.index_text(self._entries(), titles, findings=table)
+        return index_page.index_text(self._entries(), titles, findings=table, sets=self._sets())
+
+    def _sets(self) -> list[dict[str, Any]]:
+        """Sets of evidence with their models and labs."""
+        rows = counted_sets(self.state.evidence.fork()).to_dict("records")
+        return [{str(name): value for name, value in row.items()} for row in rows]
 
     def _findings(self) -> bytes:
         return store.to_csv(index_page.findings_table(self._entries()), "findings")

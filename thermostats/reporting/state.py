@@ -19,7 +19,7 @@ from thermostats.words import listed, plural
 if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence
 
-INDEX, MEANS, METHODS, DATA, BUNDLE, ATLAS = "index", "means", "methods", "data", "bundle", "atlas"
+INDEX, MEANS, METHODS, DATA, BUNDLE, SOURCES, ATLAS = "index", "means", "methods", "data", "bundle", "sources", "atlas"
 ABOUT = (MEANS, METHODS, DATA, INDEX, BUNDLE)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
@@ -50,7 +50,7 @@ class State:
     def pages(self) -> dict[str, str]:
         """Pages that take time to make, by name: modules with a function `files(tables)`."""
         own = {name: module for study in studies().values() for name, module in study.pages.items()}
-        return {**own, ATLAS: "thermostats.reporting.pages.atlas"}
+        return {**own, **{name: f"{PACKAGE}.reporting.pages.{name}" for name in (SOURCES, ATLAS)}}
 
     @cached_property
     def about(self) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class State:
             return ""
         built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
         findings = {claim: record.files.get(findings_name(claim)) for claim, record in built.items()}
-        return [self.claims, findings, self.errors, self.made(), self.about, self.is_kept]
+        return [self.claims, findings, self.errors, self.made(), self.about, self.is_kept, self.tables]
 
 
 def counted(names: Iterable[str]) -> str:

@@ -208,7 +208,7 @@ def compare(
     """
     wanted = _trained(models, recipe, folder)
     _check_installed()
-    from thermostats.modelling.inference.fitted import records  # noqa: PLC0415 - numpy
+    from thermostats.modelling.display import records  # noqa: PLC0415 - numpy
     from thermostats.studies.nursery import measuring  # noqa: PLC0415 - torch
 
     table = measuring.compare(wanted, folder)

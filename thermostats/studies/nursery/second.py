@@ -18,7 +18,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
 from thermostats.errors import DataError
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.components import Components
 from thermostats.studies.nursery.plan import SECOND, read_gains, read_record
