@@ -63,7 +63,7 @@ found[["finding", "verdict", "reason", "estimate"]].head(3)
 
 # %%
 rows = thermostats.gain_rows("penultimate_gain")
-fit = thermostats.fit_heritage(rows, estimand="penultimate_gain", method="closed form")
+fit = thermostats.fit_heritage(rows, estimand="penultimate_gain")
 print(len(repr(fit).splitlines()) <= 10, fit.seed, fit.level)
 fit
 
@@ -73,7 +73,7 @@ print(gate.passes, fit.check().table().equals(gate.table()))
 gate
 
 # %%
-for kind in ("fit", "intervals", "prior", "replicated", "labs"):
+for kind in ("blocks", "intervals", "prior", "replicated", "labs"):
     axes = fit.plot(kind=kind)
     axes.figure.draw_without_rendering()
     drawn, (width, height) = axes.figure.get_tightbbox(), axes.figure.get_size_inches()

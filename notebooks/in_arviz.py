@@ -77,19 +77,19 @@ compared
 # %% [markdown]
 # ## The heritage model
 #
-# Its likelihood is of the model, over the effect that each model has of its own: `loo` leaves out models, not prompts.
+# Its likelihood is of the models' means: `loo` leaves out models, not prompts.
 
 # %%
 rows = thermostats.gain_rows("penultimate_gain")
-heritage = thermostats.fit_heritage(rows, estimand="penultimate_gain", method="closed form").to_arviz()
-print(dict(heritage["log_likelihood"]["outcome"].sizes))
-print(dict(heritage["posterior"]["share"].sizes), *heritage["posterior"]["block"].to_numpy())
+heritage = thermostats.fit_heritage(rows, estimand="penultimate_gain").to_arviz()
+shares = [name for name in heritage["posterior"].data_vars if name.startswith("share_")]
+print(dict(heritage["log_likelihood"]["y"].sizes), *shares)
 
 # %%
-_ = az.plot_forest(heritage, var_names=["share"], combined=True)
+_ = az.plot_forest(heritage, var_names=shares, combined=True)
 
 # %%
-az.summary(heritage, var_names=["share"])
+az.summary(heritage, var_names=shares)
 
 # %% [markdown]
 # A formula of your own, in the same ArviZ: the how-to "Fit a formula with Bambi".

@@ -115,7 +115,6 @@ class NoFit:
 
     quantities = numbers = _Draws()
     probabilities = _Chances()
-    panels: ClassVar[dict[str, object]] = {"variance-shares": None}
     sampled: ClassVar = {"changes": _Draws()}
     labels: ClassVar = {"mean": ("a model",), "share": ("model",)}
     n_models = n_heritages = 2
@@ -137,15 +136,6 @@ class NoFit:
         named = {"model_id": ["a", "b", "c"], "heritage": ["x", "x", "y"]}
         return pd.DataFrame(named | {"n_layers": [12, 24, 24], "L_star": [7.0, 9.0, 14.0]} | rules)
 
-    def labs(self) -> pd.DataFrame:
-        return self.table("labs")
-
-    models = orders = labs
-
-    @property
-    def answer(self) -> NoFit:
-        return self
-
     def beside(self, name: str, other: object) -> NoFit:
         return self
 
@@ -155,5 +145,8 @@ def by_rules_alone(claim: str) -> ModuleType:
     module = analysis(claim)
     for name in [name for name in vars(module) if name.startswith("fit_")]:
         setattr(module, name, lambda *_, **__: NoFit())
+    for name, nothing in {"panels_of": (), "variance_shares": None, "tables_of": {}}.items():
+        if hasattr(module, name):
+            setattr(module, name, lambda *_, nothing=nothing: nothing)
     module.CLAIM.questions[:] = [replace(question, robustness=None) for question in module.CLAIM.questions]
     return module

@@ -153,7 +153,7 @@ def power(
 ) -> None:
     """Report how often a study of this size could separate heritage, geometry and scale.
 
-    Uses simulation and the closed form of the heritage model, and takes seconds.
+    Uses simulation and the exact engine, and takes seconds.
 
     Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
     """

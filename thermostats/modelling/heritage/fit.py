@@ -257,7 +257,7 @@ def _equations(heritage: Heritage) -> tuple[str, ...]:
         "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: standard error from n_i prompts, spreads moderated   (model i)",
         f"m_i = α + {parts}",
         "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
-        *shown,
+        "; ".join(shown),
         f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
         "estimands: S_b = SD over the M models of f_b (finite population)"
         + (f"; order: {orders[-1]}" if orders else ""),
