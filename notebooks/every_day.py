@@ -20,7 +20,7 @@ import pandas as pd
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.plan import shipped_models
+from thermostats.tables.folders import shipped_models
 
 # %% [markdown]
 # ## Tables

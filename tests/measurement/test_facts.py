@@ -26,10 +26,10 @@ from thermostats.measurement.architectures import lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.estimate import built
 from thermostats.measurement.facts import check_loaded, differing, facts_of
-from thermostats.measurement.forward import Decoder, context
+from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.layouts import geometry
+from thermostats.measurement.layouts import context, geometry
 from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spectra import read_config
@@ -108,7 +108,7 @@ LEARNED += ("mpnet", "esm", "roberta-prelayernorm", "megatron-bert", "distilbert
 @pytest.mark.parametrize("name", [*LEARNED, "clip_text_model"])
 def test_the_context_is_the_longest_prompt_that_the_model_takes(name: str) -> None:
     model = tiny.opened(name)
-    longest = context(model)
+    longest = context(model.entry, model.config)
     assert longest is not None
     with torch.no_grad():
         model.model(input_ids=torch.full((1, longest), 5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import tiny
 
 from thermostats.errors import UsageError
 from thermostats.measurement import session
-from thermostats.measurement.can_measure import can_measure
+from thermostats.measurement.dry_run import lacking
 from thermostats.measurement.execute import execute
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
@@ -76,7 +77,5 @@ def test_attention_alone_is_refused_and_the_reason_named(tmp_path: Path, data: P
     spec = RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("attention",))
     with pytest.raises(UsageError, match="none of the requested quantities"):
         session.plan(spec, data)
-    rows = {row["what"]: row for row in can_measure(str(folder))}
-    assert not rows["attention"]["measured"]
-    assert rows["attention"]["why"].endswith("in some blocks: mamba")
-    assert all(rows[name]["measured"] for name in ("weights", "gains", "outputs"))
+    (why,) = lacking(folder, replace(spec, what=("weights", "gains", "outputs", "attention"))).values()
+    assert why.endswith("in some blocks: mamba")

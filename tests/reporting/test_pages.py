@@ -191,7 +191,7 @@ CLAIM = Claim(
 
 def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[str, bytes]:
     """Files of a claim with these findings, some of which are drawn."""
-    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
+    made_of = {"inputs": "0", "script": "1", "package": "2", "selections": 1, "machine": {"python": "3"}}
     made = [Made(one, (drawn or {}).get(number, b""), (), {}) for number, one in enumerate(findings, 1)]
     return claim_files(CLAIM, made, "c01.py", made_of)
 

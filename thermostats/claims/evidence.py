@@ -17,11 +17,11 @@ from thermostats.tables.folders import shipped
 from thermostats.tables.selection import Selection
 from thermostats.tables.vocabulary import EXTERNAL
 
-__all__ = ["BENCHMARKS", "EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "VIEWS", "Evidence"]
+__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "TIMINGS", "VIEWS", "Evidence"]
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
-BENCHMARKS = ("sheaf-exponents", "sheaf-dense")
-"""Results of benchmarks that an analysis shows: times, and so of one machine. Empty where they are not at hand."""
+TIMINGS = ("sheaf-exponents", "sheaf-dense")
+"""Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to data/timings."""
 
 
 class Evidence(Selection):
@@ -41,7 +41,7 @@ class Evidence(Selection):
         return other
 
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
-        """Rows as `Selection.table` hands them out, remembered; tables of studies and BENCHMARKS are read too."""
+        """Rows as `Selection.table` hands them out, remembered; tables of studies and TIMINGS are read too."""
         selected = self._select(name, equals)
         self._remember(json.dumps([name, equals, *[self.name] * bool(self.name)], sort_keys=True), selected)
         return selected
@@ -106,12 +106,9 @@ class Evidence(Selection):
 
 
 def _beside_the_schema(name: str) -> pd.DataFrame | None:
-    """A table of a study, or results of a benchmark, which no wheel carries; None for any other name."""
+    """A table of a study, or times; None for any other name."""
     for study in studies().values():
         if name in study.tables:
             table: pd.DataFrame = named(study.read_table)(study.tables[name])
             return table
-    if name not in BENCHMARKS:
-        return None
-    path = shipped("benchmarks") / "results" / f"{name}.csv"
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+    return pd.read_csv(shipped("data") / "timings" / f"{name}.csv") if name in TIMINGS else None

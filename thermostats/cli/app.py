@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from thermostats import __version__, verbs
-from thermostats.claims.study import import_published, named, studies
+from thermostats import __version__
+from thermostats.claims.study import named, studies
 from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
-from thermostats.errors import UsageError, did_you_mean, not_installed
-from thermostats.measurement.settings import RETRIES, Settings, in_bytes
+from thermostats.errors import UsageError, did_you_mean
+from thermostats.measurement.settings import SETTINGS, parsed
+from thermostats.measurement.spec import shipped_lists
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
@@ -30,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     suggest_commands=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for registered in studies().values():
     if registered.verbs:
@@ -70,6 +73,18 @@ def options(
     """Options that stand before the verb."""
 
 
+@app.command("version")
+def version_(as_json: Json = False) -> None:
+    """Print the version.
+
+    Example: `thermostats version`
+    """
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        print(__version__)
+
+
 def _claims() -> list[str]:
     from thermostats.claims.scripts import scripts  # noqa: PLC0415
 
@@ -81,30 +96,6 @@ def _models() -> list[str]:
 
     named = set(load("models", folders.begun_or_shipped())["model_id"])
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
-
-
-@app.command("import")
-def import_(
-    source: Annotated[Path, typer.Argument(help="Folder with the study's result files.")],
-    study: Annotated[str, typer.Option(help="The study, if several studies have such files.")] = "",
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Read the study's result files into DATA/published.
-
-    Every number is accounted for: imported, recomputed from imported ones, or left out with the reason.
-
-    Example: `thermostats import results/ --data mine`
-    """
-    folders.own_folder(data)
-    if not source.is_dir():
-        raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
-    done = import_published(source, folders.writable_folder(data), study)
-    if as_json:
-        print_json(asdict(done))
-    else:
-        print(done)
-    say_next("thermostats report --all", data=data, shown=not as_json)
 
 
 @app.command()
@@ -189,80 +180,69 @@ def forget(
 @app.command()
 def measure(
     models: Annotated[
-        list[str],
-        typer.Argument(
-            help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.", autocompletion=_models
+        list[str] | None, typer.Argument(help="Hub ids, or folders of models.", autocompletion=_models)
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--models",
+            help="A file of models and how to measure each: .toml, .csv, .jsonl; or a list that ships: "
+            f"{', '.join(shipped_lists())}.",
         ),
-    ],
+    ] = None,
     revision: Annotated[
         str, typer.Option(help="Branch, tag or commit on the hub, or several: main,step1000..step5000:1000.")
     ] = "main",
-    name: Annotated[
-        str, typer.Option(help="Name of the model in the tables, such as me/my-model; for one model.")
-    ] = "",
     prompts: Annotated[
         str, typer.Option(help="A prompt set, a .txt, .csv or .jsonl file, or a folder of images.")
     ] = "core",
     what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
         "weights,gains,outputs,attention"
     ),
-    dtype: verbs.Dtype = "float32",
-    device: verbs.Device = "auto",
-    device_map: Annotated[str | None, typer.Option(help="auto: spread a model over several devices.")] = None,
-    token_budget: Annotated[
-        int | None, typer.Option(help="Largest number of tokens in a batch; a smaller one needs less memory.")
-    ] = None,
-    heritage: Annotated[str, typer.Option(help="Lab that trained the models, if the tables do not know it.")] = "",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    lab: Annotated[str, typer.Option(help="Lab that trained the models, if the tables do not know it.")] = "",
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
     ] = False,
-    older: Annotated[
-        str,
-        typer.Option(
-            help="For runs of an older version under the same name: same (they are of these weights) or again (measure "
-            "again)."
-        ),
-    ] = "",
-    offline: verbs.Offline = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and stop.")] = False,
-    engine: verbs.Engine = "local",
-    cpus: verbs.Cpus = None,
-    address: verbs.Address = None,
-    gpus: verbs.Gpus = 1,
-    gpu_memory: verbs.GpuMemory = None,
-    slurm: verbs.Slurm = None,
-    retries: verbs.Retries = RETRIES,
-    disk_budget: verbs.DiskBudget = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what can be measured, memory, disk and time, and stop.")
+    ] = False,
+    shard: Annotated[
+        str, typer.Option(help="With 2/8 only every 8th model from the 2nd on: a shard for each job of a job array.")
+    ] = "1/1",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=f"A setting, may be repeated: {', '.join(SETTINGS)}."),
+    ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of their attention.
 
-    What is finished is skipped: after an interruption, run the same command again. A file of specs has a row for each
-    model (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them.
+    What is finished is skipped: after an interruption, run the same command again. A file of models has a row for each
+    (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them.
 
-    Example: `thermostats measure EleutherAI/pythia-160m ./my-model checkpoints.toml --data mine`
+    Example: `thermostats measure EleutherAI/pythia-160m ./my-model --data mine` or
+    `thermostats measure --models checkpoints.toml --set engine=ray --data mine`
     """
     if not dry_run:
         folders.own_folder(data)
     from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
 
-    options: dict[str, object] = {"revision": revision, "name": name, "dtype": dtype, "prompts": prompts}
-    options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
-    options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
-    options |= {"heritage": heritage, "download": not offline, "older": older}
-    cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
-    settings = Settings(engine, cpus, device, device_map is not None, gpu_memory=in_bytes(gpu_memory), **cluster)
-    limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
-    outcomes = measure_models(models, options, data, dry_run=dry_run, settings=settings, **limits)
+    options: dict[str, object] = {"revision": revision, "dtype": dtype, "prompts": prompts, "heritage": lab}
+    options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
+    asked, chosen = [*(models or ()), *(files or ())], parsed(set_ or ())
+    outcomes = measure_models(asked, options, data, dry_run=dry_run, shard=shard, **chosen)
     rows = [asdict(outcome) for outcome in outcomes]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
+    if dry_run:
+        columns.insert(7, "disk")
     print_rows(shown, columns, as_json)
     if failed := [row for row in rows if row["status"] == "failed"]:
         say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
         raise typer.Exit(exit_code(outcomes))
-    if not (dry_run or heritage):
+    if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)
     say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
 
@@ -275,30 +255,6 @@ def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
         print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
-
-
-@app.command("can-measure")
-def can_measure(
-    model: Annotated[str, typer.Argument(help="A hub id or the folder of a model.")],
-    revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
-    dtype: verbs.Dtype = "float32",
-    offline: verbs.Offline = False,
-    as_json: Json = False,
-) -> None:
-    """Report what can be measured of a model here, what cannot and why, and roughly what memory and time it needs.
-
-    Reads the configuration and the headers of the weights alone, and fetches nothing else.
-
-    Example: `thermostats can-measure google/vit-base-patch16-224`
-    """
-    try:
-        from thermostats.measurement.can_measure import can_measure as ask  # noqa: PLC0415
-    except ImportError as error:
-        raise not_installed(error) from error
-    rows = ask(model, revision=revision, dtype=dtype, download=not offline)
-    print_rows(rows, list(rows[0]), as_json)
-    if not any(row["measured"] for row in rows):
-        raise typer.Exit(1)
 
 
 @app.command()
@@ -343,6 +299,9 @@ def ls(
     nursery: Annotated[
         bool, typer.Option("--nursery", help="For models and runs: those of the controlled study as well.")
     ] = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="For models: folders of the trained models that ship, to measure offline.")
+    ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
@@ -364,7 +323,14 @@ def ls(
         raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
     if own:
         folders.own_folder(data)
+    if paths and what != "models":
+        raise UsageError("only models have folders", got=f"{what} --paths", next_step="thermostats ls models --paths")
     folders.data_folder(data)
+    if paths:
+        found = [{"path": str(path)} for path in folders.shipped_models()]
+        print_json(found) if as_json else print(*(row["path"] for row in found), sep="\n")
+        say_next("thermostats measure $(thermostats ls models --paths) --data mine", shown=watched(as_json))
+        return
     step = "thermostats ls tables" if table is not None else LISTS[what]
     if analyses is not None and what == "claims":
         from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it
@@ -394,6 +360,7 @@ def report(
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Also rewrite the files kept under version control.")
     ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
@@ -428,7 +395,9 @@ def report(
     if not result.ok:
         say_next("the same command without --check", shown=check_only and not as_json)
         raise typer.Exit(1)
-    say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
+    if open_:
+        webbrowser.open((out / "index.html").resolve().as_uri())
+    say_next("the same command with --open opens the report", shown=not (as_json or check_only or open_))
 
 
 @app.command()

@@ -108,6 +108,8 @@ class Architecture:
     """Module of the loaded model that is the stack, where there are others that it needs not."""
     stack: str = ""
     """What stands behind a model's name, where the entry is of one of its stacks."""
+    first_position: int | str = 0
+    """Where position ids begin: a number, or ``pad``: behind that of the padding token. So many fewer tokens fit."""
     causal: bool = True
     """Tokens attend to themselves and to those before them alone."""
     reads: str = "text"
@@ -270,9 +272,12 @@ BERT = _of(
     outside=HEADS,
 )
 """Post-norm encoder: each sub-block's output is added to the stream, and the sum is normed."""
+BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "luke")
+"""Encoders whose position ids begin behind that of the padding token."""
 ESM = _of(
     BERT,
     "esm",
+    first_position="pad",
     prefix="esm",
     final_norm="encoder.emb_layer_norm_after",
     attention_norm="attention.LayerNorm",
@@ -550,7 +555,10 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     QWEN3_NEXT,
     *(_of(QWEN3_NEXT, name) for name in ("qwen3_5_text", "qwen3_5_moe_text")),
     BERT,
-    *(_of(BERT, name, prefix=prefix) for name, prefix in ENCODERS_LIKE_BERT.items()),
+    *(
+        _of(BERT, name, prefix=prefix, first_position="pad" if name in BEHIND_PADDING else 0)
+        for name, prefix in ENCODERS_LIKE_BERT.items()
+    ),
     _of(BERT, "tapas", prefix="tapas"),
     _of(BERT, "deberta", **_matrices("attention.self.in_proj", "attention.output.dense", "grouped")),
     _of(BERT, "deberta-v2", prefix="deberta", **_matrices("attention.self.value_proj", "attention.output.dense")),
@@ -558,6 +566,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         BERT,
         "mpnet",
         prefix="mpnet",
+        first_position=2,
         **_reads("attention.attn", "", "attention.LayerNorm"),
         **_matrices("attention.attn.v", "attention.attn.o"),
         attention_out="",
@@ -596,7 +605,15 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         mlp="intermediate.dense",
         mlp_norm="intermediate.LayerNorm",
     ),
-    _of(ESM, "megatron-bert", prefix="bert", final_norm="encoder.ln", attention_norm="attention.ln", mlp_norm="ln"),
+    _of(
+        ESM,
+        "megatron-bert",
+        first_position=0,
+        prefix="bert",
+        final_norm="encoder.ln",
+        attention_norm="attention.ln",
+        mlp_norm="ln",
+    ),
     _of(
         BERT,
         "modernbert",

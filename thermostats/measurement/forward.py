@@ -17,7 +17,7 @@ from transformers.activations import NewGELUActivation
 from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line
 from thermostats.measurement.architectures import Architecture, Config, config_of, direction_is_open
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
-from thermostats.measurement.layouts import config_value, geometry
+from thermostats.measurement.layouts import context, geometry, rope_type, ropes
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,6 @@ OVERHEAD = {"cpu": 16, "accelerator": 256}
 """Cost of one more padded batch in tokens: reading the weights takes as long as this many tokens' arithmetic."""
 BY_LENGTH = ("dynamic", "longrope", "su")
 """Rotary embeddings whose frequencies follow from the longest input of a batch."""
-ORIGINAL = "original_max_position_embeddings"
-POSITIONS = ("position_embeddings", "position_embedding", "embed_positions", "positions_embed", "wpe")
-"""What tables of positions are called."""
 FEW_NUMBERS = 2**16
 """A buffer of so many may be written to in a forward pass, as rotary frequencies are; larger ones are replaced."""
 CHUNK = "chunk_size_feed_forward"
@@ -298,7 +295,7 @@ def make_batches(
     if decoder.entry.reads == "image":
         return _images(decoder, prompts, budget)
     vocabulary = config_of(decoder.config).get("vocab_size")
-    check_prompts(prompts, vocabulary=vocabulary, context=context(decoder))
+    check_prompts(prompts, vocabulary=vocabulary, context=context(decoder.entry, decoder.config))
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     lengths = [len(prompt.token_ids) for prompt in prompts]
     alone = not keeps_apart(decoder)
@@ -317,42 +314,8 @@ def keeps_apart(decoder: Decoder) -> bool:
     accepted = inspect.signature(decoder.base.forward).parameters
     masked = decoder.entry.reads == "image" or decoder.entry.causal or "attention_mask" in accepted
     known = type(decoder.base).__module__.startswith("transformers.")
-    kinds = set(map(_kind, _ropes(config_of(decoder.config))))
+    kinds = set(map(rope_type, ropes(decoder.config)))
     return known and masked and not decoder.entry.alone and kinds.isdisjoint(BY_LENGTH)
-
-
-def context(decoder: Decoder) -> int | None:
-    """Tokens that a model can read: the rows of its table of positions behind those in front of the first token's, as
-    RoBERTa's begin behind the padding token's and OPT's behind two; else what the configuration states, times the
-    factor of rotary frequencies that grow with the length."""
-    inside = {module for block in decoder.blocks for module in block.modules()}
-    modules = [(name.split("."), module) for name, module in decoder.base.named_modules() if module not in inside]
-    tables = [
-        module
-        for path, module in modules
-        if isinstance(module, nn.Embedding) and path[-1] in POSITIONS and not {*path} & {*decoder.entry.outside}
-    ]
-    if tables:
-        return min(table.num_embeddings - _before_the_first(table) for table in tables)
-    stated = config_value(decoder.config, "n_positions")
-    grow = [rope for rope in _ropes(config_of(decoder.config)) if _kind(rope) == "dynamic"]
-    factor = max((float(rope.get("factor") or 1) for rope in grow if ORIGINAL not in rope), default=1.0)
-    return None if stated is None else int(stated * factor)
-
-
-def _before_the_first(table: nn.Embedding) -> int:
-    """Rows of a table of positions in front of the first token's."""
-    return int(getattr(table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1))
-
-
-def _ropes(config: Config) -> list[Mapping[str, Any]]:
-    """What a configuration says of its rotary embeddings, one for each kind of block where they differ."""
-    stated = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    return [each for each in stated.values() if isinstance(each, Mapping)] or [stated]
-
-
-def _kind(rope: Mapping[str, Any]) -> str:
-    return str(rope.get("rope_type") or rope.get("type"))
 
 
 def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
@@ -468,7 +431,7 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
             "out of memory during the forward pass",
             where=str(batch.input_ids.device),
             got=f"{tokens} ({first_line(error, 120)})",
-            next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto",
+            next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or --set device_map=auto",
         ) from error
 
 

@@ -6,10 +6,9 @@ Only weights, configuration and tokenizer are fetched, and pickles only where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not resume."""
 MAIN = "main"
 """Revision where none is named."""
-LOCAL = "name a local folder: `thermostats nursery models` prints three"
+LOCAL = "name a local folder: `thermostats ls models --paths` prints three"
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def local_folder(model: str) -> Path | None:
             raise UsageError("not a model's folder: there is no config.json", where=path.resolve(), next_step=step)
         return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
-        step = "give the folder's path, or a hub id such as gpt2; `thermostats nursery models` prints folders"
+        step = "give the folder's path, or a hub id such as gpt2; `thermostats ls models --paths` prints folders"
         raise UsageError("no such model folder", got=model, next_step=step)
     return None
 
@@ -168,53 +167,16 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
         return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
 
 
-@dataclass(frozen=True)
-class OnHub:
-    """What the hub says of a model without any of it being downloaded; without asking it, nothing."""
-
-    commit: str = ""
-    """What the revision stands for now."""
-    n_bytes: int = 0
-    """That downloading it takes."""
-    only_pickles: bool | None = None
-    gated: bool | None = None
-    """Its owner grants access: a token and an accepted licence are needed."""
-    needs: str = ""
-    """Why it cannot be had, and what it takes; empty where it can."""
-
-
-def on_hub(model: str, *, revision: str = "main") -> OnHub:
-    """What the hub says of a model; raises as `model_folder` does."""
+def download_bytes(model: str, *, revision: str = "main") -> int:
+    """Bytes that downloading a model takes, by what the hub says; raises as `model_folder` does."""
     with _explained(model, revision):
         timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
-    safe = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
-    weights = safe or list(filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS))
+    weights = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
+    weights = weights or list(filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS))
     rest = filter_repo_objects(sizes, allow_patterns=COMPANIONS, ignore_patterns=OTHERS)
-    pickled = bool(weights) and not safe
-    return OnHub(str(info.sha or ""), sum(sizes[name] for name in {*weights, *rest}), pickled, bool(info.gated))
-
-
-def all_on_hub(models: Sequence[tuple[str, str]], *, pickles: bool) -> dict[tuple[str, str], OnHub]:
-    """What the hub says of models and revisions, each asked once; what keeps one from being had is its `needs`."""
-    named = list(dict.fromkeys(models))
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return dict(zip(named, pool.map(lambda each: _obtainable(*each, pickles=pickles), named), strict=True))
-
-
-def _obtainable(model: str, revision: str, *, pickles: bool) -> OnHub:
-    found = OnHub()
-    try:
-        found = on_hub(model, revision=revision)
-        if found.gated:
-            with _explained(model, revision):
-                HfApi().auth_check(model)
-        if found.only_pickles and not pickles:
-            raise only_pickles(model, revision)
-    except ThermostatsError as error:
-        return replace(found, needs=str(error))
-    return found
+    return sum(sizes[name] for name in {*weights, *rest})
 
 
 def only_pickles(model: str, revision: str) -> ThermostatsError:
@@ -222,7 +184,7 @@ def only_pickles(model: str, revision: str) -> ThermostatsError:
     return ThermostatsError(
         "the model has weights only as pickles, which were neither downloaded nor read",
         where=f"{model}, revision {revision}",
-        next_step="name a revision with safetensors, or give --pickles: torch then reads plain weights from them",
+        next_step="name a revision with safetensors, or pickles=True: torch then reads plain weights from them",
     )
 
 

@@ -8,6 +8,7 @@ per head and GPT-2 stores its matrix transposed, so that there it is something e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +74,37 @@ def stated_count(decoder: Config, key: str) -> int:
         what = f"the configuration's {key} is no number of its kind"
         raise DataError(what, where="config.json", got=repr(value)[:60], allowed=f"a whole number from 1 to {LARGEST}")
     return value
+
+
+def context(entry: Architecture, config: Config) -> int | None:
+    """Tokens that a prompt may have at most, special ones included; None where the configuration states no number.
+
+    Rotary frequencies that grow with the length reach further than that number, by their factor.
+    """
+    rows = config_value(config, "n_positions")
+    first = entry.first_position
+    if first == "pad":
+        pad = config_of(config).get("pad_token_id")
+        first = pad + 1 if type(pad) is int else 0
+    grow = [rope for rope in ropes(config) if rope_type(rope) == "dynamic" and ORIGINAL not in rope]
+    factor = max((float(rope.get("factor") or 1) for rope in grow), default=1.0)
+    return None if rows is None else int(rows * factor) - int(first)
+
+
+ORIGINAL = "original_max_position_embeddings"
+"""Where a configuration states it, its number of positions is the extended one."""
+
+
+def ropes(config: Config) -> list[Config]:
+    """What a configuration says of its rotary embeddings, one for each kind of block where they differ."""
+    decoder = config_of(config)
+    stated = decoder.get("rope_parameters") or decoder.get("rope_scaling") or {}
+    return [each for each in stated.values() if isinstance(each, Mapping)] or [stated]
+
+
+def rope_type(rope: Config) -> str:
+    """Its kind, ``None`` where it states none."""
+    return str(rope.get("rope_type") or rope.get("type"))
 
 
 def _required(config: Config, quantity: str) -> int:

@@ -86,6 +86,11 @@ class Conformance:
         """Whether all are within the tolerance of the model's precision."""
         return not self.failed
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What failed, in words."""
+        return tuple(PROOF[name] for name in self.failed)
+
     def __str__(self) -> str:
         """As `runs` keeps it."""
         return " ".join(f"{name}={getattr(self, name):.1e}" for name in PROOF)

@@ -23,7 +23,7 @@ import pandas as pd
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.architectures import ARCHITECTURES, STACKS, Architecture, UnknownArchitectureError, lookup
-from thermostats.measurement.checkpoint import PRECISION, doubled, open_checkpoint
+from thermostats.measurement.checkpoint import doubled, open_checkpoint
 from thermostats.measurement.digest import model_sha
 from thermostats.measurement.gguf_parts import is_gguf, stem
 from thermostats.measurement.hub import ModelFolder, model_folder
@@ -66,6 +66,8 @@ class Outcome:
     n_params: int | None = None
     gigabytes: float | None = None
     """Memory for weights and activations at the precision asked for, GB; empty where nothing is left to load."""
+    disk: float | None = None
+    """To be downloaded, GB; of a dry run."""
     seconds: float = 0.0
     differences: str = ""
     """Where files, configuration and the model differ."""
@@ -134,9 +136,7 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     check_name(folder, sha, runs[runs["source"] == spec.source], known, row)
     lab = known["heritage"].iloc[0] if len(known) else ""
     if spec.heritage and lab not in ("", spec.heritage):
-        step = (
-            f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
-        )
+        step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
     check_lab(spec.heritage, folder.model_id, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
@@ -319,20 +319,13 @@ def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
         if not config.get("auto_map") or spec.trust_remote_code:
             raise
         what = "the model comes with its own code, and no entry describes its class"
-        step = "read that code, add an entry (docs/how-to/architecture.md), then --trust-remote-code to run it"
+        step = "read that code, add an entry (docs/how-to/architecture.md), then --set trust_remote_code=yes to run it"
         raise UsageError(what, where=folder.model_id, next_step=step) from None
 
 
 def check_loadable(folder: ModelFolder) -> None:
     """Raise UsageError where transformers would load another model than the one whose weights are in the files."""
-    config = spectra.read_config(folder.path, "")
-    plain = {tensor.dtype for tensor in open_checkpoint(folder.path).values()} <= PRECISION.keys()
     left = "--what weights reads the files alone"
-    if config.get("quantization_config") and plain:
-        method = dict(config["quantization_config"]).get("quant_method", "?")
-        what = "config.json has a quantization_config, but the weights are not quantised"
-        step = f"remove quantization_config from config.json if they are to be measured as they are; {left}"
-        raise UsageError(what, where=folder.path, got=f"quant_method {method}", next_step=step)
     if (folder.path / "adapter_config.json").is_file():
         what = "the folder holds a model's weights and adapters, and it is not certain which of them would run"
         step = f"merge the adapters with merge_and_unload, or move adapter_config.json away; {left}"
@@ -384,7 +377,7 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
     none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
-        step = "thermostats can-measure says what the model has"
+        step = "thermostats measure MODEL --dry-run says what can be measured"
         raise UsageError("the model has none of the requested quantities", got=", ".join(kinds), next_step=step)
     return {kind: names for kind, names in left.items() if names}
 
@@ -458,7 +451,7 @@ def _residual(planned: Plan, run: Planned, progress: PartProgress | None) -> dic
     measure, alone = partial(measure_gains, loaded.decoder), {"token_budget": 1, "packed": False}
     measured, again = proved(measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone)
     measured = left_out(measured, proof)
-    frames = {"layers": measured.layers, "summaries": measured.summaries, "proof": f"{proof} {again}", **provenance}
+    frames = {"layers": measured.layers, "summaries": measured.summaries, **_proven(provenance, proof, again)}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
@@ -470,7 +463,7 @@ def _attention(planned: Plan, _run: Planned, progress: PartProgress | None) -> d
     proof = check_proof(loaded.decoder, needed=("value",))
     measure = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
     rows, again = proved(measure, loaded.decoder, tokens, options=options, alone={"token_budget": 1})
-    return {"attention": rows, "transitions": transitions(rows), "proof": f"{proof} {again}", **provenance}
+    return {"attention": rows, "transitions": transitions(rows), **_proven(provenance, proof, again)}
 
 
 MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]]] = {
@@ -478,6 +471,11 @@ MEASURE: dict[str, Callable[[Plan, Planned, PartProgress | None], dict[str, Any]
     "residual": _residual,
     "attention": _attention,
 }
+
+
+def _proven(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any]:
+    """What `runs` says of a model and its proof; what failed stands among the differences."""
+    return {**provenance, "proof": f"{proof} {again}", "differences": [*provenance["differences"], *proof.reasons]}
 
 
 def _loaded(planned: Plan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:

@@ -59,7 +59,7 @@ def unsupported(config: Config) -> dict[str, str]:
         if inner.get("model_type") == switch.model_type and value not in switch.harmless:
             found |= dict.fromkeys(switch.lost, f"{switch.key}={value} is not supported: {switch.why}")
     if config.get(QUANTISED) or inner.get(QUANTISED):
-        why = f"config.json has a {QUANTISED}, and the weights are not quantised"
+        why = f"config.json has a {QUANTISED}, but the weights are not quantised"
         found |= dict.fromkeys(OF_MODEL, why)
     return found
 

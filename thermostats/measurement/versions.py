@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import Config, config_of
+from thermostats.measurement.architectures import BOTH_WAYS, Config, config_of
+from thermostats.measurement.layouts import rope_type, ropes
 from thermostats.tables import store
 from thermostats.tables.model_facts import own_models
 from thermostats.tables.parameters import COUNTED
@@ -37,12 +38,8 @@ class Change:
     """What was measured before, in words."""
 
 
-def _rope(config: Config) -> bool:
-    decoder = config_of(config)
-    stated = decoder.get("rope_parameters") or decoder.get("rope_scaling") or {}
-    each = [stated, *stated.values()] if isinstance(stated, Mapping) else []
-    kinds = {str(x.get("rope_type") or x.get("type")) for x in each if isinstance(x, Mapping)}
-    return not kinds.isdisjoint({"longrope", "dynamic"})
+def _by_length(config: Config) -> bool:
+    return not {"longrope", "dynamic"}.isdisjoint(map(rope_type, ropes(config)))
 
 
 def _chunks(config: Config) -> bool:
@@ -58,7 +55,7 @@ CHANGES = (
     Change(
         2,
         ("gains", "attention"),
-        _rope,
+        _by_length,
         lambda row: row["architecture"] in ("phi3", "phimoe"),
         "with rotary factors that follow the length, rows depended on the longest prompt of a batch",
     ),
@@ -72,9 +69,9 @@ CHANGES = (
     Change(
         2,
         ("gains", "attention"),
-        lambda config: config_of(config).get("is_causal") is False,
+        lambda config: any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items()),
         _never,
-        "with is_causal false, prompts of one batch were not kept apart",
+        "with attention in both directions, prompts of one batch were not kept apart",
     ),
     Change(
         2,
@@ -134,7 +131,7 @@ def _unstated(runs: pd.DataFrame) -> list[str]:
     silent = runs[(runs["model_sha"] == "") & (runs["confirmed_sha"] == "")]
     return [
         f"{model} @ {revision}, {len(group)} {'run does' if len(group) == 1 else 'runs do'} not state of which weights "
-        f"they are; thermostats measure {model} --older same keeps them, --older again measures again"
+        f"they are; thermostats measure {model} --set older=same keeps them, --set older=again measures again"
         for (model, revision), group in silent.groupby(["model_id", "revision"])
     ]
 
@@ -156,4 +153,4 @@ def _label(row: Mapping[str, Any]) -> str:
 
 def _again(row: Mapping[str, Any]) -> str:
     revision = "" if row["revision"] == "main" else f" --revision {row['revision']}"
-    return f"thermostats measure {row['model_id']}{revision} --older again"
+    return f"thermostats measure {row['model_id']}{revision} --set older=again"

@@ -24,9 +24,8 @@ from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.pages.sources import counted as counted_sets
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import (
-    PAGE_CODE,
+    PAGES,
     Record,
-    closure,
     machine,
     read_seconds,
     remove_files,
@@ -66,12 +65,11 @@ class Build:
         state, seconds = self.state, read_seconds(self.state.out)
         jobs: dict[str, Path | str] = {}
         for name, why in reasons.items():
-            if why == PAGE_CODE and name in state.scripts:
+            if why == PAGES and name in state.scripts:
                 self.render(name)
             elif why:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
-        most = {name: len(closure(job)) if isinstance(job, Path) else 0 for name, job in jobs.items()}
-        slowest_first = dict(sorted(jobs.items(), key=lambda job: (-seconds.get(job[0], 0.0), -most[job[0]])))
+        slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], 0.0)))
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
         keys = {name: state.now(name).but_rows for name in jobs if name in state.scripts}
         runs = run_all(slowest_first, state.data, processes, keys) if jobs else ()
@@ -89,7 +87,7 @@ class Build:
         now, files = replace(self.state.now(name), selections=run.selections), run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
-            made_of = {name: getattr(now, name) for name in ("inputs", "script", "code")}
+            made_of = {name: getattr(now, name) for name in ("inputs", "script", "package")}
             made_of |= {"selections": len(run.selections), "machine": machine()}
             files = claim_files(run.claim, run.made, path.name, made_of)
         self._write(name, now, files)

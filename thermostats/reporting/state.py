@@ -12,7 +12,7 @@ from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS, IGNORE, findings_name, folder_of
-from thermostats.reporting.stale import OWN, PACKAGE, Record, module_file, record_now, sha, sha_of, stale_because
+from thermostats.reporting.stale import PACKAGE, Record, record_now, sha, sha_of, stale_because
 from thermostats.tables import folders
 from thermostats.words import listed, plural
 
@@ -95,22 +95,22 @@ class State:
         """SHA-256 over all files that rows may be read from; empty where a study from elsewhere reads its own."""
         if any(study.tables and not study.read_table.startswith(f"{PACKAGE}.") for study in studies().values()):
             return ""
-        within = {folders.shipped("data"), folders.shipped("benchmarks") / "results", *folders.layers(self.data)}
+        within = {folders.shipped("data"), *folders.layers(self.data)}
         found = [(path, folder) for folder in sorted(within) for kind in ROWS for path in folder.rglob(kind)]
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in found)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
 
     def now(self, name: str) -> Record:
         """What a claim's page, or a page about all claims, would be made of now; without rows and files."""
-        made_of, modules = b"", [OWN / "pages" / f"{name}.py"]
+        made_of = b""
         if path := self.scripts.get(name):
             made_of = b"\0".join([*(file.read_bytes() for file in with_words(path)), self._rates(name)])
-            modules = [path, OWN / "pages" / "claim.py"]
         elif module := self.pages.get(name):
-            modules = [module_file(module) or Path(str(named(module).__file__))]
+            own = module.startswith(f"{PACKAGE}.")
+            made_of = b"" if own else Path(str(named(module).__file__)).read_bytes()
         else:
             made_of = sha_of(self._shown(name)).encode()
-        return record_now(made_of, self.navigation, self.tables, *modules)
+        return record_now(made_of, self.navigation, self.tables)
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""

@@ -177,3 +177,8 @@ def writable_folder(data: str | Path | None = None) -> Path:
     """Data folder to write to; one that has no tables yet is created completely or not at all; raises as `begun`."""
     with begun(data) as folder:
         return folder
+
+
+def shipped_models() -> list[Path]:
+    """Folders of the trained models that ship, each a Hugging Face model folder named after the model."""
+    return sorted(path.parent for path in shipped("data").glob("*/models/*/config.json"))

@@ -134,10 +134,12 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     for name, rows in incoming.items():
         for label, target in references(name).items():
             store.check_reference(rows, name, label, after[target], target)
+    texts: dict[Path, bytes] = {}
     if "models" in incoming and not replace:
         incoming = {**incoming, "models": _with_facts(incoming["models"], existing["models"])}
     if "prompts" in incoming:
         incoming = {**incoming, "prompts": _with_texts(incoming["prompts"], existing["prompts"])}
+        texts, existing["prompts"] = _private_texts(incoming["prompts"], existing["prompts"], folder)
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if not accept:
         fresh = {name: pd.concat([plan.added, plan.replaced]) for name, plan in plans.items()}
@@ -149,7 +151,7 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     changes = {name: {} if dry_run else _changes(name, folder, plan) for name, plan in plans.items()}
     files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
     if not dry_run:
-        write_all(folder, {path: content for each in files for path, content in each.items()})
+        write_all(folder, {path: content for each in (texts, *files) for path, content in each.items()})
     return [
         Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]))
         for name, plan in plans.items()
@@ -179,6 +181,22 @@ def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     same = ["prompt_set", "prompt_id", "text_sha256"]
     texts = new[same].merge(old[[*same, "text"]], on=same, how="left")["text"].fillna("").set_axis(new.index)
     return new.assign(text=new["text"].where(new["text"] != "", texts))
+
+
+def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[dict[Path, bytes], pd.DataFrame]:
+    """Texts of prompts of which the tables have the hash alone: the file that holds them, and the old rows with them.
+
+    They are other people's: what stands in `private/` is read, and never exported.
+    """
+    same = ["prompt_set", "prompt_id", "text_sha256"]
+    texts = new[new["text"] != ""].merge(old.loc[old["text"] == "", same], on=same)
+    if texts.empty:
+        return {}, old
+    path = folder / "private" / "prompts.csv"
+    before = [store.read(path, "prompts")] if path.is_file() else []
+    written = {path: store.to_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
+    by_hash = texts.drop_duplicates("text_sha256").set_index("text_sha256")["text"]
+    return written, old.assign(text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna("")))
 
 
 def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
@@ -253,7 +271,7 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
                 "these rows are figures of the study and cannot be replaced",
                 where=path,
                 got=f"{len(here)} of them",
-                next_step="give your own rows a separate run (another `source`), or use thermostats import",
+                next_step="give your own rows a separate run (another `source`)",
             )
 
 

@@ -58,7 +58,7 @@ def check_lab(heritage: str, model: str, folder: Path) -> None:
     """Raise UsageError for a lab that the tables do not have, while they have one that differs by spelling alone."""
     known = set(store.load("models", folder)["heritage"])
     if heritage and heritage not in known and (other := spelt_otherwise(heritage, folder)):
-        step = f"--heritage {other!r}; if it is another lab, leave --heritage out, then thermostats set {model} "
+        step = f"--lab {other!r}; if it is another lab, leave --lab out, then thermostats set {model} "
         raise UsageError(
             "the tables spell this lab otherwise",
             got=repr(heritage),

@@ -88,7 +88,7 @@ class Entry:
 def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]) -> dict[str, bytes]:
     """Files of one claim by name within the report, `index.md` of its folder among them.
 
-    made_of: SHA-256 of `inputs`, `script` and `code`, the number of `selections` and the `machine`.
+    made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
     """
     files, findings = Files(folder_of(claim.id)), [one.finding for one in made]
     lead = next((number for number, one in enumerate(made, 1) if one.figure), 0)
