@@ -82,7 +82,7 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
     for path in {entry.attention, entry.value, entry.output, entry.mlp}:
         submodule(blocks[0], path, entry)
     found = Decoder(model, entry, config, base, blocks, final_norm)
-    if direction_is_open(entry, config):
+    if direction_is_open(entry, config) and not all(weight.is_meta for weight in base.parameters()):
         found = replace(found, entry=replace(entry, causal=is_causal(found)))
     return found
 
