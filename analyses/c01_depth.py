@@ -9,7 +9,7 @@ from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence,
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, gains

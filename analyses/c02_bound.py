@@ -11,7 +11,7 @@ from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
-from thermostats.modelling.laws.depth import fit_kleiber
+from thermostats.modelling.kleiber import fit_envelope
 from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026.gains import FOUR, gains, penultimate_features
 from thermostats.studies.delia2026.stated import stated, stated_by_model
@@ -99,7 +99,7 @@ def largest(evidence: Evidence, what: Bound) -> Result:
     return bounded(evidence, what).adding(
         table=rows[columns].assign(bound=what.of(rows)),
         draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
-        fit=fit_kleiber(features, what.column, **known, seed=SEED),
+        fit=fit_envelope(features, what.column, **known, seed=SEED),
         fit_tables=("models", "quantiles", "rivals"),
         audit=Audit(
             stated(evidence, {"total gain ≤": "section 4.1, eq. 3"}),

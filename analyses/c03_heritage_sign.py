@@ -12,7 +12,7 @@ from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.model import CLOSED, OF_LAB
+from thermostats.modelling.heritage.law import OF_LAB
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit
@@ -95,14 +95,14 @@ def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
 def with_labs(evidence: Evidence) -> dict[str, Any]:
     """The heritage model's means of labs."""
     rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
-    fit = fit_heritage(rows, estimand="penultimate_gain", method=CLOSED, seed=HERITAGE_SEED)
-    found = fit.labs()
+    fit = fit_heritage(rows, estimand="penultimate_gain", seed=HERITAGE_SEED)
+    found = fit.table("labs")
     below = zip(found["heritage"], found["probability_dampens"], strict=True)
     said = listed([f"{name} {number(float(p), 2)}" for name, p in below])
     caption = f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): {said}."
     return {
         "fit": fit,
-        "fit_tables": {"labs": found, "models": fit.models()},
+        "fit_tables": {"labs": found, "models": fit.table("models")},
         "panels": (Panel(name="labs", draw=lambda axes: lab_forest(found, axes), caption=caption),),
         "statements": {LABS.statement: in_claimed_order},
     }

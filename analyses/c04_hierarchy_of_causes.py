@@ -7,12 +7,25 @@ import numpy as np
 import pandas as pd
 from statsmodels.api import OLS, add_constant
 
-from thermostats.claims.claim import MEASURED, POOLED, REPLICATED, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    REPLICATED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
+from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.rule import NEVER, Above, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_causes, worlds_without_size
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER
-from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
-from thermostats.modelling.heritage.model import CLOSED
+from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, share_table
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, gains, heritage_rows
@@ -69,16 +82,16 @@ def by_shares(rows: pd.DataFrame, level: float = SURE) -> Result:
     return Result.of(rows, found | {OWN: own}, estimate=FIRST, table=table)
 
 
-VIEWS = Views(models=12, groups=4, sets=(REPLICATED, MEASURED, POOLED))
+VIEWS = Views(models=12, groups=4, sets=(EXTERNAL, REPLICATED, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 
 
 @CLAIM.shared
-def heritage_fit(evidence: Evidence, gain: Case, scale: str = "log_n") -> HeritageFit:
+def heritage_fit(evidence: Evidence, gain: Case, scale: str = "log_n") -> Fit:
     """The heritage model of the models' means."""
     rows = heritage_rows(evidence, gain.column, PYTHIA, HUNT)
     rows = rows.merge(every_model(evidence)[["model_id", *LOGS]], on="model_id")
-    return fit_heritage(rows, estimand=gain.column, blocks=BLOCKS | {"scale": [scale]}, method=CLOSED, seed=SEED)
+    return fit_heritage(rows, estimand=gain.column, blocks=BLOCKS | {"scale": [scale]}, seed=SEED)
 
 
 @CLAIM.finding(
@@ -102,9 +115,9 @@ def order(evidence: Evidence, gain: Case) -> Result:
         "size_by_shape": OLS(rows["log_n"], add_constant(rows[BLOCKS["geometry"]])).fit().rsquared,
         "alone": int((labs == 1).sum()),
     }
-    posterior: dict[str, Any] = {"fit_tables": ("orders",)}
+    posterior: dict[str, Any] = {"fit_tables": tables_of(fit, ("orders",))}
     if gain is PRIMARY:
-        posterior = {"fit_tables": SHOWN, "panels": tuple(fit.panels.values())}
+        posterior = {"fit_tables": tables_of(fit, SHOWN), "panels": panels_of(fit)}
     xlabel = "corrected share of the variance of the log gain"
     draw = drawing(forest, found.table, label="what", null=0.0, xlabel=xlabel)
     return replace(found, draw=draw, words=words, fit=fit, **posterior)

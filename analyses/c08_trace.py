@@ -10,7 +10,7 @@ from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, V
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.separation import pairs_above, separation
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.lines import fit_line
 from thermostats.studies.delia2026.claim_figures import traces_by_file
 from thermostats.studies.delia2026.stated import H4_V2
 from thermostats.studies.delia2026.traces import FILES, GPT2, OPT, by_layer, mean_traces, subsampled, trace_audit

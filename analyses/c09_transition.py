@@ -10,9 +10,9 @@ from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Tr
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.means import paired_difference
-from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.lines import LEAST, fit_line
-from thermostats.modelling.laws.transition import fit_transition
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.lines import LEAST, fit_line
+from thermostats.modelling.transition import fit_transition
 from thermostats.studies.delia2026 import claim_figures
 from thermostats.studies.delia2026 import transition_layers as layers
 from thermostats.studies.delia2026.gains import features_of
@@ -119,7 +119,7 @@ def error(evidence: Evidence, definition: Case) -> Result:
 
 
 @CLAIM.shared
-def placed(evidence: Evidence) -> Fitted:
+def placed(evidence: Evidence) -> Fit:
     """L*/L by depth and heads, labs partially pooled, first change of sign."""
     rows = features_of(evidence, layers.SIGN_CHANGE)
     return fit_transition(rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED)

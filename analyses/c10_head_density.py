@@ -13,8 +13,8 @@ from thermostats.claims.worlds import ALIKE, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.means import one_sample
-from thermostats.modelling.laws.crowding import fit_crowding
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.crowding import fit_threshold
+from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
@@ -109,7 +109,7 @@ def threshold(evidence: Evidence) -> Result:
     return by_rule(outside(evidence)).adding(
         table=every[columns].sort_values("rho"),
         draw=draw,
-        fit=fit_crowding(features[features["family"] != FAMILY], **known, seed=SEED),
+        fit=fit_threshold(features[features["family"] != FAMILY], **known, seed=SEED),
         fit_tables=("threshold", "rivals", "models"),
         statements={STEP.statement: within.truth},
         audit=audit.density(evidence, every, best.estimate),

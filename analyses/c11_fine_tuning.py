@@ -11,7 +11,7 @@ from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
-from thermostats.modelling.laws.pairs import changes_sides, fit_invariance
+from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import MUTED, paired
 from thermostats.studies.delia2026 import tuned_pairs
 from thermostats.studies.delia2026.anomalies import follows

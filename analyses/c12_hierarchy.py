@@ -11,8 +11,8 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
-from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.ranking import fit_benchmark
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.ranking import fit_benchmark
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import hierarchy
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, TWIN, published_or_set, wide
@@ -77,7 +77,7 @@ def total_of_four(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.shared
-def fit_members(evidence: Evidence) -> Fitted:
+def fit_members(evidence: Evidence) -> Fit:
     """Gains of every measured model of the four families by model, prompt and category."""
     return fit_benchmark(hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED)
 

@@ -7,13 +7,14 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
-from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
 from thermostats.claims.worlds import worlds_of_parts
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
-from thermostats.modelling.laws.ranking import fit_benchmark
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.ranking import PARTS as OF_VARIANCE
+from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import audit, by_prompt
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt
@@ -102,7 +103,7 @@ def with_parts(rows: pd.DataFrame) -> dict[str, Any]:
     """The model of gains by models, prompts and categories, and its statement about the models' share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
     fit = fit_benchmark(rows, "last_gain", order=asked, seed=SEED)
-    model = fit.labels["share"].index("model")
+    model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
     return {"fit": fit, "statements": statements, "fit_tables": ("shares", "ranks")}
 
@@ -137,7 +138,7 @@ PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 FAMILY, SIDED = Trial(of_the_family, sides, "model_id", SIDES), Trial(published, sides, worlds=SIDES)
 SHARED = Trial(published, parts, worlds=PARTS)
 SIDED_HERE, SHARED_HERE = Trial(measured, sides, worlds=SIDES), Trial(measured, parts, worlds=PARTS)
-VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(REPLICATED, POOLED, NURSERY))
+VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 

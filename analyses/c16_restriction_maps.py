@@ -9,7 +9,7 @@ from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Re
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026 import claim_figures
 from thermostats.studies.delia2026 import restriction_maps as maps

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
-from thermostats.claims.evidence import MEASURED, POOLED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, REPLICATED
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import ALIKE, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.means import welch_difference
-from thermostats.modelling.laws.entropy_slopes import fit_slopes
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.entropy import fit_slopes
+from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, strip_by_group
 from thermostats.studies.delia2026 import by_prompt, entropies
 from thermostats.studies.delia2026.anomalies import follows
@@ -31,7 +31,7 @@ POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
 SLOPE = Posterior("slope > 0")
 LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
 ENOUGH = AtLeast(models=4)
-OTHERS = Views(models=4, sets=(REPLICATED, POOLED, NURSERY))
+OTHERS = Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
 """What was measured here has a finding of its own."""
 CLAIM = Claim.read(__file__)
 
@@ -107,9 +107,8 @@ def correlation(rows: pd.DataFrame, whose: str) -> Result:
 
 def with_slopes(rows: pd.DataFrame, category: str) -> dict[str, Any]:
     """The model of slopes inside models, and what its statement becomes without a category."""
-    fit = fit_slopes(rows, "last_gain", seed=SEED)
-    fewer = fit_slopes(rows[rows["category"] != category], "last_gain", seed=SEED)
-    return {"fit": fit.beside(f"without the category {category}", fewer), "fit_tables": ("slopes", "correlation")}
+    fit = fit_slopes(rows, "last_gain", without=category, seed=SEED)
+    return {"fit": fit, "fit_tables": ("slopes", "correlation")}
 
 
 SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)

@@ -16,12 +16,12 @@ from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Post
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.means import one_sample
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, reference, scatter_labelled, strip_by_group
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import anomalies
 from thermostats.studies.delia2026.anomalies import LLAMA, LLAMA_FILE, MISTRAL, OPT
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, fit_means, published_or_set
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, fit_last_gains, published_or_set
 from thermostats.studies.delia2026.claim_figures import trace_by_norm
 from thermostats.studies.nursery.rows import trained_unembeddings
 from thermostats.tables.vocabulary import NURSERY
@@ -186,10 +186,10 @@ def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
 
 def mean_gains(own: pd.DataFrame) -> Result:
     """`by_prompts` with the fit to the same gains."""
-    found, fit = by_prompts(own), fit_means(own, scale=SCALE, seed=SEED)
+    found, fit = by_prompts(own), fit_last_gains(own, scale=SCALE, seed=SEED)
     table = found.rows["models"]
     worst, above = table.iloc[-1], int((table["lower"] > 1).sum())
-    words = {"n": worst["n"], "worst": worst["model_id"], "above": above, "models": fit.labels["mean"]}
+    words = {"n": worst["n"], "worst": worst["model_id"], "above": above, "models": fit.constants["labels"]["mean"]}
     return found.adding(fit=fit, fit_tables=("means",), words=words)
 
 

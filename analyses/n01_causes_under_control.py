@@ -8,11 +8,12 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.heritage import tables_of, variance_shares
 from thermostats.claims.rule import NEVER, Above, AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER
-from thermostats.modelling.heritage.fit import HeritageFit
-from thermostats.modelling.heritage.held_out import leave_one_out
+from thermostats.modelling.heritage.left_out import leave_one_out
 from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
@@ -73,15 +74,9 @@ def read(evidence: Evidence, gain: Case = PRIMARY) -> pd.DataFrame:
 
 
 @CLAIM.shared
-def recipe_fit(evidence: Evidence, gain: Case) -> HeritageFit:
+def recipe_fit(evidence: Evidence, gain: Case) -> Fit:
     """C04's model with recipes in the place of labs."""
     return fit_recipes(models(evidence, gain), gain.id, seed=SEED, left_out=gain is PRIMARY)
-
-
-@CLAIM.shared
-def answering(evidence: Evidence) -> HeritageFit:
-    """That of the primary gain; with other residuals where normal ones do not reproduce the gains."""
-    return recipe_fit(evidence, PRIMARY).answer
 
 
 @CLAIM.shared
@@ -154,15 +149,14 @@ def by_shares(rows: pd.DataFrame) -> Result:
 def order(evidence: Evidence, gain: Case) -> Result:
     """Do recipe, geometry and scale come in the claimed order?"""
     rows = models(evidence, gain)
-    fit = answering(evidence) if gain is PRIMARY else recipe_fit(evidence, gain)
+    fit = recipe_fit(evidence, gain)
     found, columns = by_shares(rows), shares.design_blocks(rows)
     tests = block_f(rows, "log_gain", columns)
     shuffled = {name: freedman_lane(rows, "log_gain", columns, name, seed=SEED).p_value for name in tests}
     found = replace(
         found,
         fit=fit,
-        fit_tables={"orders of the blocks": fit.orders(), "recipes": fit.labs()},
-        statements={STATED: fit.statements[ORDER]},
+        fit_tables=tables_of(fit, ("orders",)) | {"recipes": fit.table("labs").rename(columns={"heritage": "recipe"})},
         words={"blocks": list(columns), "tests": tests, "shuffled": shuffled},
     )
     if gain is not PRIMARY:
@@ -176,7 +170,7 @@ def order(evidence: Evidence, gain: Case) -> Result:
     words = {**found.words, "n_published": len(others), "observed": observed, "level": SURE}
     words |= shares.other_choices(final(evidence), gain.id)
     draw = drawing(forest, named, label="row", null=0.0, xlabel=xlabel)
-    return replace(found, table=both, draw=draw, panels=(fit.panels["variance-shares"],), words=words)
+    return replace(found, table=both, draw=draw, panels=(variance_shares(fit),), words=words)
 
 
 def by_seeds(rows: pd.DataFrame) -> Result:
@@ -233,16 +227,15 @@ def by_recipes_left_out(rows: pd.DataFrame) -> Result:
 def unseen_recipes(evidence: Evidence) -> Result:
     """Do geometry and scale predict the models of a recipe that was not seen?"""
     rows = models(evidence, PRIMARY)
-    held = leave_one_out(recipe_fit(evidence, PRIMARY), by="heritage", seed=SEED)
+    held = leave_one_out(recipe_fit(evidence, PRIMARY), by="heritage")
     predictions = held.predictions.rename(columns={"heritage": "recipe"})
     draw = drawing(left_out_errors, held.predictions)
-    failed = int((held.predictions["status"] != "passed").sum())
-    return replace(by_recipes_left_out(rows), table=predictions, draw=draw, words={"held": held, "failed": failed})
+    return replace(by_recipes_left_out(rows), table=predictions, draw=draw, words={"held": held})
 
 
 def of_published(evidence: Evidence) -> pd.DataFrame:
     """Published models with what the nursery's slopes, posterior means, predict about their mean."""
-    drawn = shares.drawn_slopes(answering(evidence), models(evidence, PRIMARY))
+    drawn = shares.drawn_slopes(recipe_fit(evidence, PRIMARY), models(evidence, PRIMARY))
     return shares.with_predictions(published(evidence), drawn.mean(axis=0))
 
 
@@ -278,9 +271,9 @@ PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
 )
 def carry_over(evidence: Evidence) -> Result:
     """Do the nursery's slopes predict the published gains better than their mean does?"""
-    others, fit = published(evidence), answering(evidence)
+    others, fit = published(evidence), recipe_fit(evidence, PRIMARY)
     drawn, found = shares.drawn_slopes(fit, models(evidence, PRIMARY)), compared(of_published(evidence))
-    skill = shares.error_saved(others, drawn).reshape(fit.draws["tau"].shape)
+    skill = shares.error_saved(others, drawn).reshape(fit.draws["scale"].shape[:2])
     words = {
         **found.words,
         "slopes": dict(zip(shares.SLOPES, drawn.mean(axis=0), strict=True)),

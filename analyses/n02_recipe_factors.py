@@ -11,8 +11,8 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Each, Pick, Posterior, Some, V
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_line, worlds_of_path
-from thermostats.modelling.heritage.fit import HeritageFit
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.draws import Array
+from thermostats.modelling.fit import Fit
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.nursery import factor_effects as effects
 from thermostats.studies.nursery import second, together
@@ -46,14 +46,11 @@ def models(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.shared
-def recipe_fit(evidence: Evidence) -> HeritageFit:
-    """C04's model with recipes as heritage; architecture stands with geometry, so that only the seed's part is left.
-
-    With other residuals where normal ones do not reproduce the gains.
-    """
+def recipe_fit(evidence: Evidence) -> Fit:
+    """C04's model with recipes as heritage; architecture stands with geometry, so that only the seed's part is left."""
     rows = models(evidence)
     others = [name for name in effects.covariates(rows) if name != "log_d"]
-    return fit_recipes(rows, PRIMARY, geometry=others, scale=["log_d"], seed=SEED).answer
+    return fit_recipes(rows, PRIMARY, geometry=others, scale=["log_d"], seed=SEED)
 
 
 @CLAIM.shared

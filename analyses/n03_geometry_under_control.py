@@ -15,10 +15,10 @@ from thermostats.claims.rule import NEVER, Decide, Given, Pick, Posterior, Rule,
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.classical.estimates import holm
-from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.depth import fit_kleiber
-from thermostats.modelling.laws.lines import fit_line
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.kleiber import fit_kleiber
+from thermostats.modelling.lines import fit_line
+from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated
 from thermostats.studies.nursery import second, together
@@ -177,7 +177,7 @@ def density(evidence: Evidence) -> Result:
 
 
 @CLAIM.shared
-def law(evidence: Evidence) -> Fitted:
+def law(evidence: Evidence) -> Fit:
     """The power law of the largest gain over depth and its envelope."""
     rows = rows_of(evidence, PENULTIMATE)
     return fit_kleiber(rows, LARGEST, source=NURSERY, error_from=PENULTIMATE, seed=SEED)

@@ -12,8 +12,8 @@ from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Resul
 from thermostats.claims.rule import AtLeast, Decide, Each, Given, Posterior, Some, V
 from thermostats.claims.worlds import World, worlds_of_groups, worlds_of_line, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.laws.pairs import changes_sides, fit_invariance
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import MUTED, paired
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
@@ -182,7 +182,7 @@ def pairs(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.shared
-def fit_pairs(evidence: Evidence) -> Fitted:
+def fit_pairs(evidence: Evidence) -> Fit:
     """The model of all pairs."""
     return fit_invariance(gains(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 

@@ -34,15 +34,15 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["THERMOSTATS_CACHE"] = "off"
 
 import numpy as np
-
-from thermostats.modelling.heritage.blocks import design
 from thermostats.modelling.heritage.calibration import sampled
-from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.model import arrays, heritage_model
-from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 from thermostats.modelling.inference import sampling
 from thermostats.modelling.inference.calibration import calibrate
 from thermostats.modelling.inference.draws import Settings
+
+from thermostats.modelling.heritage.blocks import design
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = (

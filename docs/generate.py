@@ -31,7 +31,7 @@ import thermostats
 
 rows = thermostats.gain_rows("penultimate_gain")
 fit = thermostats.fit_heritage(rows, estimand="penultimate_gain", method="closed form")
-features = thermostats.features().dropna(subset="penultimate_gain").drop_duplicates("model_id")
+features = thermostats.model_rows("pooled", "penultimate_gain")
 line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.5)
 """
 FIGURES = {

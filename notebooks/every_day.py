@@ -20,7 +20,7 @@ import pandas as pd
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.plan import shipped_models
+from thermostats.tables.folders import shipped_models
 
 # %% [markdown]
 # ## Tables
@@ -84,7 +84,7 @@ copy = pickle.loads(pickle.dumps(fit))
 print(copy.summary().equals(fit.summary()), copy.check().passes)
 
 # %%
-features = thermostats.features().dropna(subset="penultimate_gain").drop_duplicates("model_id")
+features = thermostats.model_rows("pooled", "penultimate_gain")
 expanding = features.assign(expands=features["penultimate_gain"] > 1)
 line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.5)
 share = thermostats.fit_share(expanding, "expands")

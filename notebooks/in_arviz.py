@@ -24,7 +24,7 @@ import thermostats
 plt.rcParams["figure.dpi"] = 50
 warnings.filterwarnings("ignore", category=UserWarning)  # of large Pareto k: looked at below
 
-models = thermostats.features().dropna(subset="penultimate_gain").drop_duplicates("model_id")
+models = thermostats.model_rows("pooled", "penultimate_gain")
 models["log_gain"] = np.log(models["penultimate_gain"])
 models["log_depth"] = np.log(models["n_layers"].astype(float))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 FIT = """
 import pandas as pd
-from thermostats.modelling.laws.shares_of_models import fit_share
+from thermostats.modelling.shares import fit_share
 rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(12)], "heritage": list("aabbccddeeff"), "grows": [1, 0] * 6})
 fit = fit_share(rows.assign(grows=rows["grows"] == 1), "grows", against=0.5, seed=1)
 [(part, found)] = fit.to_arviz().items()

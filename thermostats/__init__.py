@@ -7,25 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thermostats.choices import options as options
-    from thermostats.claims.study import import_published as import_published
     from thermostats.measurement.from_python import measure as measure
+    from thermostats.modelling.crowding import fit_crowding as fit_crowding
+    from thermostats.modelling.crowding import fit_threshold as fit_threshold
+    from thermostats.modelling.entropy import fit_slopes as fit_slopes
+    from thermostats.modelling.fit import fit as fit
     from thermostats.modelling.heritage.fit import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.rows import gain_rows as gain_rows
-    from thermostats.modelling.laws.crowding import fit_crowding as fit_crowding
-    from thermostats.modelling.laws.depth import fit_kleiber as fit_kleiber
-    from thermostats.modelling.laws.entropy_slopes import fit_slopes as fit_slopes
-    from thermostats.modelling.laws.lines import fit_line as fit_line
-    from thermostats.modelling.laws.pairs import fit_invariance as fit_invariance
-    from thermostats.modelling.laws.ranking import fit_benchmark as fit_benchmark
-    from thermostats.modelling.laws.shares_of_models import fit_share as fit_share
-    from thermostats.modelling.laws.spectra import fit_spectral as fit_spectral
-    from thermostats.modelling.laws.transition import fit_transition as fit_transition
+    from thermostats.modelling.kleiber import fit_envelope as fit_envelope
+    from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
+    from thermostats.modelling.lines import fit_line as fit_line
+    from thermostats.modelling.pairs import fit_invariance as fit_invariance
+    from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
+    from thermostats.modelling.saving import load_fit as load_fit
+    from thermostats.modelling.shares import fit_share as fit_share
+    from thermostats.modelling.spectra import fit_spectral as fit_spectral
+    from thermostats.modelling.transition import fit_transition as fit_transition
     from thermostats.plots.trajectories import trajectories as trajectories
     from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
+    from thermostats.tables.forget import forget as forget
     from thermostats.tables.join import join as join
+    from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
     from thermostats.tables.runs import run_id as run_id
@@ -39,31 +44,40 @@ _HOME = {
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",
-    "fit_benchmark": "thermostats.modelling.laws.ranking",
-    "fit_crowding": "thermostats.modelling.laws.crowding",
+    "fit": "thermostats.modelling.fit",
+    "fit_benchmark": "thermostats.modelling.ranking",
+    "fit_crowding": "thermostats.modelling.crowding",
+    "fit_envelope": "thermostats.modelling.kleiber",
     "fit_heritage": "thermostats.modelling.heritage.fit",
-    "fit_invariance": "thermostats.modelling.laws.pairs",
-    "fit_kleiber": "thermostats.modelling.laws.depth",
-    "fit_line": "thermostats.modelling.laws.lines",
-    "fit_share": "thermostats.modelling.laws.shares_of_models",
-    "fit_slopes": "thermostats.modelling.laws.entropy_slopes",
-    "fit_spectral": "thermostats.modelling.laws.spectra",
-    "fit_transition": "thermostats.modelling.laws.transition",
+    "fit_invariance": "thermostats.modelling.pairs",
+    "fit_kleiber": "thermostats.modelling.kleiber",
+    "fit_line": "thermostats.modelling.lines",
+    "fit_share": "thermostats.modelling.shares",
+    "fit_slopes": "thermostats.modelling.entropy",
+    "fit_spectral": "thermostats.modelling.spectra",
+    "fit_transition": "thermostats.modelling.transition",
+    "fit_threshold": "thermostats.modelling.crowding",
+    "forget": "thermostats.tables.forget",
     "gain_rows": "thermostats.modelling.heritage.rows",
-    "import_published": "thermostats.claims.study",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
+    "load_fit": "thermostats.modelling.saving",
     "measure": "thermostats.measurement.from_python",
+    "model_rows": "thermostats.tables.model_rows",
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
     "trajectories": "thermostats.plots.trajectories",
 }
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
+_GONE = {"import_published": "join, which takes rows and the texts of prompts"}
+"""Names of earlier versions, and what does their job now."""
 
 
 def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
+    if name in _GONE:
+        raise AttributeError(f"thermostats.{name} is gone; use {_GONE[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}")
     return getattr(import_module(_HOME[name]), name)

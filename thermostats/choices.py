@@ -12,6 +12,8 @@ from thermostats.errors import UsageError, unknown
 
 CACHE_VARIABLE = "THERMOSTATS_CACHE"
 OFF = "off"
+THOROUGH_VARIABLE = "THERMOSTATS_THOROUGH"
+"""Set while a report refits sampled posteriors too, under other priors and without each unit."""
 LEVEL = 0.94
 """Default level of intervals: that of the study's report."""
 
@@ -34,7 +36,7 @@ class Options:
         self.reset()
 
     def reset(self) -> None:
-        """Take back `level` and `cores`; the cache stays."""
+        """Take back all but the cache."""
         vars(self).update(level=LEVEL, cores=None)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: D105

@@ -9,10 +9,10 @@ from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, is_draw
 from altered import judged as findings
 from matplotlib.figure import Figure
 from simulated_studies import Simulated
+from thermostats.modelling.heritage.held_out import HeldOut
 
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import in_words
-from thermostats.modelling.heritage.held_out import HeldOut
 from thermostats.studies.nursery.rows import (
     GEOMETRY,
     columns_of_block,

@@ -70,7 +70,7 @@ def test_a_folder_that_changed_is_not_taken_for_the_one_measured(
     change(folder)
     with pytest.raises(UsageError, match="measured under this name") as caught:
         measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
-    assert "--name first/checkpoint-500" in str(caught.value.next_step)
+    assert "--set name=first/checkpoint-500" in str(caught.value.next_step)
     (outcome,) = execute([RunSpec(str(folder), prompts=prompts, what=WHAT)], tmp_path / "mine")
     assert (outcome.status, outcome.wrong_use) == ("failed", True)
     again = measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT, name="first/checkpoint-500")
@@ -184,9 +184,9 @@ def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: st
     call = ["measure", str(folder), "--data", str(before), "--prompts", prompts, "--what", ",".join(WHAT)]
     asked = CliRunner().invoke(app, call)
     assert asked.exit_code == 2
-    assert "--older same" in asked.stderr
+    assert "--set older=same" in asked.stderr
     files = sorted(path.name for path in (before / "measured" / "runs").iterdir())
-    answered = CliRunner().invoke(app, [*call, "--older", "same"])
+    answered = CliRunner().invoke(app, [*call, "--set", "older=same"])
     assert (answered.exit_code, "skipped" in answered.stdout) == (0, True), answered.output
     assert "skipped" in CliRunner().invoke(app, call).stdout, "it is not asked again"
     assert sorted(path.name for path in (before / "measured" / "runs").iterdir()) == files
@@ -243,7 +243,7 @@ def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> Non
     said = [line for line in older(before) if "gated_mlp" in line]
     assert said == [
         "checkpoint-500 @ main: gated_mlp False is not what its class has; "
-        "thermostats measure checkpoint-500 --older again corrects it"
+        "thermostats measure checkpoint-500 --set older=again corrects it"
     ]
     shown = CliRunner().invoke(app, ["check", "--data", str(before)])
     assert (shown.exit_code, said[0] in shown.stderr) == (0, True)

@@ -25,11 +25,14 @@ from thermostats import measure
 from thermostats.cli.app import app
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.architectures import ARCHITECTURES, UnsupportedArchitectureError, eager_is_wrong
-from thermostats.measurement.can_measure import can_measure
+from thermostats.measurement.dry_run import planned
+from thermostats.measurement.engines import Job
+from thermostats.measurement.estimate import Place
 from thermostats.measurement.forward import as_measured, input_of, tensor_of
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.layouts import context
 from thermostats.measurement.oracle import conformance
+from thermostats.measurement.spec import RunSpec
 
 LENGTHS = (9, 3, 5, 2)
 GAIN, NORM = 1e-4, 1e-6
@@ -281,10 +284,10 @@ def test_a_switch_is_refused_by_name_with_a_line_that_works(case: str, tmp_path:
     assert not (data / "runs").exists()
     line = caught.value.next_step
     assert line == f"thermostats measure {shlex.quote(str(folder))} --what {left}"
-    told = {row["what"]: row["why"] for row in can_measure(str(folder)) if row["what"] != "outputs"}
-    assert {what for what, why in told.items() if next(iter(changes)) in why} == {*told} - {*left.split(",")}
+    beforehand = planned(Job(RunSpec(str(folder), heritage="Us")), ["the cat sat"], tmp_path, Place("cpu", None))
+    assert beforehand.status == "failed" and next(iter(changes)) in beforehand.reason and line in beforehand.reason
     (tmp_path / "p.txt").write_text("the cat sat\n")
-    more = ["--data", str(data), "--heritage", "Us", "--prompts", str(tmp_path / "p.txt")]
+    more = ["--data", str(data), "--lab", "Us", "--prompts", str(tmp_path / "p.txt")]
     done = CliRunner().invoke(app, [*shlex.split(line)[1:], *more])
     assert done.exit_code == 0, done.output
 

@@ -11,19 +11,20 @@ import pandas as pd
 import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
-from thermostats.modelling.heritage.blocks import design
+from thermostats.modelling.crossed_table import cells
+from thermostats.modelling.crowding import crowding_rows, fit_crowding, fit_threshold
+from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
-from thermostats.modelling.laws.crossed_table import crossed, said_labs
-from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding
-from thermostats.modelling.laws.depth import bounded_rows, fit_kleiber
-from thermostats.modelling.laws.entropy_slopes import fit_slopes
-from thermostats.modelling.laws.lines import fit_line
-from thermostats.modelling.laws.pairs import fit_invariance, pairs_of
-from thermostats.modelling.laws.ranking import fit_benchmark
-from thermostats.modelling.laws.shares_of_models import fit_share
-from thermostats.modelling.laws.spectra import fit_spectral, spectral_rows
-from thermostats.modelling.laws.transition import fit_transition, transition_rows
+from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
+from thermostats.modelling.lines import fit_line
+from thermostats.modelling.means import fit_means
+from thermostats.modelling.pair_rows import pairs_of
+from thermostats.modelling.pairs import fit_invariance
+from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.shares import fit_share
+from thermostats.modelling.spectra import fit_spectral, spectral_rows
+from thermostats.modelling.transition import fit_transition, transition_rows
 
 Table = pd.DataFrame
 REFUSED, SAID = "refused", "said"
@@ -86,7 +87,7 @@ def ratios(table: Table) -> Table:
 
 
 def of_cells(what: str) -> Callable[[Table], list[str]]:
-    return lambda table: [*crossed(table).warnings, *said_labs(table, what)]
+    return lambda table: cells(table, what)[1]
 
 
 GAIN, PEAK = "penultimate_gain", "L_star_peak"
@@ -94,13 +95,16 @@ CASES = {
     "heritage": Case(
         averages,
         lambda t: fit_heritage(t, estimand="last_gain", seed=1),
-        lambda t: design(t, "last_gain").warnings,
+        None,
         "gain",
         ("n_layers", "n_heads", "d_head"),
         lambda t: t.assign(n_heads=2 * t["n_layers"]),
     ),
     "kleiber": Case(
         gains, lambda t: fit_kleiber(t, GAIN, seed=1), lambda t: bounded_rows(t, GAIN).warnings, GAIN, ("n_layers",)
+    ),
+    "envelope": Case(
+        gains, lambda t: fit_envelope(t, GAIN, seed=1), lambda t: bounded_rows(t, GAIN).warnings, GAIN, ("n_layers",)
     ),
     "transition": Case(
         networks,
@@ -118,6 +122,14 @@ CASES = {
         ("rho",),
         lambda t: t.assign(rho=t.groupby("heritage")["rho"].transform("first")),
     ),
+    "threshold": Case(
+        gains,
+        lambda t: fit_threshold(t, GAIN, seed=1),
+        lambda t: crowding_rows(t, GAIN).warnings,
+        GAIN,
+        ("rho",),
+        lambda t: t.assign(rho=t.groupby("heritage")["rho"].transform("first")),
+    ),
     "spectral": Case(
         gains,
         lambda t: fit_spectral(t, ratios(t), GAIN, seed=1),
@@ -128,15 +140,15 @@ CASES = {
     ),
     "invariance": Case(
         paired,
-        lambda t: fit_invariance(t, seed=1, cache=False),
-        lambda t: pairs_of(t).warnings,
+        lambda t: fit_invariance(t, seed=1),
+        lambda t: pairs_of(t)[1],
         "value",
         (),
         lambda t: t.assign(value=t.groupby(["prompt_id", "family"])["value"].transform("first")),
     ),
     "benchmark": Case(
         prompted,
-        lambda t: fit_benchmark(t, seed=1, cache=False),
+        lambda t: fit_benchmark(t, seed=1),
         of_cells("an order of models"),
         "value",
         (),
@@ -145,11 +157,12 @@ CASES = {
     "slopes": Case(
         prompted,
         lambda t: fit_slopes(t, seed=1),
-        of_cells("a slope over models"),
+        lambda t: fit_slopes(t, seed=1).warnings,
         "value",
         (),
         lambda t: t.assign(entropy=t["entropy"].where(t["model_id"] != "m0", 3.0)),
     ),
+    "means": Case(prompted, lambda t: fit_means(t, "value", scale=0.5, seed=1), None, "value", ()),
     "share": Case(truths, lambda t: fit_share(t, "holds", seed=1), None, "holds", ()),
     "line": Case(
         gains,
@@ -293,6 +306,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "two models": (SAID, "2 models: differences between models rest on the priors"),
         "rank-deficient": (SAID, "no slope of m0"),
     },
+    "means": {name: said for name, said in {**COMMON, **UNKNOWN}.items() if name != "no lab"},
     "share": {
         "one lab": (SAID, "one heritage: units count as independent"),
         "one model a lab": (SAID, "one unit of every heritage"),
@@ -311,9 +325,12 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "rank-deficient": (SAID, "columns of rank 1 of 2"),
     },
 }
+EXPECTED |= {"envelope": EXPECTED["kleiber"], "threshold": EXPECTED["crowding"]}
 TAKEN = {
     ("invariance", "one model a lab"): "pairs of several labs are one population",
     ("invariance", "two models"): "two pairs: the number is said in the result",
+    **{("means", bad): "labs are not read" for bad in ("one lab", "one model a lab", "no lab", "two models")},
+    **{("means", f"gain {what} zero"): "an outcome may have any sign" for what in ("of", "below")},
     ("share", "gain of zero"): "0 is false",
     ("line", "gain of zero"): "an outcome may have any sign",
     ("line", "gain below zero"): "an outcome may have any sign",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import LEVEL, Draws
+from thermostats.choices import LEVEL
+from thermostats.modelling.draws import Draws, Settings, mcse
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.sampling import Sampled
+
+Read = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 FALSE_ALARM = 0.001
 """Probability that a test of coverage fails where the intervals are calibrated, over all its quantities together."""
@@ -47,7 +54,7 @@ def assert_same_means(one: Draws, other: Draws) -> None:
     for a, b, name in pairs:
         for k in range(a.shape[2]):
             x, y = a[:, :, k], b[:, :, k]
-            z = (x.mean() - y.mean()) / np.hypot(sampling.mcse(x), sampling.mcse(y))
+            z = (x.mean() - y.mean()) / np.hypot(mcse(x), mcse(y))
             assert abs(z) < bound, f"{name}[{k}]: z {z:.1f}"
             assert 0.8 < x.std() / y.std() < 1.25, f"{name}[{k}]: spreads {x.std():.3g} and {y.std():.3g}"
 
@@ -55,3 +62,29 @@ def assert_same_means(one: Draws, other: Draws) -> None:
 def columns(values: np.ndarray) -> np.ndarray:
     """chain × draw × every element."""
     return values.reshape(*values.shape[:2], -1)
+
+
+def ranks(
+    model: Gaussian | Sampled, read: Read, simulations: int, *, seed: int, settings: Settings
+) -> dict[str, np.ndarray]:
+    """Rank of every true quantity among its posterior draws, as a share: uniform where the engine is right.
+
+    Truths are drawn from the prior, outcomes from the truths, and the model is fitted to each (Talts et al. 2018,
+    arXiv:1804.06788). `read`: quantities of draws, by name.
+    """
+    rng = np.random.default_rng(seed)
+    truths = model.from_prior(simulations, rng)
+    outcomes, expected = model.replicate(truths, rng), read(truths)
+    found: dict[str, list[float]] = {name: [] for name in expected}
+    for i, y in enumerate(outcomes):
+        drawn = read(with_outcomes(model, y).sample(seed=seed + i, settings=settings).values)
+        for name, values in drawn.items():
+            found[name].append(float((values < expected[name][i]).mean()))
+    return {name: np.array(shares) for name, shares in found.items()}
+
+
+def with_outcomes(model: Gaussian | Sampled, y: np.ndarray) -> Gaussian | Sampled:
+    """The same model of other outcomes."""
+    if isinstance(model, Gaussian):
+        return replace(model, y=y)
+    return replace(model, data={**model.data, f"{model.outcome}_observed": y})

@@ -8,17 +8,17 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-
-from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import ORDER, block_sds, lab_basis, orders, scaled_basis
 from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
 from thermostats.modelling.heritage.model import AVERAGES, OF_LAB, block_contributions, heritage_model
+
+from thermostats.errors import UsageError
+from thermostats.modelling import sampling
+from thermostats.modelling.draws import Settings
+from thermostats.modelling.heritage.blocks import ORDER, block_sds, lab_basis, orders, scaled_basis
+from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
 from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
-from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import Settings
 from thermostats.tables.caching import CACHE_VARIABLE
 
 mpl.use("Agg")

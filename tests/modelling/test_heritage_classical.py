@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
+from thermostats.modelling.heritage.model import geometry_and_scale
 
 from thermostats.modelling.heritage.blocks import Design, design
 from thermostats.modelling.heritage.classical import classical, commonality, dominance_table, model_frame
-from thermostats.modelling.heritage.model import geometry_and_scale
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 

@@ -21,7 +21,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
 from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import Outcome, Result, report
-from thermostats.reporting.stale import PAGE_CODE, read_manifest
+from thermostats.reporting.stale import PAGES, read_manifest
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
@@ -288,16 +288,15 @@ def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_pa
     assert str(tmp_path) not in (out / "data.html").read_text()
 
 
-def test_another_style_makes_pages_of_the_text_that_is_there(
+def test_other_links_make_pages_of_the_text_that_is_there(
     build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_fitted(workplace["analyses"], "C03", "TII")
     build()
     before = snapshot(workplace["out"])
-    monkeypatch.setattr("thermostats.reporting.stale.page_sha", lambda: "another")
-    assert PAGE_CODE in str(build(check=True))
-    monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
     monkeypatch.setitem(state.TITLES, state.INDEX, "Every claim")
+    assert PAGES in str(build(check=True))
+    monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
     assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
     after = snapshot(workplace["out"])
     assert b"Every claim" in after["c03/index.html"]
@@ -342,16 +341,16 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
 
 
 def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thermostats.modelling.inference import sampling
+    from thermostats.modelling import sampling
 
     monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
     with runner._shared("1"):
-        assert sampling._cores(sampling.Settings()) == 1
-    alone = sampling._cores(sampling.Settings())
+        assert sampling._options(sampling.Settings())["cores"] == 1
+    alone = sampling._options(sampling.Settings())["cores"]
     assert alone == min(4, cores_there_are())
     monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
     with runner._shared("1"):
-        assert sampling._cores(sampling.Settings()) == 2  # what the user has set stays
+        assert sampling._options(sampling.Settings())["cores"] == 2  # what the user has set stays
 
 
 HOW = """

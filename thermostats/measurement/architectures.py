@@ -63,7 +63,12 @@ class Architecture:
     n_kv_heads: str = "config"
     """``config``: as the configuration says; ``one``: multi-query; ``all``: as many as query heads."""
 
+    mixers: tuple[str, ...] = ()
+    """What stands in attention's place in some blocks, or in all where `attention` is empty: state spaces, linear and
+    gated attention, convolutions. It is measured as a sub-block; it has no W_V or W_O, and no attention weights."""
+
     mlp: str = "mlp"
+    """Empty where a block has no feed-forward layer."""
     mlp_norm: str = "post_attention_layernorm"
 
     attention_out: str = ""
@@ -99,6 +104,10 @@ class Architecture:
 
     loader: str = "AutoModelForCausalLM"
     """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
+    part: str = ""
+    """Module of the loaded model that is the stack, where there are others that it needs not."""
+    stack: str = ""
+    """What stands behind a model's name, where the entry is of one of its stacks."""
     first_position: int | str = 0
     """Where position ids begin: a number, or ``pad``: behind that of the padding token. So many fewer tokens fit."""
     causal: bool = True
@@ -122,6 +131,11 @@ class Architecture:
     ``{stage}`` stands in `blocks`."""
     depths: tuple[int, ...] = ()
     """What stands there in a model's configuration; see `lookup`."""
+
+    @property
+    def attends(self) -> bool:
+        """Every block has attention whose rows sum over all tokens, with W_V and W_O."""
+        return not self.mixers
 
     @property
     def additive(self) -> bool:
@@ -330,6 +344,68 @@ CLIP_TEXT = _of(
     eager_wrong=(("is_causal", False),),
     outside=(*HEADS, "vision_model"),
 )
+T5 = _of(
+    LLAMA,
+    "t5",
+    **_trunk("encoder", "block", "final_layer_norm", "embed_tokens"),
+    **_reads("layer.0.SelfAttention", "layer.0.layer_norm", "layer.1.layer_norm"),
+    **_matrices("layer.0.SelfAttention.v", "layer.0.SelfAttention.o"),
+    mlp="layer.1.DenseReluDense",
+    moved=(("encoder.embed_tokens", "shared"),),
+    **{"loader": "T5EncoderModel", "part": "encoder", "stack": "encoder"},
+    causal=False,
+    packs=False,
+    outside=HEADS,
+)
+"""The encoder of an encoder–decoder; its decoder has cross-attention, which has no estimand here."""
+MBART = _of(
+    T5,
+    "mbart",
+    **_trunk("model.encoder", "layers", "layer_norm", "embed_tokens"),
+    **_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
+    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    mlp="fc1",
+    mlp_out="fc2",
+    moved=(("model.encoder.embed_tokens", "shared"), ("model.encoder", "encoder")),
+    outside=(*HEADS, "final_logits_bias"),
+    loader="MBartModel",
+)
+BART = _of(
+    MBART,
+    "bart",
+    **{"final_norm": "", "attention_norm": "", "mlp_norm": "self_attn_layer_norm", "loader": "BartModel"},
+    norm_after=("self_attn_layer_norm", "final_layer_norm"),
+)
+"""The same with its norms behind the sums."""
+MAMBA = _of(
+    LLAMA,
+    "mamba",
+    **_trunk("backbone", "layers", "norm_f", "embeddings"),
+    **_reads("", "norm", ""),
+    **{"value": "", "output": "", "mlp": ""},
+    mixers=("mixer",),
+    packs=False,
+)
+"""Norm and state space, added to the stream: there is neither attention nor a feed-forward layer."""
+JAMBA = _of(
+    LLAMA,
+    "jamba",
+    **{"final_norm": "final_layernorm", "mlp": "feed_forward", "mlp_norm": "pre_ff_layernorm"},
+    mixers=("mamba",),
+    packs=False,
+)
+"""A state space in the place of attention in most blocks."""
+LFM2 = _of(
+    JAMBA,
+    "lfm2",
+    **{"final_norm": "embedding_norm", "attention_norm": "operator_norm", "mlp_norm": "ffn_norm"},
+    output="self_attn.out_proj",
+    mixers=("conv",),
+)
+QWEN3_NEXT = _of(
+    LLAMA, "qwen3_next", attention="", value="", output="", mixers=("linear_attn", "self_attn"), packs=False
+)
+"""Linear attention in most blocks, in the others attention whose heads are gated: neither has W_V and W_O."""
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
 
 LIKE_LLAMA = (
@@ -442,6 +518,42 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     DEEPSEEK,
     *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
     _of(LLAMA, "gpt_oss", sinks=True, packs=False),
+    T5,
+    _of(T5, "mt5", loader="MT5EncoderModel"),
+    _of(T5, "umt5", loader="UMT5EncoderModel"),
+    MBART,
+    _of(MBART, "pegasus", loader="PegasusModel"),
+    _of(MBART, "blenderbot", loader="BlenderbotModel"),
+    _of(MBART, "m2m_100", loader="M2M100Model"),
+    BART,
+    _of(BART, "plbart", loader="PLBartModel"),
+    _of(BART, "mvp", loader="MvpModel"),
+    _of(BART, "marian", loader="MarianModel"),
+    _of(BART, "blenderbot-small", loader="BlenderbotSmallModel"),
+    MAMBA,
+    _of(MAMBA, "mamba2"),
+    _of(MAMBA, "falcon_mamba"),
+    JAMBA,
+    _of(JAMBA, "bamba"),
+    _if(
+        _of(JAMBA, "granitemoehybrid", final_norm="norm", mlp_norm="post_attention_layernorm"),
+        "granitemoehybrid_dense",
+        {"num_local_experts": 0},
+        mlp="shared_mlp",
+        residual_multiplier="residual_multiplier",
+    ),
+    LFM2,
+    _of(LFM2, "lfm2_moe"),
+    _of(
+        JAMBA,
+        "recurrent_gemma",
+        final_norm="final_norm",
+        **_reads("temporal_block", "temporal_pre_norm", "channel_pre_norm"),
+        **{"value": "temporal_block.v_proj", "output": "temporal_block.o_proj", "mlp": "mlp_block"},
+        mixers=("temporal_block",),
+    ),
+    QWEN3_NEXT,
+    *(_of(QWEN3_NEXT, name) for name in ("qwen3_5_text", "qwen3_5_moe_text")),
     BERT,
     *(
         _of(BERT, name, prefix=prefix, first_position="pad" if name in BEHIND_PADDING else 0)
@@ -496,8 +608,8 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     _of(
         ESM,
         "megatron-bert",
-        prefix="bert",
         first_position=0,
+        prefix="bert",
         final_norm="encoder.ln",
         attention_norm="attention.ln",
         mlp_norm="ln",
@@ -550,14 +662,13 @@ STACKS = {
 """Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
 
 _REFUSED = {
-    "its state-space blocks have no attention whose writes are their step, no W_V, no W_O": "jamba bamba zamba "
-    "zamba2 falcon_h1 nemotron_h "
-    "granitemoehybrid mamba mamba2 falcon_mamba",
-    "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
-    "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
-    "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text lara_mini",
-    "it is an encoder-decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
-    "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody",
+    "its state-space blocks share weights, run beside attention, or are alone in a block where others hold "
+    "feed-forward layers": "zamba zamba2 falcon_h1 nemotron_h",
+    "its recurrent or linear-attention blocks are of several forms, and no entry describes them": "rwkv xlstm "
+    "minimax lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen4_exp qwen4_exp_text hrm_text "
+    "lara_mini",
+    "it is an encoder-decoder: cross-attention has no estimand here, and no entry describes its encoder": "prophetnet "
+    "bigbird_pegasus trocr whisper musicgen musicgen_melody",
     "it has several stacks: save the one to be measured separately, as its text or vision model": "siglip2 "
     "emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
     "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "

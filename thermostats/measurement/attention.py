@@ -128,7 +128,8 @@ def _numbers(module: nn.Module) -> NDArray[np.float32]:
 
 
 def _weights_in(output: Any, heads: int, decoder: Decoder) -> Tensor:
-    for item in output if isinstance(output, tuple | list) else ():
+    """Attention weights among what a module returned, behind a bias of positions where there is one."""
+    for item in reversed(output) if isinstance(output, tuple | list) else ():
         if isinstance(item, Tensor) and item.ndim == 4 and item.shape[1] == heads and item.shape[2] == item.shape[3]:
             return item
     step = "leave out --what attention, or report the version of transformers"

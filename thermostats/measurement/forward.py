@@ -69,6 +69,17 @@ def optional(parent: nn.Module, path: str, entry: Architecture) -> nn.Module | N
     return submodule(parent, path, entry)
 
 
+def attends(block: nn.Module, entry: Architecture) -> bool:
+    """Whether a block has attention with W_V and W_O; see `Architecture.mixers`."""
+    return entry.attends or (bool(entry.value) and entry.value in dict(block.named_modules()))
+
+
+def mixing(block: nn.Module, entry: Architecture) -> str:
+    """Path of what mixes tokens in a block: attention, or what stands in its place."""
+    there = dict(block.named_modules())
+    return entry.attention if attends(block, entry) else next((m for m in entry.mixers if m in there), entry.mixers[0])
+
+
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
     """The places of `entry` in a model with or without its head. Raises ThermostatsError where they are not there."""
     config = configuration(model) if config is None else config
@@ -79,8 +90,10 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
         blocks *= geometry(entry, config).n_layers
     final_norm = optional(base, entry.final_norm, entry)
     submodule(base, entry.embedding, entry)
-    for path in {entry.attention, entry.value, entry.output, entry.mlp}:
-        submodule(blocks[0], path, entry)
+    for block in blocks if entry.mixers else blocks[:1]:
+        paths = (mixing(block, entry), entry.mlp, *((entry.value, entry.output) if attends(block, entry) else ()))
+        for path in paths:
+            submodule(block, path, entry)
     found = Decoder(model, entry, config, base, blocks, final_norm)
     if direction_is_open(entry, config) and not all(weight.is_meta for weight in base.parameters()):
         found = replace(found, entry=replace(entry, causal=is_causal(found)))
@@ -418,7 +431,7 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
             "out of memory during the forward pass",
             where=str(batch.input_ids.device),
             got=f"{tokens} ({first_line(error, 120)})",
-            next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto",
+            next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or --set device_map=auto",
         ) from error
 
 

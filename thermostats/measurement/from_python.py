@@ -95,7 +95,7 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.terminal import Bars, Lines  # noqa: PLC0415 - as above
+        from thermostats.measurement.progress import Bars, Lines  # noqa: PLC0415 - as above
     except ImportError as error:
         raise not_installed(error) from error
 

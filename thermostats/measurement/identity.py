@@ -40,7 +40,7 @@ def check_name(folder: ModelFolder, sha: str, runs: pd.DataFrame, stated: pd.Dat
 def _other(folder: ModelFolder, what: str, got: str) -> UsageError:
     label = f"{folder.model_id} @ {folder.revision}"
     name = f"{folder.path.parent.name}/{folder.path.name}"
-    step = f"--name {name} measures it as a model of its own (name= in Python), --revision as another state of the same"
+    step = f"--set name={name} measures it as a model of its own (name= in Python), --revision as another state of it"
     if folder.commit:
         step = f"--revision {folder.commit} measures it as that state of the model"
     return UsageError(what, where=f"{label}, {folder.path}", got=got, next_step=step)
@@ -72,8 +72,8 @@ def standing(
             "runs of this name are older than the hash of a model's weights, which would say whether they are of it",
             where=f"{folder.model_id} @ {folder.revision}, {folder.path}",
             got=names,
-            next_step="--older same keeps them as of these weights (older='same' in Python), --older again measures "
-            f"again; if they are of another model, --name {folder.path.parent.name}/{folder.path.name}",
+            next_step="--set older=same keeps them as of these weights (older='same' in Python), --set older=again "
+            f"measures again; if they are of another model, --set name={folder.path.parent.name}/{folder.path.name}",
         )
     chosen = alike[ours] if ours.any() else alike
     newest = chosen.loc[pd.to_numeric(chosen["measure_version"], errors="coerce").fillna(0).idxmax()]

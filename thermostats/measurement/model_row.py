@@ -13,6 +13,7 @@ import pandas as pd
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.checkpoint import BUFFERS, NO_NUMBERS, PRECISION, StoredTensor, open_checkpoint
+from thermostats.measurement.gguf_files import UNROUNDED, record
 from thermostats.measurement.layouts import geometry, stated_count
 from thermostats.measurement.spectra import Tensors, embedding_of, find, read_config, unembedding
 from thermostats.tables.parameters import COUNTED
@@ -20,7 +21,11 @@ from thermostats.tables.parameters import COUNTED
 POSITION_TABLES = ("wpe", "embed_positions", "positions_embed", "position_embeddings", "position_embedding")
 LEARNED = ("openai-gpt", "gpt2", "gpt_neo", "gpt_bigcode", "opt", "biogpt")
 SCHEMES = {**dict.fromkeys(LEARNED, "learned"), "xglm": "sinusoidal", "bloom": "alibi", "mpt": "alibi"}
-SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet", "swin"), "relative")
+SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet", "swin", "t5", "mt5", "umt5"), "relative")
+SCHEMES |= dict.fromkeys(("marian", "pegasus", "m2m_100"), "sinusoidal")
+SCHEMES |= dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba"), "none")
+RMS_NORMS = ("t5", "mt5", "umt5", "mamba", "mamba2", "falcon_mamba", "lfm2", "lfm2_moe")
+"""Classes with RMSNorm whose configurations do not call its ε so."""
 SCHEMES |= {"roformer": "rotary"}
 LAYER_NORMS = ("phimoe", "cohere2_moe")
 """Classes whose norms subtract the mean though their configuration speaks of RMS."""
@@ -52,6 +57,7 @@ def model_row(
         vocabulary, d_embed = embedding_of(entry, config, tensors).shape
     head = unembedding(entry, config, tensors) if entry.has_head else None
     table = _position_table(entry, config, tensors)
+    origin = record(path)
     total = _count(entry, tensors, tied=head is None, n_layers=g.n_layers)
     bias = _head_bias(entry, tensors)
     outside = [(vocabulary, d_embed), *(each.shape for each in (head, table, bias) if each is not None)]
@@ -72,14 +78,14 @@ def model_row(
         "n_heads": g.n_heads,
         "n_kv_heads": g.n_kv_heads,
         "d_head": g.d_head,
-        "d_ff": width,
+        "d_ff": width if entry.mlp else 0,
         "vocab_size": vocabulary,
         "n_positions": table.shape[-2] if table else 0,
         "tied_embeddings": head is None,
         "gated_mlp": gated,
         "n_params": total,
         "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
-        "norm_kind": "RMSNorm" if "rms_norm_eps" in decoder and entry.model_type not in LAYER_NORMS else "LayerNorm",
+        "norm_kind": _norm_kind(entry, decoder),
         "norm_place": _norm_place(entry),
         "position_scheme": _scheme(entry, config, learned=table is not None),
         "parallel_block": entry.parallel,
@@ -87,6 +93,9 @@ def model_row(
         "modality": "vision" if entry.reads == "image" else "decoder" if entry.has_head else "encoder",
         "stages": len(entry.depths) or 1,
         "source": COUNTED,
+        "quantised": "" if origin.get("scheme") in (None, *UNROUNDED) else origin["scheme"],
+        "package": "",
+        "model_licence": origin.get("licence", ""),
     }
 
 
@@ -116,12 +125,16 @@ def feed_forward(
 
 
 def _width(entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, bool] | None:
-    attention = {path.partition(".")[0] for path in (entry.attention, entry.value, entry.output)}
+    mixing = (entry.attention, entry.value, entry.output, *entry.mixers)
+    attention = {path.partition(".")[0] for path in mixing} - {entry.mlp.partition(".")[0]}
     parts = {name: name.split(".") for name in shapes if not name.endswith("bias")}
     own = {
         name: shapes[name]
         for name, words in parts.items()
-        if words[0] not in attention and ROUTERS.isdisjoint(words) and len(shapes[name]) > 1
+        if words[0] not in attention
+        and not name.startswith(f"{entry.attention}.")
+        and ROUTERS.isdisjoint(words)
+        and len(shapes[name]) > 1
     }
     experts = {name: shape for name, shape in own.items() if "experts" in parts[name]}
     if experts:
@@ -140,7 +153,10 @@ def _block_shapes(entry: Architecture, tensors: Tensors, n_layers: int) -> list[
     """Shapes of the tensors of the first and the last block, by their names within it."""
     blocks = []
     for layer in dict.fromkeys((0, 0 if entry.shared else n_layers - 1)):
-        name = find(tensors, entry.tensor_names(entry.value, layer)).name
+        if entry.attends:
+            name = find(tensors, entry.tensor_names(entry.value, layer)).name
+        else:
+            name = next((each for each in tensors if re.match(rf"(.*\.)?{entry.blocks}\.{layer}\.", each)), "")
         place = re.match(rf"(.*\.)?{entry.stage(layer)[1]}\.", name)
         start = place.group() if place else ""
         blocks.append(
@@ -165,7 +181,8 @@ def learns_positions(entry: Architecture, config: Config) -> bool:
 
 
 def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) -> int:
-    aside = set(unused(entry, tensors, n_layers))
+    copies = [name for name in entry.tensor_names(entry.embedding) if name in tensors][1:]
+    aside = {*unused(entry, tensors, n_layers), *copies}
     names = set(entry.tensor_names(entry.embedding))
     if tied and not names.isdisjoint(tensors):  # else the head's is the one matrix of both
         aside |= set(entry.tensor_names(entry.unembedding[0]))
@@ -201,6 +218,11 @@ def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
         biased = decoder.get("use_relative_position_bias") or decoder.get("use_shared_relative_position_bias")
         return "relative" if biased else "none"
     return "alibi" if decoder.get("alibi") is True else "rotary"
+
+
+def _norm_kind(entry: Architecture, decoder: Config) -> str:
+    stated = "rms_norm_eps" in decoder and entry.model_type not in LAYER_NORMS
+    return "RMSNorm" if stated or entry.model_type in RMS_NORMS else "LayerNorm"
 
 
 def _norm_place(entry: Architecture) -> str:

@@ -37,9 +37,11 @@ from thermostats.measurement.architectures import Config, of_layer
 from thermostats.measurement.forward import (
     Decoder,
     as_measured,
+    attends,
     example,
     in_turn,
     input_of,
+    mixing,
     on_entry,
     on_exit,
     optional,
@@ -114,6 +116,9 @@ def conformance(found: Decoder, *, layers: Collection[int] | None = None) -> Con
     kept, stream, final = _pass(found, chosen)
     relative = partial(relative_difference, tolerance=TOLERANCES[found.dtype], epsilon=torch.finfo(found.dtype).eps)
     for layer, seen in kept.items():
+        residual = max(residual, *(relative(*pair) for pair in _sums(found, layer, seen)))
+        if not attends(found.blocks[layer], found.entry):
+            continue
         parts = _weights(found, layer)
         moved = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
         heads = seen["changed heads"], -seen["heads"]
@@ -122,7 +127,6 @@ def conformance(found: Decoder, *, layers: Collection[int] | None = None) -> Con
         value = max(value, relative([term[free] for term in terms], moved[free]))
         output = seen["changed attention"], -seen["attention"]
         circuit = max(circuit, relative(output, parts.w_o @ (heads[0] + heads[1])))
-        residual = max(residual, *(relative(*pair) for pair in _sums(found, layer, seen)))
     return Conformance(value, circuit, residual, stream, final, TOLERANCES[found.dtype])
 
 
@@ -216,7 +220,8 @@ def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[list[A
     multiplier = float(found.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
     scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
     factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
-    attention, mlp = factors[0] * kept["attention_write"], factors[1] * kept["mlp_write"]
+    attention = factors[0] * kept["attention_write"]
+    mlp = factors[1] * kept["mlp_write"] if entry.mlp else np.zeros_like(attention)
     if not attention.shape == mlp.shape == kept["x_in"].shape:
         return [([kept["x_out"]], np.full_like(kept["x_out"], np.nan))]  # not of the stream's width: no write at all
     if not entry.norm_after:
@@ -262,20 +267,24 @@ def _pass(found: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, 
                 again.clear()
 
         for block in dict.fromkeys(found.blocks[layer] for layer in layers):
-            module = submodule(block, entry.value if entry.layout == "latent" else entry.attention, entry)
-            stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
+            place = mixing(block, entry)
             on_entry(stack, block, partial(keep, "x_in"))
-            on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
             for path, name in (
                 ("", "x_out"),
-                (entry.attention_out or entry.attention, "attention"),
-                (entry.attention_write or entry.attention_out or entry.attention, "attention_write"),
+                (entry.attention_out or place, "attention"),
+                (entry.attention_write or entry.attention_out or place, "attention_write"),
                 (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
             ):
-                on_exit(stack, submodule(block, path, entry), partial(keep, name))
+                if path or name == "x_out":
+                    on_exit(stack, submodule(block, path, entry), partial(keep, name))
             for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
                 on_entry(stack, submodule(block, norm, entry), partial(keep, name))
                 on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
+            if not attends(block, entry):
+                continue
+            module = submodule(block, entry.value if entry.layout == "latent" else place, entry)
+            stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
+            on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
             stack.callback(block.register_forward_hook(repeat, with_kwargs=True).remove)
         if found.final_norm is not None:
             on_exit(stack, optional(found.base, entry.behind_norm, entry) or found.final_norm, normed.append)

@@ -15,9 +15,10 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from thermostats.measurement.forward import Decoder, in_turn, on_entry, on_exit, submodule
+from thermostats.measurement.architectures import Architecture
+from thermostats.measurement.forward import Decoder, in_turn, mixing, on_entry, on_exit, submodule
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
@@ -49,6 +50,13 @@ def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
     m = weights.sum(-1)
     total = torch.bmm((weights / norm.unsqueeze(1)).to(norm.dtype), _wide(x).reshape(*norm.shape, -1))
     return (total.square().sum(-1) - m) / (m * (m - 1))
+
+
+def _subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, str, str, str]]:
+    """Name of each sub-block that a block has, its module, and the modules and scale of its output."""
+    mixer = (mixing(block, entry), entry.attention_out, entry.attention_write, entry.attention_scale)
+    both = {"attention": mixer, "mlp": (entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale)}
+    return [(part, *modules) for part, modules in both.items() if modules[0]]
 
 
 @contextmanager
@@ -109,10 +117,7 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
         for block in dict.fromkeys(decoder.blocks):
             on_entry(stack, block, enter)
-            for part, place, out, write, scale in (
-                ("attention", entry.attention, entry.attention_out, entry.attention_write, entry.attention_scale),
-                ("mlp", entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale),
-            ):
+            for part, place, out, write, scale in _subblocks(block, entry):
                 on_entry(stack, submodule(block, place, entry), partial(keep, f"{part}_in"))
                 on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_out"))
                 if write:

@@ -22,9 +22,10 @@ import pandas as pd
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import STACKS, Architecture, UnknownArchitectureError, lookup
+from thermostats.measurement.architectures import ARCHITECTURES, STACKS, Architecture, UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import doubled, open_checkpoint
 from thermostats.measurement.digest import model_sha
+from thermostats.measurement.gguf_parts import is_gguf, stem
 from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.identity import MEASURE_VERSION, check_name, standing
 from thermostats.measurement.images import processed
@@ -37,7 +38,7 @@ from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
 from thermostats.tables.confirm import confirm
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import FACTS, set_facts
+from thermostats.tables.model_facts import FACTS, check_lab, set_facts
 from thermostats.tables.parameters import COUNTED
 from thermostats.tables.runs import LIKE, prompt_sha, run_id
 
@@ -65,6 +66,8 @@ class Outcome:
     n_params: int | None = None
     gigabytes: float | None = None
     """Memory for weights and activations at the precision asked for, GB; empty where nothing is left to load."""
+    disk: float | None = None
+    """To be downloaded, GB; of a dry run."""
     seconds: float = 0.0
     differences: str = ""
     """Where files, configuration and the model differ."""
@@ -133,10 +136,9 @@ def plan(spec: RunSpec, data: Path) -> Plan:
     check_name(folder, sha, runs[runs["source"] == spec.source], known, row)
     lab = known["heritage"].iloc[0] if len(known) else ""
     if spec.heritage and lab not in ("", spec.heritage):
-        step = (
-            f"leave out --heritage, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
-        )
+        step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
+    check_lab(spec.heritage, folder.model_id, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
     if set(kinds) - {"weights"}:
         check_loadable(folder)
@@ -156,9 +158,9 @@ def plan(spec: RunSpec, data: Path) -> Plan:
 
 
 def model_id(spec: RunSpec) -> str:
-    """What a spec's model is called in the tables: a hub id as it is, a folder as the spec or else it is named."""
+    """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else it is named."""
     path = Path(spec.model)
-    return spec.name or (path.resolve().name if path.is_dir() else spec.model)
+    return spec.name or (path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model)
 
 
 def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
@@ -200,8 +202,10 @@ def folder_of(spec: RunSpec) -> ModelFolder:
 
 def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
     """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a run of its own."""
-    if str(spectra.read_config(folder.path, "").get("model_type")) not in STACKS:
-        return folder
+    model_type = str(spectra.read_config(folder.path, "").get("model_type"))
+    stack = next((entry.stack for entry in ARCHITECTURES if entry.model_type == model_type), "")
+    if model_type not in STACKS:
+        return replace(folder, model_id=f"{folder.model_id}:{stack}") if stack else folder
     name = f"{folder.model_id}:{'vision' if reads == 'image' else 'text'}"
     return replace(folder, reads=reads, model_id=name)
 
@@ -315,7 +319,7 @@ def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
         if not config.get("auto_map") or spec.trust_remote_code:
             raise
         what = "the model comes with its own code, and no entry describes its class"
-        step = "read that code, add an entry (docs/how-to/architecture.md), then --trust-remote-code to run it"
+        step = "read that code, add an entry (docs/how-to/architecture.md), then --set trust_remote_code=yes to run it"
         raise UsageError(what, where=folder.model_id, next_step=step) from None
 
 
@@ -370,10 +374,10 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
         step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
         what = f"a model that reads {entry.reads} cannot be given {other[0]}"
         raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
-    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths else ())}
+    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
-        step = "thermostats can-measure says what the model has"
+        step = "thermostats measure MODEL --dry-run says what can be measured"
         raise UsageError("the model has none of the requested quantities", got=", ".join(kinds), next_step=step)
     return {kind: names for kind, names in left.items() if names}
 

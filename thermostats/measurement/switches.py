@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thermostats.measurement.architectures import Config, UnsupportedArchitectureError, config_of
-from thermostats.measurement.checkpoint import open_checkpoint
-from thermostats.measurement.model_row import stored_dtype
+from thermostats.measurement.quantised import check_quantised
 from thermostats.measurement.spec import WHAT, RunSpec
 
 OF_MODEL = ("gains", "outputs", "attention")
@@ -74,7 +73,7 @@ def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:
     refused = [name for name in spec.what if name in lost]
     if not refused:
         return
-    stored_dtype(open_checkpoint(folder))
+    check_quantised(config, folder)
     why, left = lost[refused[0]], [name for name in WHAT if name not in lost]
     revision = "" if spec.revision == "main" else f" --revision {shlex.quote(spec.revision)}"
     line = f"thermostats measure {shlex.quote(spec.model)}{revision} --what {','.join(left)}"

@@ -131,7 +131,7 @@ def _unstated(runs: pd.DataFrame) -> list[str]:
     silent = runs[(runs["model_sha"] == "") & (runs["confirmed_sha"] == "")]
     return [
         f"{model} @ {revision}, {len(group)} {'run does' if len(group) == 1 else 'runs do'} not state of which weights "
-        f"they are; thermostats measure {model} --older same keeps them, --older again measures again"
+        f"they are; thermostats measure {model} --set older=same keeps them, --set older=again measures again"
         for (model, revision), group in silent.groupby(["model_id", "revision"])
     ]
 
@@ -153,4 +153,4 @@ def _label(row: Mapping[str, Any]) -> str:
 
 def _again(row: Mapping[str, Any]) -> str:
     revision = "" if row["revision"] == "main" else f" --revision {row['revision']}"
-    return f"thermostats measure {row['model_id']}{revision} --older again"
+    return f"thermostats measure {row['model_id']}{revision} --set older=again"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats.tables import store
-from thermostats.tables.archive import is_archive
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.folders import own_files
+from thermostats.tables.table_files import is_archive
 
 
 def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:

@@ -58,8 +58,8 @@ def combine(
     `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`, exp of
     the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed here, else as
     published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made from them,
-    g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there. Of
-    one block n_L/n_1 is 1 and n_L/n_0 is its gain.
+    g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there.
+    Of one block n_L/n_1 is 1 and n_L/n_0 is its gain.
 
     Geometry: all columns of the table models but its source, and `rho` = H/d_h, `aspect` = d/L, `kv_ratio` = K/H,
     `ff_ratio` = d_ff/d, `log10_n_params`, `log10_n_params_nonembedding`; `comparable` is False for models that norm
@@ -201,8 +201,9 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
     single = values[values["prompt_id"] != ""]
     number, named = numbered(single, by)
     groups, value = Groups.of(number), single["value"].to_numpy()
+    log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
     each = pd.DataFrame(
-        {"mean": groups.mean(value), "log": groups.mean(np.log(value)), "sd": groups.std(value), "n": groups.sizes},
+        {"mean": groups.mean(value), "log": groups.mean(log), "sd": groups.std(value), "n": groups.sizes},
         index=pd.MultiIndex.from_frame(named),
     )
     averaged = values[values["prompt_id"] == ""].set_index(by)["value"]

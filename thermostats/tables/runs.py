@@ -11,7 +11,8 @@ import pandas as pd
 from thermostats.errors import DataError
 
 MEASURED = ("model_id", "revision", "dtype", "attention", "prompt_set", "prompt_sha", "measure_version", "source")
-RECORDED = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof", "confirmed_sha", "differences")
+OF_THE_PASS = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof")
+RECORDED = (*OF_THE_PASS, "instrument", "licence", "confirmed_sha", "differences")
 LIKE = [label for label in MEASURED if label != "measure_version"]
 """What two runs share that measured the same, perhaps of other weights or by another version."""
 

@@ -12,35 +12,45 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
-from thermostats.modelling.heritage.blocks import Design
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.blocks import FAMILY
+from thermostats.modelling.heritage.law import groups_of
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, dominance, freedman_lane, r_squared_of_sets
 
 PERMUTATIONS = 4999
 Blocks = dict[str, list[str]]
 
 
-def model_frame(laid_out: Design) -> tuple[pd.DataFrame, Blocks]:
-    """One row per model: log_gain (mean over prompts), heritage, columns of geometry and scale; and the blocks."""
-    frame = pd.DataFrame({"log_gain": laid_out.means()[0], "heritage": [laid_out.labs[j] for j in laid_out.lab]})
-    blocks: Blocks = {"heritage": ["heritage"]}
-    for name, basis in (("geometry", laid_out.geometry), ("scale", laid_out.scale)):
-        blocks[name] = [f"{name}_{i + 1}" for i in range(basis.shape[1])]
-        frame[blocks[name]] = basis
+def model_frame(fit: Fit) -> tuple[pd.DataFrame, Blocks]:
+    """One row per model: log_gain (mean over prompts), groups, columns of the other blocks; and the blocks.
+
+    Families, which lie within labs, are not among them.
+    """
+    heritage, frame, blocks = fit.constants["heritage"], pd.DataFrame({"log_gain": fit.model.observed}), Blocks()
+    for name, basis in fit.constants["bases"].items():
+        if name == FAMILY:
+            continue
+        if name in heritage.groups:
+            blocks[name] = [name]
+            frame[name] = groups_of(fit.rows, heritage.blocks[name]).to_numpy()
+        else:
+            blocks[name] = [f"{name}_{i + 1}" for i in range(basis.shape[1])]
+            frame[blocks[name]] = basis
     return frame, blocks
 
 
-def classical(laid_out: Design, *, seed: int, permutations: int = PERMUTATIONS) -> pd.DataFrame:
+def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm, sd, note.
 
     Partial F and Freedman–Lane of every block given the others; a mixed model with a random intercept a lab, its
     standard deviations by REML and likelihood-ratio tests (χ²) of geometry and scale by maximum likelihood. Holm is
     across the blocks of one method. What cannot be computed is a row whose note says why.
     """
-    frame, blocks = model_frame(laid_out)
+    frame, blocks = model_frame(fit)
     ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
         ("partial F", partial(_partial, frame, blocks)),
-        ("Freedman–Lane", partial(_shuffled, frame, blocks, seed, permutations)),
-        ("mixed model", partial(_mixed, frame, blocks)),
+        ("Freedman–Lane", partial(_shuffled, frame, blocks, fit.seed, permutations)),
+        ("mixed model", partial(_mixed, frame, blocks, fit.constants["lab"])),
     ]
     rows: list[dict[str, object]] = []
     for method, compute in ways:
@@ -59,11 +69,14 @@ def classical(laid_out: Design, *, seed: int, permutations: int = PERMUTATIONS) 
     return table
 
 
-def dominance_table(laid_out: Design, *, seed: int) -> pd.DataFrame:
+def dominance_table(fit: Fit) -> pd.DataFrame:
     """Raw shares of R² per block with their permutation null, and corrected; a note where that is not possible."""
-    frame, blocks = model_frame(laid_out)
+    frame, blocks = model_frame(fit)
     try:
-        found, corrected = dominance(frame, "log_gain", blocks, seed=seed), corrected_shares(frame, "log_gain", blocks)
+        found, corrected = (
+            dominance(frame, "log_gain", blocks, seed=fit.seed),
+            corrected_shares(frame, "log_gain", blocks),
+        )
     except UsageError as error:
         return pd.DataFrame({"note": [f"not possible: {error}"]})
     return (
@@ -76,13 +89,16 @@ def dominance_table(laid_out: Design, *, seed: int) -> pd.DataFrame:
     )
 
 
-def commonality(laid_out: Design) -> pd.DataFrame:
-    """R² of geometry and scale each alone and in common, without and given heritage: given, part, r_squared.
+def commonality(fit: Fit) -> pd.DataFrame:
+    """R² of geometry and scale each alone and in common, without and given the lab: given, part, r_squared.
 
     unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may be negative.
     """
-    r_squared, rows = r_squared_of_sets(*model_frame(laid_out)), []
-    for given in ("", "heritage"):
+    (frame, blocks), rows = model_frame(fit), []
+    if not {"geometry", "scale"} <= set(blocks):
+        return pd.DataFrame({"note": ["not possible: there is no block of geometry, or none of scale"]})
+    r_squared = r_squared_of_sets(frame, blocks)
+    for given in dict.fromkeys(["", fit.constants["lab"]]):
         base, g, s, both = (
             r_squared[frozenset({given, *names} - {""})]
             for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))
@@ -102,17 +118,23 @@ def _shuffled(frame: pd.DataFrame, blocks: Blocks, seed: int, permutations: int,
     return {"statistic": found.f, "p_value": found.p_value}
 
 
-def _mixed(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, object]:
-    """Standard deviations of the model with both blocks for heritage, the likelihood-ratio test of another block."""
-    both = [*blocks["geometry"], *blocks["scale"]]
-    full = mixed_model(frame, f"log_gain ~ {' + '.join(both)}", "heritage", reml=block == "heritage")
-    if block == "heritage":
+def _mixed(frame: pd.DataFrame, blocks: Blocks, lab: str, block: str) -> dict[str, object]:
+    """Standard deviations of the model with all other blocks for labs, the likelihood-ratio test of another block."""
+    if not lab:
+        raise UsageError("there are no labs")
+    others = [column for name, columns in blocks.items() if name != lab for column in columns]
+    full = mixed_model(frame, f"log_gain ~ {' + '.join(others) or '1'}", lab, reml=block == lab)
+    if block == lab:
         note = full.note if full.converged else f"did not converge; {full.note}"
         return {"sd": full.group_sd, "residual_sd": full.residual_sd, "note": note}
-    rest = " + ".join(column for column in both if column not in blocks[block])
-    reduced, df = mixed_model(frame, f"log_gain ~ {rest}", "heritage", reml=False), len(blocks[block])
+    rest = " + ".join(column for column in others if column not in blocks[block]) or "1"
+    reduced, df = mixed_model(frame, f"log_gain ~ {rest}", lab, reml=False), len(blocks[block])
     if not (full.converged and reduced.converged):
         return {"df": df, "note": "; ".join(filter(None, ["did not converge", full.note]))}
     statistic = max(2 * (full.log_likelihood - reduced.log_likelihood), 0.0)
     p = float(stats.chi2.sf(statistic, df))
     return {"statistic": statistic, "df": df, "p_value": p, "note": full.note}
+
+
+TABLES = {"classical": classical, "dominance": dominance_table, "commonality": commonality}
+"""Counterparts of the posterior, by name."""

@@ -1,82 +1,49 @@
-"""Is log gain decided by heritage, geometry or scale? Models in labs, with a prior that favours no block.
-
-log G_ip = m_i + c_k + d_ik + e_ip, e_ip ~ t_ν(0, σ_i);
-m_i = α + f_i,heritage + f_i,geometry + f_i,scale + f_i,model.
-
-Every block's contribution f_b is scaled to unit expected variance and multiplied by τ√φ_b, τ half-normal and shares
-φ ~ Dirichlet(a, …, a), one of them the family's where families are stated, so that blocks of many columns have no head
-start (cf. Zhang et al. 2022, R2D2M2, and the joint variance priors of Fuglstad et al. 2020, doi:10.1214/19-BA1185).
-Heritage is the lab's. The estimands are finite-population standard deviations of the contributions over the models at
-hand (Gelman 2005, doi:10.1214/009053604000001048).
-"""
+"""`fit_heritage`: a table of gains to the fit of the heritage model; tables and figures of its fits."""
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import numbers
+from thermostats.errors import UsageError, unknown
+from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
+from thermostats.modelling.draws import SEED, Settings, summary
+from thermostats.modelling.fit import Fit, Law, Prior, fit_law
 from thermostats.modelling.heritage import classical
-from thermostats.modelling.heritage.blocks import (
-    LARGE_STUDY,
-    LINEAGE_ORDER,
-    ORDER,
-    bayes_factor,
-    design,
-    in_order,
-    orders,
-    verdict,
+from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, bayes_factor, in_order, orders_of, scaled_map
+from thermostats.modelling.heritage.labs import labs_table, superpopulation
+from thermostats.modelling.heritage.law import (
+    LAB,
+    NORMAL,
+    RESIDUALS,
+    STANDARD,
+    Heritage,
+    groups_of,
+    log_gains,
+    quantities,
+    statistics,
 )
-from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.expansion import EXPANSIONS, compared, expanded, not_reproduced, preferred
-from thermostats.modelling.heritage.held_out import HeldOut, leave_one_out
-from thermostats.modelling.heritage.laws import NORMAL
-from thermostats.modelling.heritage.model import (
-    AUTO,
-    CLOSED,
-    SAMPLING,
-    TOTAL_SD,
-    HeritagePosterior,
-    arrays,
-    equations,
-    heritage_model,
-    prior_orders,
-    priors,
-)
-from thermostats.modelling.heritage.population import labs_table, superpopulation
-from thermostats.modelling.heritage.predictive import part_of
+from thermostats.modelling.heritage.left_out import left_out_table
+from thermostats.modelling.heritage.means import model_means
 from thermostats.modelling.heritage.rows import said_of
-from thermostats.modelling.heritage.sensitivity import alternatives, left_out
-from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import PASSED, SEED, Settings
-from thermostats.modelling.inference.fitted import NO_SOURCE, Deferred, Fitted, Panel
 from thermostats.plots import posterior as plots
 from thermostats.plots.general import forest
-from thermostats.words import number
 
-CAREFUL = Settings(draws=1500, target_accept=0.98)
-"""Shares near 0 and averages with heavy tails need smaller steps, and move slowly."""
+LEAST, SMALL_STUDY = 4, 10
+NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
 SUMMED = ("total_amplification", "total_amplification_from_input")
 SUMMED_TOTAL_SD = 2.0
 """For gains that multiply over all layers."""
-TITLES = {
-    "orders": "orders of the blocks",
-    "expansions": "expanded models, compared by the log predictive density of labs left out",
-    "labs": "labs: P(dampens) of the mean of these models, of the lab's population of models, and of its next model",
-    "superpopulation": "standard deviation over all labs there could be, which decides nothing",
-    "classical": "classical counterparts",
-    "dominance": "dominance and its permutation null",
-    "commonality": "unique and common parts",
-}
+CAREFUL = Settings(target_accept=0.98)
+"""Of PyMC: shares near 0 need smaller steps."""
+PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
+"""Of prior probabilities; draws times models: of very many models fewer draws."""
 
 
 def fit_heritage(
@@ -86,252 +53,266 @@ def fit_heritage(
     seed: int = SEED,
     blocks: Mapping[str, Sequence[str]] | None = None,
     concentration: float = 1.0,
+    residuals: str = NORMAL,
     lab_df: float = 0.0,
-    method: str = AUTO,
     settings: Settings = CAREFUL,
-    leave_out: Sequence[str] = ("heritage", "model"),
-    cache: bool = True,
-    progress: bool | None = None,
-) -> HeritageFit:
-    """Fit the heritage model to a table of gains.
+) -> Fit:
+    """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage, geometry and scale.
 
     `table`: as `gain_rows(estimand)` gives it: model_id, heritage, n_layers, n_heads, d_head, n_params and `gain`, one
-    row per prompt (`prompt_id`, `category`) or one row with `gain_sd` and `n_prompts`; `family` where known, which is
-    then a block of its own. `estimand`
-    names the gain and sets the prior scale of τ. `blocks`: the columns of heritage, geometry and scale, as they are,
-    and as `shares` takes them; by default the lab, and the logs of
-    n_layers, n_heads, d_head and of n_params. `lab_df` above 2: Student-t lab effects. `leave_out`: what the check of
-    influence leaves out one by one; none, no such check. `method`: sampling, or the closed form of the models' means,
-    which `auto` takes for more than `LARGE_STUDY` models, and with a warning where sampling fails.
+    row per prompt (`prompt_id`) or one row with `gain_sd` (divisor n − 1) and `n_prompts`; `family` where known, which
+    is then a block of its own within labs. Models enter by their mean log gain ȳ_i with its standard error; predicted
+    are log gains. `estimand` names the gain and sets the prior scale of τ. `blocks`: other blocks in the order that is
+    asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers as they are.
+    `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects. Normal ones are
+    drawn exactly, others by PyMC, which takes a minute.
 
-    Raises UsageError as `design` does, for gains that are all the same, and for Student-t effects in closed form.
+    Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ), mean_log_gain; with
+    families sd_lineage and lineage_share, of lab and family together. Statements: orders of the blocks. Tables: orders,
+    labs, models, superpopulation, left out (by exact refits), and classical counterparts: classical, dominance,
+    commonality.
+
+    Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model with two
+    labs, fewer than 4 models, one lab, one model in every lab, a block without variation, a prompt twice in one model,
+    blocks of names and numbers together, priors out of range.
     """
+    heritage = _declared(table, estimand, blocks, concentration, residuals, lab_df)
+    names = [column for name in heritage.groups for column in heritage.blocks[name]]
+    columns = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
+    rows, warnings = model_means(table, estimand, names=names, numbers=columns, positive=heritage.logs)
+    if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
+        nested = {**heritage.blocks, FAMILY: (LAB, "family")}
+        heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
+    warnings += _odd(rows, heritage)
+    numbers(rows["log_gain"], f"log {estimand}", varied=True)
+    sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
+    return fit_law(
+        heritage_law(heritage, rows),
+        rows,
+        seed=seed,
+        settings=settings,
+        estimand=at_position(estimand, table),
+        sources=tuple(sorted(sources)),
+        warnings=(*said_of(table), *warnings),
+    )
+
+
+def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
+    """The law of these blocks; of the rows, what its alternatives can leave out."""
+    parts = (*heritage.blocks, OWN)
+    lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
+    joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
+    of_labs = {"labs": labs_table, "superpopulation": superpopulation} if heritage.groups else {}
+    law = Law(
+        name="heritage",
+        lay_out=heritage.lay_out,
+        quantities=quantities,
+        reported=(
+            *(f"sd_{name}" for name in parts),
+            *(f"share_{name}" for name in parts),
+            *(*lineage, "total_sd", "mean_log_gain", *joint),
+        ),
+        statements={order: partial(in_order, order) for order in orders_of(tuple(heritage.blocks))},
+        statistics=statistics,
+        equations=_equations(heritage),
+        priors=_priors(heritage),
+        tables={"orders": _orders, "models": _models, **of_labs, "left out": left_out_table, **classical.TABLES},
+        figures={
+            "blocks": _figure,
+            "shares": lambda fit, axes: plots.variance_shares(fit.summary(), axes),
+            "orders": lambda fit, axes: plots.order_probability_bar(fit.table("orders"), axes),
+            **({"labs": lambda fit, axes: plots.lab_forest(fit.table("labs"), axes)} if heritage.groups else {}),
+        },
+        units=(*(heritage.blocks[heritage.lab] if heritage.groups else ()), "model_id"),
+    )
+    others = {name: replace(law, lay_out=other.lay_out) for name, other in heritage.others(rows).items()}
+    return replace(law, alternatives=others)
+
+
+def _declared(
+    table: pd.DataFrame,
+    estimand: str,
+    blocks: Mapping[str, Sequence[str]] | None,
+    concentration: float,
+    residuals: str,
+    lab_df: float,
+) -> Heritage:
+    """Blocks and priors as they were asked for."""
     if not (0 < concentration < math.inf and (lab_df == 0 or 2 < lab_df < math.inf)):
         raise UsageError(
             "priors out of range",
             got=f"concentration {concentration}, lab_df {lab_df}",
             allowed="concentration above 0; lab_df 0 or above 2",
         )
-    if method not in (AUTO, SAMPLING, CLOSED):
-        raise UsageError("no such method", got=method, allowed=f"{AUTO}, {SAMPLING}, {CLOSED}")
-    laid_out = design(table, estimand, blocks=blocks)
-    numbers(np.concatenate([laid_out.y, laid_out.average]), f"log {estimand}", varied=True)
-    total_sd = SUMMED_TOTAL_SD if estimand in SUMMED else TOTAL_SD
-    chosen = method if method != AUTO else CLOSED if laid_out.n_models > LARGE_STUDY else SAMPLING
-    said = (*said_of(table), *laid_out.warnings, *(() if laid_out.sources else (NO_SOURCE,)))
-    if chosen == CLOSED and lab_df:
-        raise UsageError("Student-t lab effects have no closed form", got=lab_df, allowed=f"method {SAMPLING}")
-    if chosen == SAMPLING:
-        data = arrays(laid_out, total_sd=total_sd, concentration=concentration, lab_df=lab_df)
-        draws = sampling.fit(heritage_model, data, seed=seed, settings=settings, cache=cache, progress=progress)
-        if method == AUTO and not lab_df and (failed := draws.failures()):
-            chosen, said = CLOSED, (*said, f"sampling failed ({'; '.join(failed)})")
-    if chosen == CLOSED:
-        said = (*said, "closed form of the models' means: the spread over prompts is normal, categories are averaged")
-        draws = closed_form(laid_out, total_sd=total_sd, concentration=concentration, seed=seed, settings=settings)
-    posterior = HeritagePosterior(
-        design=laid_out,
-        draws=draws,
-        method=chosen,
-        total_sd=total_sd,
+    if residuals not in RESIDUALS:
+        raise unknown("no such law of the residuals", residuals, RESIDUALS)
+    chosen = {str(name): tuple(columns) for name, columns in (STANDARD.blocks if blocks is None else blocks).items()}
+    if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
+        raise UsageError(
+            "no such blocks",
+            got=chosen,
+            allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} or {LINEAGE}",
+        )
+    columns_of(table, *(column for columns in chosen.values() for column in columns))
+    groups = []
+    for name, columns in chosen.items():
+        texts = [not pd.api.types.is_numeric_dtype(table[column]) for column in columns]
+        if name == LAB or all(texts):
+            groups.append(name)
+        elif any(texts):
+            raise UsageError("a block of names and numbers", where=name, got=", ".join(columns), allowed="one kind")
+    return Heritage(
+        blocks=chosen,
+        groups=tuple(groups),
+        logs=blocks is None,
+        total_sd=SUMMED_TOTAL_SD if estimand in SUMMED else STANDARD.total_sd,
         concentration=concentration,
         lab_df=lab_df,
-        leave_out=tuple(leave_out),
-        seed=seed,
+        residuals=residuals,
     )
-    return _fitted(posterior, blocks or {}, said)
 
 
-def _fitted(
-    posterior: HeritagePosterior, columns: Mapping[str, Sequence[str]], warnings: tuple[str, ...]
-) -> HeritageFit:
-    """What follows from design and draws."""
-    group, quantities, laid_out = columns.get("heritage", ("heritage",))[0], posterior.reported, posterior.design
+def _odd(rows: pd.DataFrame, heritage: Heritage) -> list[str]:
+    """What the rows cannot say, in words; UsageError where they say nothing of a block."""
+    if len(rows) < LEAST:
+        raise UsageError("too few models", got=len(rows), allowed=f"{LEAST} or more")
+    warnings, used = list[str](), 1
+    for name, columns in heritage.blocks.items():
+        if name == FAMILY:
+            continue
+        if name in heritage.groups:
+            sizes = groups_of(rows, columns).value_counts()
+            warnings += _of_groups(name, sizes)
+            used += len(sizes) - 1
+            continue
+        x = rows[list(columns)].to_numpy(np.float64)
+        constant = np.ptp(x, axis=0) <= 1e-12 * np.abs(x).max()
+        if constant.all():
+            raise UsageError(
+                "a block without variation",
+                where=name,
+                got=f"{', '.join(columns)} constant",
+                allowed="one column that varies",
+            )
+        left = [column for column, same in zip(columns, constant, strict=True) if same]
+        warnings += [f"{column} is the same in all models and left out" for column in left]
+        rank = scaled_map(np.log(x) if heritage.logs else x).shape[1]
+        if rank < len(columns) - len(left):
+            warnings.append(f"{name} has rank {rank} of {len(columns) - len(left)} columns")
+        used += rank
+    if len(rows) < SMALL_STUDY:
+        warnings.append(f"{len(rows)} models: shares stay close to their prior")
+    if heritage.lab == LAB:
+        warnings += _of_families(rows) if FAMILY in heritage.blocks else [NO_FAMILIES]
+    if used >= len(rows):
+        warnings.append(f"{len(rows)} models for {used} effects: the shares depend strongly on the prior")
+    return warnings
 
-    @functools.cache
-    def expand(name: str) -> HeritageFit:
-        said = (*warnings, f"{name}, in closed form of the models' means")
-        return _fitted(expanded(posterior, name), columns, said)
 
-    probabilities = orders(quantities, laid_out.orders)
-    prior = prior_orders(laid_out, concentration=posterior.concentration, lab_df=posterior.lab_df, seed=posterior.seed)
-    return HeritageFit(
-        **{own.name: getattr(posterior, own.name) for own in fields(posterior)},
-        family="heritage",
-        estimand=laid_out.estimand,
-        sources=laid_out.sources,
-        n_models=laid_out.n_models,
-        n_heritages=len(laid_out.labs),
-        parts={"heritage": part_of(posterior, quantities)},
-        quantities=quantities,
-        more=posterior.lab_means,
-        statements={order: partial(in_order, order) for order in (ORDER, LINEAGE_ORDER) if order in laid_out.orders},
-        probabilities=probabilities,
-        prior=prior,
-        tables=Deferred(
-            {
-                "orders": partial(_orders, probabilities, prior),
-                "labs": partial(labs_table, posterior),
-                "superpopulation": partial(superpopulation, posterior),
-                "models": partial(_models, posterior),
-                "classical": partial(classical.classical, laid_out, seed=posterior.seed),
-                "dominance": partial(classical.dominance_table, laid_out, seed=posterior.seed),
-                "commonality": partial(classical.commonality, laid_out),
-            }
+def _of_groups(name: str, sizes: pd.Series) -> list[str]:
+    """Refuse groups that cannot be told from the mean or from the residual."""
+    if len(sizes) < 2:
+        one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
+        raise UsageError(f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more")
+    if sizes.max() == 1:
+        what = "lab" if name == LAB else name
+        raise UsageError(
+            f"every {what} has one model: {name} cannot be separated from the residual between models",
+            got=f"{len(sizes)} {what}s",
+            allowed="two models or more in at least one",
+        )
+    if (sizes > 1).sum() < 2:
+        return [
+            f"only one {'lab' if name == LAB else name} has two models or more: {name} rests on the spread within it"
+        ]
+    return []
+
+
+def _of_families(rows: pd.DataFrame) -> list[str]:
+    warnings, family = list[str](), groups_of(rows, (LAB, "family"))
+    if (lacking := rows["family"].isna()).any():
+        warnings.append("treated as a separate family, since none is stated: " + named(rows.loc[lacking, "model_id"]))
+    if family.groupby(rows[LAB]).nunique().max() < 2:
+        warnings.append(
+            "no lab has two families: effects of lab and family cannot be separated and are divided by the prior; "
+            "their sum, the lineage, can be estimated"
+        )
+    if family.value_counts().max() < 2:
+        warnings.append("no family has two models: effects of family and model cannot be separated")
+    return warnings
+
+
+def _equations(heritage: Heritage) -> tuple[str, ...]:
+    """The model in lines."""
+    parts = " + ".join(f"f_i,{name}" for name in (*heritage.blocks, OWN))
+    orders = orders_of(tuple(heritage.blocks))
+    shown = []
+    for name, columns in heritage.blocks.items():
+        if name in heritage.groups:
+            group = columns[-1] if columns != (LAB,) else "lab"
+            shown.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
+        else:
+            shown.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
+    return (
+        "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: standard error from n_i prompts, spreads moderated   (model i)",
+        f"m_i = α + {parts}",
+        "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
+        *shown,
+        f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
+        "estimands: S_b = SD over the M models of f_b (finite population)"
+        + (f"; order: {orders[-1]}" if orders else ""),
+        *((f"{LINEAGE}: f_{heritage.lab} + f_{FAMILY}",) if FAMILY in heritage.blocks else ()),
+    )
+
+
+def _priors(heritage: Heritage) -> tuple[Prior, ...]:
+    """Every prior of the model with its reason."""
+    shares = ", ".join([f"{heritage.concentration:g}"] * (len(heritage.blocks) + 1))
+    groups = [name for name in heritage.groups if name != FAMILY]
+    effect = f"t_{heritage.lab_df:g}, scaled to unit variance" if heritage.lab_df else "N(0, 1)"
+    columns = ", ".join(f"u_{name}" for name in heritage.blocks if name not in heritage.groups)
+    return (
+        ("α", f"N(0, {2 * heritage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),
+        ("τ", f"half-normal({heritage.total_sd:g})", "models that differ by that many e-folds are no surprise"),
+        ("φ", f"Dirichlet({shares})", "no block has a head start"),
+        *((f"u_{name}", effect, f"groups of {name} are exchangeable; their scale is τ√φ") for name in groups),
+        *((("u_family", "N(0, 1)", "families are exchangeable within and across labs"),) * (FAMILY in heritage.blocks)),
+        *(((columns, "N(0, 1)", "orthonormal columns of equal expected weight"),) * bool(columns)),
+        (
+            "se_i²",
+            "inverse χ² with n_i − 1 + d_0 degrees of freedom",
+            "spreads over prompts differ between models, by a factor of about 1.6; Smyth 2004",
         ),
-        warnings=warnings,
-        figure=_figure,
-        alternatives=partial(alternatives, posterior),
-        left_out=partial(left_out, posterior) if posterior.leave_out else None,
-        equations=equations(columns, laid_out, posterior.residuals),
-        expand=expand,
-        priors=priors(**posterior.priors_given, families=bool(laid_out.families)),
-        titles=TITLES,
-        called={"heritage": group, "labs": f"{group}s", "lab": group} if group != "heritage" else {},
-        prefixed=False,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeritageFit(HeritagePosterior, Fitted):
-    """Posterior of the heritage model; nothing may be concluded where `status` is not `passed`."""
-
-    prior: Mapping[str, float]
-    """Prior probabilities of the orders, by simulation on this design."""
-    expand: Callable[[str], HeritageFit]
-    """Name of a model in `EXPANSIONS` to its fit."""
-
-    @cached_property
-    def answer(self) -> HeritageFit:
-        """This fit where its replications miss no test quantity, nor tails nor skew; else the declared model without
-        such a miss that best predicts labs left out (`expansions` compares all of them), and this one where all miss.
-
-        Its warnings say why, and which models predict about as well.
-        """
-        missed = self._missed
-        if not missed:
-            return self
-        others = {} if self.lab_df else {name: self.expand(name) for name in EXPANSIONS if name != NORMAL}
-        whole = {name: fit for name, fit in others.items() if not fit._missed}
-        told = {NORMAL: missed} | {name: fit._missed for name, fit in others.items() if name not in whole}
-        said = "; ".join(f"not reproduced by {name}: {', '.join(what)}" for name, what in told.items())
-        if not whole:
-            return replace(self, warnings=(*self.warnings, f"no declared model reproduces the data; {said}"))
-        name, why = preferred(whole, self.seed)
-        return replace(whole[name], warnings=(*whole[name].warnings, f"{why}; {said}"))
-
-    @cached_property
-    def _missed(self) -> list[str]:
-        """What keeps this model from answering: quantities that its replications miss, or its status."""
-        return not_reproduced(self, self.seed) if self.status == PASSED else [f"anything ({self.status})"]
-
-    @cached_property
-    def expansions(self) -> pd.DataFrame:
-        """Every declared model, compared by the log predictive density of labs left out (`expansion.compared`).
-
-        A column more has P(order) by each; the last row is their stack, by the weights.
-        """
-        table = compared({name: self.expand(name) for name in EXPANSIONS}, self.seed)
-        table[ORDER] = [self.expand(name).probabilities[ORDER] for name in EXPANSIONS]
-        stack = {"model": "stacked", "weight": 1.0, ORDER: float((table["weight"] * table[ORDER]).sum())}
-        return pd.concat([table, pd.DataFrame([stack])], ignore_index=True)
-
-    @cached_property
-    def held_out(self) -> Mapping[str, HeldOut]:
-        """Exact refits without every `model`, and without every `heritage`; each is computed when first asked for."""
-        return Deferred({by: partial(leave_one_out, self, by=by, seed=self.seed) for by in ("model", "heritage")})
-
-    @cached_property
-    def panels(self) -> Mapping[str, Panel]:
-        """Figures by name: variance-shares, orders, labs, left-out-model, left-out-lab."""
-        return Deferred(_panels(self))
-
-    def verdict(self) -> str:
-        """Supported where P(order) ≥ 0.95, not supported where ≤ 0.05, else inconclusive; the gate comes first."""
-        return self.status if self.status != PASSED else verdict(self.probabilities[ORDER])
-
-    def table(self, name: str) -> pd.DataFrame:
-        """One of `tables`, or by exact refits, which take minutes: `left out`, errors of predictions; `expansions`."""
-        if name == "left out":
-            return pd.concat([held.table() for held in self.held_out.values()])
-        if name == "expansions":
-            return self.expansions
-        return super().table(name)
-
-    def orders(self) -> pd.DataFrame:
-        """Per order of blocks: posterior and prior probability, and the Bayes factor of the order restriction."""
-        return self.table("orders")
-
-    def labs(self) -> pd.DataFrame:
-        """Per lab: partially pooled effect on log gain; P(log gain < 0) of its models' mean, population, next model."""
-        return self.table("labs")
-
-    def models(self) -> pd.DataFrame:
-        """Per model: log gain over prompts of all categories alike, and P(model dampens) = P(log gain < 0)."""
-        return self.table("models")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
-        return super().to_dict() | {"method": self.method, "verdict": self.verdict()}
-
-
-def _orders(after: Mapping[str, float], before: Mapping[str, float]) -> pd.DataFrame:
-    rows = [(order, after[order], before[order], bayes_factor(after[order], before[order])) for order in after]
+def _orders(fit: Fit) -> pd.DataFrame:
+    """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of the restriction."""
+    size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
+    before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
+    prior = quantities({name: values[None] for name, values in before.items()}, fit.constants)
+    rows = []
+    for order, probability in fit.probabilities.items():
+        expected = float(in_order(order, prior).mean())
+        rows.append((order, probability, expected, bayes_factor(probability, expected)))
     return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
 
 
-def _models(posterior: HeritagePosterior) -> pd.DataFrame:
-    m = posterior.draws["m"]
-    table = sampling.summary({"m": m}, exact=["m"] if posterior.draws.exact else []).drop(columns="quantity")
-    table.insert(0, "model_id", list(posterior.design.models))
-    table.insert(1, "heritage", [posterior.design.labs[j] for j in posterior.design.lab])
+def _models(fit: Fit) -> pd.DataFrame:
+    """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
+    m = log_gains(fit.draws.values, fit.constants)
+    table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(columns="quantity")
+    table.insert(0, "model_id", list(fit.constants["outcomes"]))
+    if lab := fit.constants["lab"]:
+        table.insert(1, "heritage", list(groups_of(fit.rows, fit.constants["heritage"].blocks[lab])))
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
 
 
-def _figure(fit: HeritageFit, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
-    blocks = fit.design.blocks
+    blocks = [*fit.constants["heritage"].blocks, OWN]
     rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()
-    named = {"model": "residual between models"} | dict(fit.called)
-    rows["quantity"] = [named.get(name, name) for name in blocks]
+    rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
     forest(rows, axes, label="quantity", estimate="median", null=0.0)
     axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")
     return axes
-
-
-def _panels(fit: HeritageFit) -> dict[str, Callable[[], Panel]]:
-    def orders() -> Panel:
-        row = fit.orders().set_index("statement").loc[ORDER]
-        return Panel(
-            name="orders",
-            draw=lambda axes: plots.order_probability_bar(fit.orders(), axes),
-            caption=f"Posterior and prior probability of every order. P({ORDER}) = {number(row['probability'])} "
-            f"against {number(row['prior'])} before the data, a Bayes factor of {number(row['bayes_factor'])}.",
-        )
-
-    def left_out(by: str, what: str, helped: str) -> Panel:
-        held = fit.held_out[by]
-        return Panel(
-            name=f"left-out-{what}",
-            draw=lambda axes: plots.left_out_errors(held.predictions, axes),
-            caption=f"Every model predicted without its {what}: root mean squared error {number(held.rmse)}, the mean "
-            f"of the others {number(held.rmse_baseline)}; {held.coverage:.0%} lie in their intervals. Knowing {helped} "
-            f"changes the log predictive density by {number(held.elpd_difference)} ± "
-            f"{number(held.elpd_difference_error, 2)}.",
-        )
-
-    return {
-        "variance-shares": lambda: Panel(
-            name="variance-shares",
-            draw=lambda axes: plots.variance_shares(fit.summary(), axes, fit.called),
-            caption="Posterior share of every block in the variance over models, with its prior mean.",
-        ),
-        "orders": orders,
-        "labs": lambda: Panel(
-            name="labs",
-            draw=lambda axes: plots.lab_forest(fit.labs(), axes),
-            caption="Effect of every lab on the log gain, partially pooled, with P(the mean of these models dampens).",
-        ),
-        "left-out-model": partial(left_out, "model", "model", "its lab"),
-        "left-out-lab": partial(left_out, "heritage", "lab", "geometry and scale"),
-    }

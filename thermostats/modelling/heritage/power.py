@@ -7,18 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.progress import Progress
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.averages import known
-from thermostats.modelling.heritage.blocks import Design, block_sds, design, orders
-from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.model import TOTAL_SD, block_contributions
+from thermostats.modelling.checks import SURE
+from thermostats.modelling.draws import Settings
+from thermostats.modelling.heritage.blocks import in_order, orders_of
+from thermostats.modelling.heritage.law import STANDARD, quantities
 from thermostats.modelling.heritage.simulate import contributions, model_facts
-from thermostats.modelling.inference.checks import SURE
-from thermostats.modelling.inference.draws import Settings
 
 PER_DESIGN = 10
 """Simulated outcomes per drawn geometry."""
@@ -93,7 +92,7 @@ def power(
     seed: int,
     progress: bool = False,
 ) -> Power:
-    """What a study of N models in M labs could show if these were the shares, by the closed-form model.
+    """What a study of N models in M labs could show if these were the shares, by the exact engine.
 
     Shares are those of the population that the models are drawn from. Geometry is drawn anew for every 10 outcomes;
     `progress`: a bar on standard error where that is a terminal. Raises UsageError for fewer than 2 × 10 simulations
@@ -116,8 +115,8 @@ def power(
     found: dict[str, list[list[float]]] = {}
     with Progress(console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
         for _ in bar.track(range(designs), description="simulating studies"):
-            blank = design(model_facts(n_models, n_labs, rng, geometry=geometry).assign(gain=1.0), "simulated")
-            drawn = [_orders(blank, shares, rng) for _ in range(PER_DESIGN)]
+            facts = model_facts(n_models, n_labs, rng, geometry=geometry)
+            drawn = [_orders(facts, shares, rng) for _ in range(PER_DESIGN)]
             for statement in drawn[0]:
                 found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
     hits = {statement: (np.array(values) > SURE).mean(axis=1) for statement, values in found.items()}
@@ -133,10 +132,12 @@ def power(
     )
 
 
-def _orders(blank: Design, shares: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
+def _orders(facts: pd.DataFrame, shares: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
     """Posterior probabilities of the orders in one simulated study."""
-    y = np.sum(list(contributions(blank, shares, TOTAL, rng).values()), axis=0)
-    y = y + ERROR * rng.normal(size=blank.n_models)
-    means = known(y, np.full(y.size, ERROR))
-    drawn = closed_form(blank, total_sd=TOTAL_SD, seed=int(rng.integers(2**31)), settings=DRAWN, means=means)
-    return orders(block_sds(block_contributions(blank, drawn)))
+    bases = STANDARD.lay_out(facts, None).constants["bases"]
+    y = np.sum(list(contributions(bases, shares, TOTAL, rng).values()), axis=0)
+    y = y + ERROR * rng.normal(size=len(facts))
+    laid = STANDARD.lay_out(facts.assign(log_gain=y, error=ERROR), None)
+    draws = laid.model.sample(seed=int(rng.integers(2**31)), settings=DRAWN)
+    drawn = quantities(draws.values, laid.constants)
+    return {order: float(in_order(order, drawn).mean()) for order in orders_of(tuple(bases))}

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, left_out, named, numbers
-from thermostats.modelling.inference.quadrature import Lines
 from thermostats.tables import store
 from thermostats.tables.features import LAST, by_prompt, features
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -121,72 +119,6 @@ def _say_fewer(rows: pd.DataFrame, estimand: str, stated: pd.Series, said: list[
         said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
 
 
-def observations(rows: pd.DataFrame, models: Sequence[str], warnings: list[str]) -> Mapping[str, Any]:
-    """The fields of `Design` that hold prompt rows and averages; what is odd about them is added to `warnings`.
-
-    Raises UsageError for a model with an average in addition to other rows, for a prompt that occurs twice in one
-    model, and for an average without its spread or number of prompts.
-    """
-    rows = rows.assign(prompt_id=_column(rows, "prompt_id", "").fillna(""))
-    averaged = (rows["prompt_id"] == "") & _column(rows, "gain_sd", np.nan).notna()
-    single, means = rows[~averaged], rows[averaged]
-    both = set(single["model_id"]) & set(means["model_id"])
-    if both or means["model_id"].duplicated().any():
-        raise UsageError(
-            "a model has an average in addition to other rows",
-            got=", ".join(sorted(both)[:5]) or means["model_id"].iloc[0],
-            allowed="rows per prompt, or one average",
-        )
-    again = single[(single["prompt_id"] != "") & single.duplicated(["model_id", "prompt_id"])]
-    if len(again):
-        raise UsageError(
-            "a prompt twice in one model",
-            where=again["model_id"].iloc[0],
-            got=f"{len(again)} rows in addition to others of the same prompt",
-            allowed="one row per model and prompt",
-            next_step="use one run per model",
-        )
-    once = single["model_id"].value_counts()
-    if (once == 1).any():
-        warnings.append(
-            "every model has a single row: variation between models and between prompts cannot be separated"
-            if (once == 1).all() and means.empty
-            else f"{int((once == 1).sum())} models have a single row: their spread over prompts is that of the others"
-        )
-    m, s, n = (
-        means[name].to_numpy(dtype=np.float64, na_value=np.nan) if len(means) else np.empty(0)
-        for name in ("gain", "gain_sd", "n_prompts")
-    )
-    if len(means) and not ((s > 0) & (n >= 2)).all():
-        raise UsageError(
-            "an average without its spread or number of prompts",
-            got=", ".join(means["model_id"].to_numpy()[~((s > 0) & (n >= 2))][:5]),
-            allowed="gain_sd above 0 and n_prompts of 2 or more",
-        )
-    category = _column(single, "category", "").fillna("").astype(str)
-    if (category == "").any() or category.empty:
-        if (category != "").any():
-            warnings.append("some prompts have no category: categories are left out")
-        category = pd.Series("all", index=single.index)
-    names, number = sorted(set(category)), {name: i for i, name in enumerate(models)}
-    if _column(rows, "prompt_set", "").nunique(dropna=False) > 1:
-        warnings.append(
-            "models were measured on different prompt sets: differences between sets are part of the models'"
-        )
-    y_model = np.array([number[name] for name in single["model_id"]], dtype=np.int64)
-    return {
-        "categories": tuple(names),
-        "y": np.log(single["gain"].to_numpy(dtype=np.float64)),
-        "y_model": y_model,
-        "y_category": np.array([names.index(name) for name in category], dtype=np.int64),
-        "prompted": np.unique(y_model),
-        "average": np.log(m) - np.square(s / m) / 2,
-        "average_variance": np.square(s / m),
-        "average_n": n,
-        "average_model": np.array([number[name] for name in means["model_id"]], dtype=np.int64),
-    }
-
-
 def _column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
     """A column, or one of a single value where the rows have none."""
     return rows[name] if name in rows else pd.Series(absent, index=rows.index)
@@ -281,39 +213,6 @@ def one_row_a_model(
     if twice := set(order.loc[order["model_id"].duplicated(), "model_id"]):
         said.append("measured more than once, so one row is used: " + named(twice))
     return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
-
-
-def standardised(values: pd.Series, name: str) -> tuple[np.ndarray, float, float]:
-    """(x − mean)/sd with mean and sd; raises UsageError for a column that is missing, infinite or constant."""
-    x = numbers(values.astype("float64"), name, varied=True)
-    centre, spread = float(x.mean()), float(x.std())
-    return (x - centre) / spread, centre, spread
-
-
-def lines(
-    rows: pd.DataFrame,
-    y: np.ndarray,
-    X: np.ndarray,
-    *,
-    sd: Sequence[float],
-    sigma_scale: float,
-    tau_scale: float,
-    groups: str | None = "heritage",
-    error: np.ndarray | None = None,
-) -> Lines:
-    """A Gaussian model of these rows with a group effect for every value of the column `groups`; prior means 0."""
-    codes = pd.factorize(rows[groups])[0] if groups is not None else np.full(len(rows), -1)
-    return Lines(
-        y=np.asarray(y, dtype=np.float64),
-        X=np.asarray(X, dtype=np.float64),
-        groups=codes.astype(np.int64),
-        n_groups=int(codes.max()) + 1,
-        error=np.zeros(len(rows)) if error is None else np.asarray(error, dtype=np.float64),
-        mean=np.zeros(X.shape[1]),
-        sd=np.asarray(sd, dtype=np.float64),
-        sigma_scale=sigma_scale,
-        tau_scale=tau_scale,
-    )
 
 
 def _errors(rows: pd.DataFrame, gain: str) -> np.ndarray:

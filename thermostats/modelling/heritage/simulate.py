@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import Design, design
+from thermostats.modelling.draws import Array
+from thermostats.modelling.heritage.blocks import OWN
+from thermostats.modelling.heritage.law import STANDARD
 from thermostats.modelling.heritage.study import check_size
-from thermostats.modelling.inference.draws import Array
 
 HEAD_WIDTHS = (64, 80, 128, 256)
 CATEGORY_SD = 0.01
@@ -81,9 +82,9 @@ def simulate_heritage(
     freedom about model and category.
     """
     rng = np.random.default_rng(seed)
-    blank = design(facts.assign(gain=1.0), "simulated")
-    parts = contributions(blank, shares, total, rng)
-    order = {name: i for i, name in enumerate(blank.models)}
+    models = facts.sort_values("model_id")
+    parts = contributions(STANDARD.lay_out(models, None).constants["bases"], shares, total, rng)
+    order = {name: i for i, name in enumerate(models["model_id"])}
     means = np.asarray(sum(parts.values()))
     index = np.repeat([order[name] for name in facts["model_id"]], n_prompts)
     category = np.tile(np.arange(n_prompts) % n_categories, len(facts))
@@ -104,18 +105,13 @@ def simulate_heritage(
 
 
 def contributions(
-    blank: Design, shares: Mapping[str, float], total: float, rng: np.random.Generator
+    bases: Mapping[str, Array], shares: Mapping[str, float], total: float, rng: np.random.Generator
 ) -> dict[str, Array]:
-    """One draw of every block's contribution for given shares and total standard deviation."""
-    causes = blank.blocks[:-1]
-    own = 1 - sum(shares.get(name, 0.0) for name in causes)
-    unknown = set(shares) - set(blank.blocks)
+    """One draw of every block's contribution for given shares and total standard deviation, the model's own last."""
+    own = 1 - sum(shares.get(name, 0.0) for name in bases)
+    unknown = set(shares) - {*bases, OWN}
     if unknown or own < -1e-9 or min(shares.values(), default=0.0) < 0:
-        raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(causes)}, together ≤ 1")
-    full = {**{name: shares.get(name, 0.0) for name in causes}, blank.blocks[-1]: max(own, 0.0)}
-    found = {}
-    for name, basis in {**blank.bases(), blank.blocks[-1]: np.eye(blank.n_models)}.items():
-        values, vectors = np.linalg.eigh(basis @ basis.T)  # may be singular
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        found[name] = total * np.sqrt(full[name]) * (root @ rng.normal(size=blank.n_models))
-    return found
+        raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(bases)}, together ≤ 1")
+    parts = {name: np.sqrt(shares.get(name, 0.0)) * (x @ rng.normal(size=x.shape[1])) for name, x in bases.items()}
+    rest = np.sqrt(max(own, 0.0)) * rng.normal(size=len(next(iter(bases.values()))))
+    return {name: total * part for name, part in {**parts, OWN: rest}.items()}

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import POOLED, VIEWS, Evidence
-from thermostats.modelling.inference.fitted import Fitted, side_by_side
-from thermostats.modelling.laws.lines import fit_line
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.means import fit_means
 from thermostats.tables import features
 from thermostats.tables.reading import of_last_revision
 from thermostats.words import short_name
@@ -55,11 +55,13 @@ def measured_here(tables: Evidence, gain: str) -> pd.DataFrame:
 def published_or_set(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain by prompt with `category`: of the named files, or of another set of evidence all its models.
 
-    Of the set `pooled` the geometric mean of all runs of a model on the same prompts.
+    Runs of a single prompt are left out, since they say nothing of prompts. Of the set `pooled` the geometric mean of
+    all runs of a model on the same prompts.
     """
     if tables.name not in VIEWS:
         return with_category(tables, gain_by_prompt(tables, gain, *sources))
     rows = with_category(tables, gain_by_prompt(tables, gain))
+    rows = rows[rows.groupby("run_id")["prompt_id"].transform("size") > 1]
     if tables.name == POOLED and len(rows):
         logs = np.log(rows["value"].astype(float)).groupby([rows[n] for n in ("model_id", "prompt_set", "prompt_id")])
         rows = rows.assign(value=np.exp(logs.transform("mean")))
@@ -98,22 +100,10 @@ def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
     return rows.pivot(index="prompt_id", columns="model_id", values=value).astype("float64")
 
 
-def fit_means(rows: pd.DataFrame, *, scale: float, seed: int) -> Fitted:
-    """Fit with the quantity `mean`, chain × draw × models: mean log gain, prompts of one category alike.
+def fit_last_gains(rows: pd.DataFrame, *, scale: float, seed: int) -> Fit:
+    """Mean log gains of models, prompts of one category alike: `fit_means` of the gain `value`, models by short names.
 
-    rows: model_id, heritage, source, category and the gain, `value`, one row per model and prompt. `scale`: prior scale
-    of log gains.
+    `scale`: prior scale of log gains.
     """
-    return side_by_side(
-        {
-            short_name(str(model)): fit_line(
-                own.assign(log_gain=np.log(own["value"])),
-                "log_gain",
-                scale=scale,
-                group="category",
-                sources=sorted(set(own["source"])),
-                seed=seed + k,
-            )
-            for k, (model, own) in enumerate(rows.groupby("model_id"))
-        }
-    )
+    named = rows.assign(log_gain=np.log(rows["value"]), model_id=[short_name(str(name)) for name in rows["model_id"]])
+    return fit_means(named, "log_gain", scale=scale, sources=sorted(set(rows["source"])), seed=seed)

@@ -11,8 +11,9 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
-from thermostats.modelling.heritage.fit import HeritageFit
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.draws import Array
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.law import contributions
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.design import RECIPE
 from thermostats.studies.nursery.rows import columns_of_block
@@ -160,16 +161,17 @@ def split(rows: pd.DataFrame, given: Sequence[str]) -> tuple[float, float]:
     return float(slope * (total @ ratio) / (total @ total)), slope
 
 
-def pooled_levels(fit: HeritageFit, rows: pd.DataFrame) -> dict[str, Array]:
+def pooled_levels(fit: Fit, rows: pd.DataFrame) -> dict[str, Array]:
     """Draws of the mean log gain at the levels of every factor, chain × draw × level, all other columns at their mean.
 
     Effects of factors are those of least squares on the factors' columns of the recipes' partially pooled effects.
     """
     factors = factor_columns(rows)
     names = [column for own in factors.values() for column in own]
-    x = rows.set_index("model").loc[list(fit.design.models), names].to_numpy(np.float64)
-    centres, mean = x.mean(axis=0), fit.draws["m"].mean(axis=-1)
-    slopes, coded = fit.contributions["heritage"] @ np.linalg.pinv(x - centres).T, level_rows(names)
+    x = rows.set_index("model").loc[fit.rows["model_id"], names].to_numpy(np.float64)
+    centres, mean = x.mean(axis=0), fit.quantities["mean_log_gain"]
+    pooled = contributions(fit.draws.values, fit.constants)["recipe"]
+    slopes, coded = pooled @ np.linalg.pinv(x - centres).T, level_rows(names)
     found = {}
     for factor, levels in RECIPE.items():
         own = np.isin(names, factors[factor])

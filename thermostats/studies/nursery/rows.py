@@ -7,6 +7,7 @@ arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
 from thermostats.claims.rule import AtLeast
-from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
-from thermostats.modelling.heritage.model import CLOSED
-from thermostats.modelling.inference.draws import Array, Settings
+from thermostats.modelling.draws import Array
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.law import NORMAL, contributions
 from thermostats.studies.delia2026.gains import LEVEL, gains
 from thermostats.studies.nursery.design import RECIPE, blocks, model_matrix
 from thermostats.tables.vocabulary import NURSERY
@@ -179,8 +181,9 @@ def fit_recipes(
     scale: Sequence[str] = SCALE,
     seed: int,
     left_out: bool = False,
-) -> HeritageFit:
-    """C04's model, in closed form, of rows of `judged`: heritage is the recipe, blocks have the named columns.
+    residuals: str = NORMAL,
+) -> Fit:
+    """C04's model of rows of `judged`: recipes stand for labs, blocks have the named columns.
 
     `left_out`: its checks leave out the recipes in turn.
     """
@@ -192,21 +195,20 @@ def fit_recipes(
         gain_sd=rows[f"{gain}_sd"],
         n_prompts=rows[f"{gain}_n"],
     )
-    return fit_heritage(
+    fit = fit_heritage(
         table[["model_id", "recipe", "source", "prompt_id", "gain", "gain_sd", "n_prompts", *geometry, *scale]],
         estimand=gain,
-        blocks={"heritage": ["recipe"], "geometry": geometry, "scale": scale},
-        method=CLOSED,
-        settings=Settings(),
-        leave_out=["heritage"] if left_out else [],
+        blocks={"recipe": ["recipe"], "geometry": geometry, "scale": scale},
+        residuals=residuals,
         seed=seed,
     )
+    return replace(fit, law=replace(fit.law, units=("recipe",) if left_out else ()))
 
 
-def slopes(fit: HeritageFit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
+def slopes(fit: Fit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
     """Draws of the slopes of a block's contribution on its columns, draws × columns."""
-    x = rows.set_index("model").loc[list(fit.design.models), list(columns)].to_numpy(np.float64)
-    part = fit.contributions[block].reshape(-1, fit.n_models)
+    x = rows.set_index("model").loc[fit.rows["model_id"], list(columns)].to_numpy(np.float64)
+    part = contributions(fit.draws.values, fit.constants)[block].reshape(-1, len(x))
     return np.asarray(part @ np.linalg.pinv(x - x.mean(axis=0)).T)
 
 

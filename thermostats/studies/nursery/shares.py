@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.fit import HeritageFit
+from thermostats.modelling.draws import Array
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, share_table
-from thermostats.modelling.inference.draws import Array
 from thermostats.plots.general import reference
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.rows import GEOMETRY, SCALE, columns_of_block, distinct, jackknife, judged, slopes
@@ -132,7 +132,7 @@ def saved_by_recipe(rows: pd.DataFrame) -> pd.Series:
     return pd.Series(own @ saved / own.sum(axis=1), index=names)
 
 
-def drawn_slopes(fit: HeritageFit, rows: pd.DataFrame) -> Array:
+def drawn_slopes(fit: Fit, rows: pd.DataFrame) -> Array:
     """Draws of the nursery's slopes on SLOPES, draws × slopes."""
     return np.column_stack([slopes(fit, rows, "geometry", GEOMETRY), slopes(fit, rows, "scale", SCALE)])
 

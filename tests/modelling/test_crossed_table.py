@@ -1,0 +1,74 @@
+"""Models × prompts: what a table must hold, and columns of effects that sum to zero."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from simulated import benchmark_table
+
+from thermostats.errors import UsageError
+from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, sum_zero
+
+LEVELS = [-0.2, 0.1, 0.4, 0.41]
+
+
+def table(seed: int = 2, **options: int) -> pd.DataFrame:
+    return benchmark_table(np.random.default_rng(seed), LEVELS, **options)
+
+
+def test_bad_tables_are_refused() -> None:
+    rows = table()
+    bad = {
+        "occurs twice": pd.concat([rows, rows]),
+        "two categories": rows.assign(category=rows["model_id"]),
+        "too small": rows[rows["model_id"] == "m0"],
+        "labels are missing": rows.assign(category=rows["category"].where(rows.index > 0)),
+        "logarithm": rows.assign(value=rows["value"].where(rows.index > 0, 0.0)),
+        "constant column": rows.assign(value=1.5),
+        "no such column": rows.drop(columns="category"),
+    }
+    for words, wrong in bad.items():
+        with pytest.raises(UsageError, match=words):
+            cells(wrong, "an order")
+
+
+def test_what_a_table_cannot_tell_is_said() -> None:
+    rows = table()
+    assert cells(rows, "an order")[1] == ["one model per lab: an order is not yet one of labs"]
+    assert "3 of 100 cells are missing" in cells(rows.iloc[3:], "")[1]
+    assert any(line.startswith("one category:") for line in cells(rows.assign(category="one"), "")[1])
+    assert any(line.startswith("one prompt per cat") for line in cells(rows.assign(category=rows["prompt_id"]), "")[1])
+    apart = rows["prompt_id"].where(rows["model_id"] < "m2", "other " + rows["prompt_id"])
+    words = "no shared prompts, compared through the priors only: m0, m1 | m2, m3"
+    assert words in cells(rows.assign(prompt_id=apart), "")[1]
+    two = rows[rows["model_id"] < "m2"]
+    assert any(line.startswith("2 models:") for line in cells(two, "")[1])
+    assert "one lab: an order says nothing about labs" in cells(rows.assign(heritage="one"), "an order")[1]
+
+
+def test_effects_sum_to_zero_and_are_exchangeable() -> None:
+    basis = sum_zero(5)
+    assert basis @ basis.T == pytest.approx(np.eye(5) - 1 / 5)
+    group = np.array([0, 0, 0, 1, 1])
+    within = sum_zero(5, group)
+    assert within.shape == (5, 3)
+    assert np.eye(2)[group].T @ within == pytest.approx(np.zeros((2, 3)))
+    assert sum_zero(1).shape == (1, 0)
+
+
+def test_levels_that_a_fit_has_not_seen_come_after_its_own_and_have_columns_of_their_own() -> None:
+    names, level = numbered(pd.Series(["c", "a", "new"]), ["a", "b", "c"])
+    assert (names, level.tolist()) == (("a", "b", "c", "new"), [2, 0, 3])
+    design = contrasts(level, 3)
+    assert design[:2, :2] == pytest.approx(sum_zero(3)[[2, 0]])
+    assert design[:, 2].tolist() == [0, 0, 1]
+
+
+def test_interplay_sums_to_zero_over_models_and_over_categories() -> None:
+    model, category = (at.ravel() for at in np.indices((3, 4)))
+    design = interplay(model, category, 3, 4)
+    assert design.T @ design == pytest.approx(np.eye(6))
+    for codes in (model, category):
+        assert np.eye(codes.max() + 1)[codes].T @ design == pytest.approx(np.zeros((codes.max() + 1, 6)))
+    new = interplay(np.array([0, 3, 3]), np.array([0, 0, 1]), 3, 4)
+    assert new[:, 6:].tolist() == [[0, 0], [1, 0], [0, 1]]
+    assert not new[1:, :6].any()

@@ -1,0 +1,292 @@
+"""One list of checks over any fit, exact or sampled, each a frozen record with its table; together they are the gate.
+
+The gate closes where a sampler failed, and where the model does not reproduce what the claim is about. Everything else
+warns: it is shown and closes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
+from thermostats.modelling.leave_out import folds
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
+
+PASSED, WARNED, FAILED = "passed", "warned", "failed"
+Statistic = Callable[[Array], Array]
+"""One number from every data set, … × n to …"""
+Quantities = Mapping[str, Array]
+Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
+"""Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a fit's own draws, which
+powers of the prior can weigh and no refit can answer."""
+REPLICATES, OF_PRIOR = 4000, 1000
+"""Replicated data sets of the posterior and of the prior; a draw of the posterior gives one at most."""
+SURPRISING = 0.02
+"""Probability that a right model fails by its statistics, and that it warns by its shapes, whatever their number."""
+POWERS = (0.8, 1.25)
+"""Powers of the prior; Kallioinen et al. 2024, doi:10.1007/s11222-023-10366-5."""
+SURE, NEAR = 0.95, 0.20
+"""Probability from which on a statement is decided, and of its contrary up to which it is still near that."""
+AS_FITTED = "as fitted"
+
+
+def skewness(y: Array) -> Array:
+    """Third standardised moment along the last axis; 0 where nothing varies."""
+    off = y - y.mean(axis=-1, keepdims=True)
+    return np.asarray((off**3).mean(axis=-1) / np.maximum(off.std(axis=-1) ** 3, 1e-300))
+
+
+SHAPES: Mapping[str, Statistic] = {
+    "largest": lambda y: y.max(axis=-1),
+    "smallest": lambda y: y.min(axis=-1),
+    "skew": skewness,
+}
+"""What calls for a model with heavier tails or skew, where it is not what the claim is about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """The result of one check."""
+
+    name: str
+    outcome: str
+    """`passed`, `warned` or `failed`; only the last closes the gate."""
+    reason: str
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Gate:
+    """Whether a fit may be used: nothing failed. At a prompt and in a notebook it is a table with one row per check."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passes(self) -> bool:
+        """No check failed."""
+        return all(check.outcome != FAILED for check in self.checks)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Every check that did not pass, in words."""
+        return tuple(f"{c.name} {c.outcome}: {c.reason}" for c in self.checks if c.outcome != PASSED)
+
+    @property
+    def headline(self) -> str:
+        """Whether the gate is open, in words."""
+        counts = [f"{sum(c.outcome == word for c in self.checks)} {word}" for word in (PASSED, WARNED, FAILED)]
+        return f"gate {'open' if self.passes else 'closed'}: {', '.join(counts)}"
+
+    def table(self) -> pd.DataFrame:
+        """One row per check."""
+        return pd.DataFrame([{"check": c.name, "outcome": c.outcome, "reason": c.reason} for c in self.checks])
+
+    def __repr__(self) -> str:  # noqa: D105
+        width = max((len(c.name) for c in self.checks), default=0)
+        lines = [f"  {c.name:<{width}}  {c.outcome:<6}  {c.reason}" for c in self.checks]
+        return "\n".join([self.headline, *lines])
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{self.headline}</b></p>{self.table().to_html(index=False, border=0)}"
+
+
+def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
+    """All checks of a fit, and what becomes of some statements under other priors and without each unit.
+
+    `refits`: also under the law's alternatives and without units, by exact refits.
+    """
+    rng = np.random.default_rng(seed)
+    observed, statistics = fit.model.observed, fit.law.statistics(fit.constants)
+    prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
+    replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
+    checks = [
+        sampler(fit, statements),
+        predictive("prior predictive", prior, observed, statistics, closes=False),
+        predictive("posterior predictive", replicates, observed, statistics, closes=True),
+        predictive("shape", replicates, observed, SHAPES, closes=False),
+        loo_pit(fit.loo().pit),
+        prior_sensitivity(sensitivity(fit, statements, refits=refits)),
+    ]
+    if refits:
+        checks.append(influence(left_out(fit, statements)))
+    return Gate(checks=tuple(checks))
+
+
+def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
+    """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity that statements read.
+
+    Fails where one of those is beyond its limit, where more than 0.1% of transitions diverged, or where importance
+    weights cannot be trusted; warns of all else, of nuisance parameters too.
+    """
+    draws, unsound = fit.draws, list[str]()
+    if draws.exact:
+        unsound = list(draws.failures())
+    else:
+        unsound = [words for words in draws.failures() if words.endswith("divergent transitions")]
+        for name in read_by(statements, fit.quantities):
+            values = fit.quantities[name]
+            measures = convergence(values.reshape(*values.shape[:2], -1).astype(np.float64))
+            rhat = np.nanmax([1.0, *measures["rhat"]])
+            ess = np.nanmin([np.inf, *measures["ess_bulk"], *measures["ess_tail"]])
+            unsound += [f"R-hat {rhat:.3f} of {name}"] * bool(rhat > RHAT_LIMIT)
+            unsound += [f"ESS {ess:.0f} of {name}"] * bool(ess < ESS_LIMIT)
+    outcome = FAILED if unsound else WARNED if draws.beyond_limits() else PASSED
+    reason = "; ".join(dict.fromkeys([*unsound, *draws.beyond_limits()])) or "all within limits"
+    name = "importance weights" if draws.exact else "sampler"
+    return Check(name=name, outcome=outcome, reason=reason, table=draws.diagnostics)
+
+
+def predictive(
+    name: str, replicates: Array, observed: Array, statistics: Mapping[str, Statistic], *, closes: bool
+) -> Check:
+    """Replicated data (draws × n) resemble the observed in every statistic; Gelman, Meng and Stern 1996.
+
+    p = P(T(replicated) ≥ T(observed)), ties halved. A statistic is not reproduced where 2 min(p, 1 − p) is below
+    `SURPRISING` over the number of statistics, so that a right model is blamed in at most 2% of data sets, whatever
+    their number. `closes`: that closes the gate, else it warns.
+    """
+    rows = []
+    for label, statistic in statistics.items():
+        simulated, value = statistic(replicates), float(statistic(observed[None])[0])
+        p = float((simulated > value).mean() + 0.5 * (simulated == value).mean())
+        rows.append((label, value, *np.quantile(simulated, [0.03, 0.97]), p, 2 * min(p, 1 - p)))
+    table = pd.DataFrame(rows, columns=["statistic", "observed", "lower", "upper", "p", "two_sided"])
+    missed = table.loc[table["two_sided"] < SURPRISING / max(len(table), 1), "statistic"]
+    outcome = (FAILED if closes else WARNED) if len(missed) else PASSED
+    words = "the prior hardly gives such" if name.startswith("prior") else "not reproduced:"
+    reason = f"{words} {', '.join(missed)}" if len(missed) else "all statistics are reproduced"
+    return Check(name=name, outcome=outcome, reason=reason, table=table)
+
+
+def loo_pit(pit: Array) -> Check:
+    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov).
+
+    Warns: it asks about the whole distribution of the outcomes, of which a claim is about a part.
+    """
+    p = float(stats.kstest(pit, "uniform").pvalue)
+    outcome = WARNED if p < SURPRISING else PASSED
+    table = pd.DataFrame({"pit": pit})
+    return Check(name="LOO-PIT", outcome=outcome, reason=f"Kolmogorov–Smirnov p = {p:.3g}", table=table)
+
+
+def prior_sensitivity(table: pd.DataFrame) -> Check:
+    """Whether a decided statement is no longer near under another prior; `table`: as `sensitivity` has it."""
+    unknown = table.loc[table["probability"].isna(), "alternative"].drop_duplicates()
+    reasons = [*_moved(table, "with"), *(f"weights of {name} cannot be trusted" for name in unknown)]
+    outcome, reason = WARNED if reasons else PASSED, "; ".join(reasons) or "nothing moves by much"
+    return Check(name="prior sensitivity", outcome=outcome, reason=reason, table=table)
+
+
+def influence(table: pd.DataFrame) -> Check:
+    """Whether a decided statement hangs on one unit; `table`: as `left_out` has it."""
+    reasons = _moved(table, "without")
+    reason = f"hangs on one unit: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
+    return Check(name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table)
+
+
+def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
+    """Probabilities of statements as fitted, with the prior raised to powers, and under the law's alternatives.
+
+    Columns: statement, alternative, probability (missing where weights cannot be trusted), pareto_k (of importance
+    weights; without it an exact refit).
+    """
+    log_prior, rows = fit.log_prior, []
+    others = {name: fit.under(law).quantities for name, law in fit.law.alternatives.items()} if refits else {}
+    for name, statement in statements.items():
+        truth = truth_of(statement, fit.quantities).ravel()
+        rows.append((name, AS_FITTED, float(truth.mean()), np.nan))
+        for power in POWERS:
+            log_weight, k = pareto_smooth((power - 1) * log_prior[None])
+            p = float(np.exp(log_weight[0]) @ truth) if k[0] <= PARETO_LIMIT else np.nan
+            rows.append((name, f"prior to the power {power:g}", p, float(k[0])))
+        rows += [(name, other, p, np.nan) for other, p in _again(statement, others.items())]
+    return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
+
+
+def left_out(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
+    """Probabilities of statements with nothing left out and without each unit: statement, left_out, probability.
+
+    A unit without which the statement cannot be put is passed over.
+    """
+    rest = [(unit, fit.without(out).quantities) for unit, out in units_of(fit.rows, fit.law.units)]
+    rows: list[tuple[str, str, float]] = []
+    for name, statement in statements.items():
+        rows.append((name, "nothing", float(truth_of(statement, fit.quantities).mean())))
+        rows += [(name, unit, p) for unit, p in _again(statement, rest)]
+    return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
+
+
+def units_of(rows: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Names of units and their rows: of every column with three units or more whose units no column before has."""
+    seen: list[set[frozenset[int]]] = []
+    for column in columns:
+        if column not in rows or rows[column].nunique() < 3:
+            continue
+        labels = np.asarray(folds(rows[column].astype(str).tolist()))
+        units = {label: labels == label for label in dict.fromkeys(labels.tolist())}
+        sets = {frozenset(np.flatnonzero(out).tolist()) for out in units.values()}
+        if sets in seen:
+            continue
+        seen.append(sets)
+        yield from units.items()
+
+
+def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
+    """Whether it holds, chain × draw."""
+    return np.asarray(statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool)
+
+
+def read_by(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:
+    """Names of the quantities that statements read."""
+    reader = _Reader(quantities)
+    for statement in statements.values():
+        truth_of(statement, reader)
+    return list(reader.names)
+
+
+def no_longer_near(probability: float, other: Array) -> NDArray[np.bool_]:
+    """Whether a decided probability falls below 0.80, or rises above 0.20 where it was decided against."""
+    fallen = (probability >= SURE) & (other < 1 - NEAR)
+    return np.asarray(fallen | ((probability <= 1 - SURE) & (other > NEAR)))
+
+
+class _Reader(UserDict[str, Array]):
+    """Quantities that remember which of them were read."""
+
+    def __init__(self, quantities: Quantities) -> None:
+        self.data, self.names = quantities, dict[str, None]()  # type: ignore[assignment] # read alone
+
+    def __getitem__(self, name: str) -> Array:
+        self.names[name] = None
+        return self.data[name]
+
+
+def _again(statement: Statement, refits: Iterable[tuple[str, Quantities]]) -> Iterator[tuple[str, float]]:
+    """The probability of a statement in every refit that it can be put to."""
+    if isinstance(statement, np.ndarray):
+        return
+    for name, quantities in refits:
+        try:
+            yield name, float(truth_of(statement, quantities).mean())
+        except KeyError:
+            continue
+
+
+def _moved(table: pd.DataFrame, word: str) -> list[str]:
+    """Rows whose probability is no longer near that of their statement as fitted; the second column names them."""
+    moved = []
+    for statement, rows in table.groupby("statement", sort=False):
+        whole, p = float(rows["probability"].iloc[0]), rows["probability"].to_numpy()
+        for at in np.flatnonzero(no_longer_near(whole, p)):
+            moved.append(f"P({statement}) = {whole:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
+    return moved

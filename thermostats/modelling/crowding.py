@@ -1,0 +1,280 @@
+"""log gᵢ = a + b_w (xᵢ − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + εᵢ, x = log ρ: does head density ρ = H/d_h move the gain?
+
+Sign and size within and between labs; and is there a threshold, log gᵢ = a + δ [ρᵢ > c] + u_lab + εᵢ?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
+from thermostats.modelling.draws import SEED, Array
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.heritage.rows import model_rows
+from thermostats.modelling.leave_out import folds
+from thermostats.modelling.lines import Line, lab_statistics, line_law, points
+from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.rivals import compare
+from thermostats.plots.marks import ABOVE
+from thermostats.plots.scales import log_axis
+
+SCALE = 0.5
+"""Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest share it, half each."""
+SHARE = SCALE / 2
+MOST_CUTS = 24
+EQUATION = "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts"
+LEVEL: Prior = ("a", f"N(0, {SCALE:g}²)", "mean log gain: a factor 1.6 either way is one standard deviation")
+SPREADS: tuple[Prior, ...] = (
+    ("τ", f"half-normal({SHARE:g})", "labs: half the scale of log gains"),
+    ("σ", f"half-normal({SHARE:g})", "models within labs: the other half"),
+)
+SLOPES: dict[str, Statement] = {
+    "within < 0": lambda q: q["within"] < 0,
+    "between < 0": lambda q: q["between"] < 0,
+    "both < 0": lambda q: (q["within"] < 0) & (q["between"] < 0),
+}
+STEPS: dict[str, Statement] = {
+    "gain falls at the step": lambda q: q["step"] < 0,
+    "expands below and dampens above": lambda q: (q["below"] > 0) & (q["above"] < 0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowded:
+    """One row per model with log_gain, error, rho, log_rho and its parts within and between labs."""
+
+    rows: pd.DataFrame
+    estimand: str
+    sources: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> Crowded:
+    """The rows of `fit_crowding`; raises as it does. `chosen`: source, error_from, prompt_counts."""
+    columns_of(table, "rho")
+    models = model_rows(table, estimand, least=5, **chosen)
+    frame, warnings = models.table.reset_index(drop=True), list(models.warnings)
+    rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
+    labs, x = frame["heritage"].astype(str), pd.Series(np.log(rho))
+    if labs.nunique() < 2:
+        raise UsageError(
+            "there is no variation between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more"
+        )
+    lab_mean = x.groupby(labs.to_numpy()).transform("mean")
+    if is_constant((x - lab_mean + 1).to_numpy()):
+        warnings.append("ρ does not vary within any lab: the slope within labs is its prior")
+    if is_constant((lab_mean - x.mean() + 1).to_numpy()):
+        warnings.append("every lab has the same mean of log ρ: the slope between labs is its prior")
+    if labs.nunique() < 4:
+        warnings.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
+    rows = frame.assign(rho=rho, log_rho=x, within=x - lab_mean, between=lab_mean - x.mean(), centred=x - x.mean())
+    return Crowded(rows=rows, estimand=models.estimand, sources=models.sources, warnings=tuple(warnings))
+
+
+def fit_crowding(
+    table: pd.DataFrame,
+    estimand: str = "penultimate_gain",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = None,
+    prompt_counts: Mapping[str, int] | None = None,
+    seed: int = SEED,
+) -> Fit:
+    """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ.
+
+    `table`: rows of `features`; the rest as in `model_rows`. Quantities: within (b_w), between (b_b), their difference,
+    lab_sd, residual_sd; a slope is the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals`
+    (constant, slope, step, slopes within and between apart: evidence, leave one model out, leave one lab out).
+
+    Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
+    """
+    crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    line = _line(crowded.rows, "within", "between")
+    law = Law(
+        name="crowding",
+        lay_out=line.lay_out,
+        quantities=_slopes,
+        statements=SLOPES,
+        statistics=partial(_statistics, crowded.rows),
+        equations=(
+            "log gᵢ = a + b_w (xᵢ − x̄_lab(i)) + b_b (x̄_lab(i) − x̄) + u_lab(i) + εᵢ,  xᵢ = log ρᵢ = log(Hᵢ/d_h,ᵢ)",
+            EQUATION,
+        ),
+        priors=(
+            LEVEL,
+            ("b_w, b_b", f"N(0, ({SHARE:g}/SD(x))²)", "half of that over one SD of log ρ; no sign is preferred"),
+            *SPREADS,
+        ),
+        tables={"models": _models, "rivals": _rivals},
+        figures={"fit": _figure},
+    )
+    return _fitted(line_law(law, line), crowded, seed)
+
+
+def fit_threshold(
+    table: pd.DataFrame,
+    estimand: str = "penultimate_gain",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = None,
+    prompt_counts: Mapping[str, int] | None = None,
+    seed: int = SEED,
+) -> Fit:
+    """log g_i = a + δ [ρ_i > c] + u_lab + ε_i, log c uniform between the smallest and the largest log ρ.
+
+    `table` and the rest as in `fit_crowding`, which raises the same. Quantities: threshold (c), step (δ), below (a),
+    above (a + δ), lab_sd, residual_sd. Tables: `models`, `threshold` (posterior of c over the gaps between neighbouring
+    values of ρ), `rivals`.
+    """
+    crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    law = Law(
+        name="threshold",
+        lay_out=_lay_out_steps,
+        quantities=_steps,
+        statements=STEPS,
+        statistics=partial(_statistics, crowded.rows),
+        equations=("log gᵢ = a + δ [ρᵢ > c] + u_lab(i) + εᵢ,  ρᵢ = Hᵢ/d_h,ᵢ", EQUATION),
+        priors=(
+            LEVEL,
+            ("δ", f"N(0, {2 * SHARE:g}²)", "a step is as large as two SD of a slope"),
+            ("c", "log c uniform between the smallest and the largest ρ", "no place of a threshold is preferred"),
+            *SPREADS,
+        ),
+        tables={"models": _models, "threshold": _thresholds, "rivals": _rivals},
+        figures={"fit": _figure},
+    )
+    return _fitted(law, crowded, seed)
+
+
+def _fitted(law: Law, crowded: Crowded, seed: int) -> Fit:
+    return fit_law(
+        law, crowded.rows, seed=seed, estimand=crowded.estimand, sources=crowded.sources, warnings=crowded.warnings
+    )
+
+
+def _line(rows: pd.DataFrame, *covariates: str, slope: float | None = None) -> Line:
+    """A line of the gains on columns; `slope`: prior SD of their coefficients."""
+    slope = SHARE / float(rows["log_rho"].std(ddof=0)) if slope is None else slope
+    return Line(
+        outcome="log_gain",
+        covariates=covariates,
+        sd=(SCALE, *[slope] * len(covariates)),
+        sigma=SHARE,
+        tau=SHARE,
+        error="error",
+        standardised=False,
+    )
+
+
+def _lay_out_steps(rows: pd.DataFrame, like: Constants | None) -> Laid:
+    """The step model: one line a gap of log ρ, with its width as prior weight."""
+    cuts, widths = (like["cuts"], like["widths"]) if like else gaps(rows["rho"].to_numpy())
+    line = _line(rows, "above", slope=2 * SHARE)
+    laid = [line.lay_out(rows.assign(above=(rows["rho"] > cut).astype(float)), like) for cut in cuts]
+    nodes = tuple(one.model for one in laid if isinstance(one.model, Gaussian))
+    return Laid(
+        model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
+        constants={**laid[0].constants, "cuts": cuts, "widths": widths},
+    )
+
+
+def gaps(rho: Array) -> tuple[Array, Array]:
+    """Middle of every gap between neighbouring values of ρ and its width, both on the log scale.
+
+    Of more than `MOST_CUTS` gaps the narrowest are put to their neighbours.
+    """
+    values = np.log(np.unique(rho))
+    if values.size > MOST_CUTS + 1:
+        near = np.linspace(values[0], values[-1], MOST_CUTS + 1)
+        values = np.unique(values[np.abs(values[:, None] - near).argmin(axis=0)])
+    return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
+
+
+def _slopes(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    within, between = values["beta"][..., 1], values["beta"][..., 2]
+    scales = values["scale"]
+    spreads = {"residual_sd": scales[..., -1]} | ({"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {})
+    return {"within": within, "between": between, "between_less_within": between - within, **spreads}
+
+
+def _steps(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """Within a gap the threshold is uniform in its logarithm."""
+    gap = values["node"].astype(np.int64)
+    place = np.random.default_rng(gap.size).uniform(-0.5, 0.5, gap.shape)
+    below, step = values["beta"][..., 0], values["beta"][..., 1]
+    return {
+        "threshold": np.exp(np.log(constants["cuts"][gap]) + constants["widths"][gap] * place),
+        "step": step,
+        "below": below,
+        "above": below + step,
+        "lab_sd": values["scale"][..., 0],
+        "residual_sd": values["scale"][..., 1],
+    }
+
+
+def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statistic]:
+    """Of the rows that were laid out."""
+    here = rows.loc[list(constants["outcomes"])]
+    return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
+
+
+def _thresholds(fit: Fit) -> pd.DataFrame:
+    """Posterior over the gaps, and what the step is there."""
+    cuts, widths, model = fit.constants["cuts"], fit.constants["widths"], fit.model
+    if not isinstance(model, Mixture):
+        raise TypeError("the step model is a mixture")
+    beta = np.array([draws.flat("beta").mean(axis=0) for draws in model.fits])
+    return pd.DataFrame(
+        {
+            "lower": np.exp(np.log(cuts) - widths / 2),
+            "upper": np.exp(np.log(cuts) + widths / 2),
+            "prior": widths / widths.sum(),
+            "probability": model.probability,
+            "step": beta[:, 1],
+            "below": beta[:, 0],
+            "above": beta.sum(axis=1),
+        }
+    )
+
+
+def _rivals(fit: Fit) -> pd.DataFrame:
+    rows = fit.rows
+    straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
+    models = {name: _line(rows, *columns).lay_out(rows, None).model for name, columns in straight.items()}
+    models["step"] = _lay_out_steps(rows, None).model
+    exact = {name: model for name, model in models.items() if isinstance(model, (Gaussian, Mixture))}
+    ways = {"model": folds(rows["model_id"].astype(str).tolist()), "lab": folds(rows["heritage"].astype(str).tolist())}
+    return compare(exact, ways, seed=fit.seed)
+
+
+def _models(fit: Fit) -> pd.DataFrame:
+    return fit.rows[["model_id", "heritage", "rho", "log_gain", "error"]].assign(
+        lab_mean_log_rho=fit.rows["log_rho"] - fit.rows["within"]
+    )
+
+
+def _figure(fit: Fit, axes: Axes) -> Axes:
+    models = fit.table("models")
+    points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
+    if "threshold" in fit.law.tables:
+        threshold, second = fit.table("threshold"), axes.twinx()
+        density = threshold["probability"] / np.log(threshold["upper"] / threshold["lower"])
+        second.stairs(density, [*threshold["lower"], threshold["upper"].iloc[-1]], alpha=0.3, fill=True)
+        second.set_yticks([])
+        second.set_ylabel("posterior density of a threshold")
+    axes.axhline(1, linewidth=0.8)
+    log_axis(axes, "x")
+    axes.set_xlabel("head density ρ = H / d_h")
+    axes.set_ylabel(fit.estimand.replace("_", " "))
+    axes.legend(**ABOVE)
+    return axes

@@ -1,0 +1,160 @@
+"""How a fit is shown: a few lines at a prompt, a table in a notebook, figures by kind, JSON."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from thermostats.errors import unknown
+from thermostats.modelling import checks
+from thermostats.modelling.draws import Array, element_names, equal_tailed, versions
+from thermostats.plots.general import forest
+from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
+from thermostats.words import number, plural
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
+
+MOST_LINES, WIDTH = 10, 100
+"""Lines of a fit at a prompt, and characters of a line."""
+FIRST = 4
+"""Quantities, and probabilities, that are among them."""
+MOST_ROWS = 20
+"""Most quantities in a notebook's table or in a figure."""
+
+
+def lines(fit: Fit) -> list[str]:
+    """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
+    rows = [
+        f"  {row['quantity']}: {number(row['median'])} [{number(row['lower'])}, {number(row['upper'])}]"
+        for row in fit.summary().head(FIRST).to_dict("records")
+    ]
+    chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:2]]
+    more = f"summary() has all quantities, median and {fit.level:.0%} interval; then check(), plot(), predict(rows)"
+    warned = [plural(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"] if fit.warnings else []
+    every = [headline(fit), *rows, *chances, *warned, more][:MOST_LINES]
+    return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
+
+
+def headline(fit: Fit) -> str:
+    """Law, outcome, size and status of a fit."""
+    rows = fit.rows
+    size = f"{len(rows)} rows"
+    if {"model_id", "heritage"} <= set(rows):
+        size = f"{plural(rows['model_id'].nunique(), 'model')} of {plural(rows['heritage'].nunique(), 'lab')}"
+    return f"{fit.law.name} fit of {fit.estimand or 'y'}: {size}, {fit.status}"
+
+
+def html(fit: Fit) -> str:
+    """Title, first quantities and remarks, for a notebook."""
+    table = fit.summary()[["quantity", "mean", "sd", "median", "lower", "upper"]]
+    chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:FIRST]]
+    left = len(table) - MOST_ROWS
+    remarks = [*chances, *fit.warnings, *([f"{left} rows more"] if left > 0 else [])]
+    items = "".join(f"<li>{escape(line)}</li>" for line in remarks)
+    body = table.head(MOST_ROWS).to_html(index=False, border=0, float_format=lambda x: f"{x:.4g}")
+    return f"<p><b>{escape(headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
+
+
+def updates(fit: Fit) -> pd.DataFrame:
+    """Median and interval of what is reported before and after the data: quantity, stage, median, lower, upper."""
+    before = fit.model.from_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
+    prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.constants)
+    rows = []
+    for name, after in fit.reported.items():
+        stages: tuple[tuple[str, Array], ...] = (("prior", prior[name]), ("posterior", after))
+        for stage, values in stages:
+            columns = values.reshape(-1, int(np.prod(values.shape[2:])))
+            lower, upper = equal_tailed(columns, fit.level)
+            medians, labels = np.median(columns, axis=0), element_names(name, values.shape[2:])
+            rows += [(label, stage, *row) for label, *row in zip(labels, medians, lower, upper, strict=True)]
+    return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
+
+
+def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
+    """Draw one kind of figure; see `Fit.plot`."""
+    kinds = {**fit.law.figures, "intervals": _intervals, "prior": _prior, "replicated": _replicated}
+    if isinstance(kind, str) and not kind:
+        kind = next(iter(kinds))
+    if kind not in kinds:
+        raise unknown("no such figure of the fit", kind, kinds, where=fit.law.name)
+    drawn = axes if axes is not None else Figure(layout="constrained").subplots()
+    kinds[kind](fit, drawn)
+    if axes is None:
+        make_room(drawn)
+    return drawn
+
+
+def _intervals(fit: Fit, axes: Axes) -> object:
+    axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
+    return forest(fit.summary().head(MOST_ROWS), axes, label="quantity", estimate="median")
+
+
+def _prior(fit: Fit, axes: Axes) -> object:
+    return prior_to_posterior(updates(fit).head(2 * MOST_ROWS), axes)
+
+
+def _replicated(fit: Fit, axes: Axes) -> object:
+    tables = [check.table for check in fit.check({}, refits=False).checks if check.name == "posterior predictive"]
+    return posterior_predictive_panels(pd.concat(tables, ignore_index=True), axes)
+
+
+def make_room(axes: Axes) -> None:
+    """Enlarge a figure until all that is drawn lies in it, and the names of rows do not overlap."""
+    figure = axes.get_figure(root=True)
+    if not isinstance(figure, Figure):
+        return
+    rows = sum(bool(label.get_text()) for label in axes.get_yticklabels())
+    figure.set_figheight(max(figure.get_figheight(), 0.9 + 0.22 * rows))
+    for _ in range(3):
+        with warnings.catch_warnings():  # no room at first is what this mends
+            warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
+            figure.draw_without_rendering()
+        drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+        across = max(0.0, -drawn.x0) + max(0.0, drawn.x1 - width)
+        down = max(0.0, -drawn.y0) + max(0.0, drawn.y1 - height)
+        if across < 0.01 and down < 0.01:
+            return
+        figure.set_size_inches(width + 1.1 * across, height + 1.1 * down)
+
+
+def as_dict(fit: Fit) -> dict[str, Any]:
+    """A fit without its draws, as JSON takes it."""
+    return {
+        "law": fit.law.name,
+        "estimand": fit.estimand,
+        "sources": list(fit.sources),
+        "status": fit.status,
+        "engine": fit.draws.engine,
+        "level": fit.level,
+        "seed": fit.seed,
+        "equations": list(fit.law.equations),
+        "priors": [list(prior) for prior in fit.law.priors],
+        "versions": dict(versions()),
+        "gate": list(fit.draws.failures()),
+        "summary": records(fit.summary()),
+        "probabilities": {name: plain(value) for name, value in fit.probabilities.items()},
+        "tables": {name: records(fit.table(name)) for name in fit.law.tables},
+        "warnings": list(fit.warnings),
+    }
+
+
+def records(table: pd.DataFrame) -> list[dict[str, object]]:
+    """Rows of a table as JSON takes them."""
+    return [{str(k): plain(v) for k, v in row.items()} for row in table.to_dict("records")]
+
+
+def plain(value: Any) -> Any:
+    """A number as JSON takes it: missing and infinite become null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return None if value is pd.NA else value

@@ -1,0 +1,305 @@
+"""What both engines return: named arrays of draws with their diagnostics; intervals, weights and convergence of draws.
+
+The only seam to ArviZ, 0.23 and 1.x; it is imported on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.choices import options
+from thermostats.errors import ThermostatsError, UsageError
+
+Array = NDArray[np.float64]
+
+SEED = 1
+"""Of a fit that names none."""
+KIND = "ETI"
+"""Equal-tailed: the interval of a log gain, exponentiated, is the interval of the gain."""
+EXACT = "exact"
+"""The engine of independent draws."""
+PASSED = "passed"
+SAMPLER = "inconclusive: sampler"
+RHAT_LIMIT, ESS_LIMIT, BFMI_LIMIT = 1.01, 400.0, 0.3
+MOST_DIVERGENT = 0.001
+"""Share of divergent transitions above which draws are not used; up to there they warn."""
+PARETO_LIMIT = 0.7
+"""Importance ratios with a larger Pareto k cannot be trusted; Vehtari et al. 2024, JMLR 25(72)."""
+TAILS = (0.05, 0.95)
+LEAST_TAIL = 5
+"""Draws in the tail of importance ratios that its Pareto shape takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to sample; `retried()` gives the settings of the second and last attempt."""
+
+    chains: int = 4
+    draws: int = 1000
+    """Kept per chain."""
+    tune: int = 600
+    """Discarded per chain."""
+    target_accept: float = 0.95
+    sampler: str = "nutpie"
+    """nutpie, or pymc for PyMC's own."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no sampler takes."""
+        if self.chains < 2 or self.draws < 4 or self.tune < 10:
+            raise UsageError(
+                "too little sampling",
+                got=f"{self.chains} chains of {self.tune} + {self.draws}",
+                allowed="2 chains of 10 + 4 or more",
+            )
+        if not 0 < self.target_accept < 1:
+            raise UsageError(
+                "target_accept is not a probability", got=self.target_accept, allowed="above 0 and below 1"
+            )
+        if self.sampler not in {"nutpie", "pymc"}:
+            raise UsageError("no such sampler", got=self.sampler, allowed="nutpie, pymc")
+
+    def retried(self) -> Settings:
+        """Smaller steps and twice the draws."""
+        accept = max(0.99, self.target_accept)
+        return replace(self, draws=2 * self.draws, tune=2 * self.tune, target_accept=accept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """Posterior draws of named quantities, arrays of shape chain × draw × …, and whether they may be used."""
+
+    values: Mapping[str, Array]
+    diagnostics: pd.DataFrame
+    """diagnostic, worst, limit, quantity, passes, failure (in words)."""
+    engine: str
+    """`exact`, or the sampler."""
+    settings: Settings
+    """Of the attempt that counts."""
+    attempts: int = 1
+    effective: float = math.inf
+    """Effective number: of the importance weights, or the smallest of any quantity."""
+    log_evidence: float = math.nan
+    """log p(y), of the exact engine alone."""
+    seconds: float = math.nan
+
+    @property
+    def exact(self) -> bool:
+        """Whether the draws are independent, without chains."""
+        return self.engine == EXACT
+
+    @property
+    def size(self) -> int:
+        """Number of draws."""
+        first = next(iter(self.values.values()))
+        return int(first.shape[0] * first.shape[1])
+
+    def beyond_limits(self) -> tuple[str, ...]:
+        """Every diagnostic that is beyond its limit, of nuisance parameters too, in words."""
+        return tuple(self.diagnostics.loc[~self.diagnostics["passes"], "failure"])
+
+    def failures(self) -> tuple[str, ...]:
+        """Of these what keeps the draws from being used: not the energy fraction, nor few divergences."""
+        table = self.diagnostics
+        few = (table["diagnostic"] == "divergences") & (table["worst"] <= self.size * MOST_DIVERGENT)
+        return tuple(table.loc[~table["passes"] & ~few & (table["diagnostic"] != "energy fraction"), "failure"])
+
+    @property
+    def status(self) -> str:
+        """`passed`, or `inconclusive: sampler` where some quantity fails after the second attempt."""
+        return SAMPLER if self.failures() else PASSED
+
+    def __getitem__(self, name: str) -> Array:
+        """Draws of one quantity, chain × draw × …"""
+        if name not in self.values:
+            raise UsageError("no such quantity", got=name, allowed=", ".join(sorted(self.values)))
+        return self.values[name]
+
+    def flat(self, name: str) -> Array:
+        """Draws of one quantity with chains joined, (chains·draws) × …"""
+        values = self[name]
+        return values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
+
+    def few(self, size: int) -> dict[str, Array]:
+        """At most so many draws of every quantity, evenly spaced, chains joined."""
+        rows = np.unique(np.linspace(0, self.size - 1, min(size, self.size)).round().astype(np.int64))
+        return {name: self.flat(name)[rows] for name in self.values}
+
+
+def in_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, Array]:
+    """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not finite."""
+    check_finite(values)
+    return {name: v.reshape(settings.chains, len(v) // settings.chains, *v.shape[1:]) for name, v in values.items()}
+
+
+def check_finite(values: Mapping[str, Array]) -> None:
+    """Raise ThermostatsError where a quantity is not finite."""
+    bad = [name for name, array in values.items() if not np.isfinite(array).all()]
+    if bad:
+        raise ThermostatsError(
+            "the sampler returned values that are not finite", got=", ".join(bad), next_step="look at the priors"
+        )
+
+
+def of_weights(effective: float, pareto_k: float) -> pd.DataFrame:
+    """Diagnostics of importance weights."""
+    return judged(
+        [
+            ("importance ESS", effective, ESS_LIMIT, "the scales", "{0} {1:.0f} below {2:.0f}"),
+            ("Pareto k", pareto_k, PARETO_LIMIT, "the scales", "{0} {1:.2f} above {2}"),
+        ]
+    )
+
+
+def of_chains(values: Mapping[str, Array], energy: Array, divergences: int) -> tuple[pd.DataFrame, float]:
+    """Diagnostics of sampled chains, and the smallest effective number; quantities that never vary are left out."""
+    names = [element for name, array in values.items() for element in element_names(name, array.shape[2:])]
+    measures = convergence(np.concatenate([v.reshape(*v.shape[:2], -1) for v in values.values()], axis=2))
+    rhat, bulk, tail = measures["rhat"], measures["ess_bulk"], measures["ess_tail"]
+    bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
+    worst = int(np.nanargmax(rhat)), int(np.nanargmin(bulk)), int(np.nanargmin(tail))
+    table = judged(
+        [
+            ("R-hat", float(rhat[worst[0]]), RHAT_LIMIT, names[worst[0]], "{0} {1:.3f} of {3} above {2}"),
+            ("bulk ESS", float(bulk[worst[1]]), ESS_LIMIT, names[worst[1]], "{0} {1:.0f} of {3} below {2:.0f}"),
+            ("tail ESS", float(tail[worst[2]]), ESS_LIMIT, names[worst[2]], "{0} {1:.0f} of {3} below {2:.0f}"),
+            ("divergences", float(divergences), 0.0, "", "{1:.0f} divergent transitions"),
+            ("energy fraction", float(bfmi.min()), BFMI_LIMIT, "", "{0} {1:.2f} below {2}"),
+        ]
+    )
+    return table, float(min(bulk[worst[1]], tail[worst[2]]))
+
+
+def judged(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.DataFrame:
+    """Diagnostics, limits and whether they hold; the last entry of a row is its failure in words."""
+    table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
+    at_most = table["diagnostic"].isin(["R-hat", "divergences", "Pareto k"])
+    passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
+    return table.assign(passes=passes.astype(bool), failure=[words.format(*row) for *row, words in rows])
+
+
+def convergence(columns: Array) -> dict[str, Array]:
+    """Rank-normalised R-hat and effective numbers of chain × draw × quantity; NaN for one that never varies.
+
+    Vehtari et al. 2021, doi:10.1214/20-BA1221.
+    """
+    arviz = _arviz()
+    measures: dict[str, Callable[[Array], Any]] = {
+        "rhat": arviz.rhat,
+        "ess_bulk": lambda x: arviz.ess(x, method="bulk"),
+        "ess_tail": lambda x: arviz.ess(x, method="tail", prob=TAILS),
+    }
+    varies = np.ptp(columns, axis=(0, 1)) > 0
+    return {
+        name: np.array([float(measure(columns[:, :, i])) if varies[i] else np.nan for i in range(columns.shape[2])])
+        for name, measure in measures.items()
+    }
+
+
+def summary(quantities: Mapping[str, Array], *, level: float, exact: Collection[str] = ()) -> pd.DataFrame:
+    """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and level, convergence.
+
+    exact: those drawn independently, of whose convergence there is nothing to say.
+    """
+    tables: list[pd.DataFrame] = []
+    for name, values in quantities.items():
+        columns = values.reshape(*values.shape[:2], -1)
+        lower, upper = equal_tailed(columns, level, axis=(0, 1))
+        table = pd.DataFrame(
+            {
+                "quantity": element_names(name, values.shape[2:]),
+                "mean": columns.mean(axis=(0, 1)),
+                "sd": columns.std(axis=(0, 1), ddof=1),
+                "median": np.median(columns, axis=(0, 1)),
+                "lower": lower,
+                "upper": upper,
+                "kind": KIND,
+                "level": level,
+            }
+        )
+        tables.append(table if name in exact else table.assign(**convergence(columns)))
+    return pd.concat(tables, ignore_index=True)
+
+
+def mcse(values: Array) -> float:
+    """Monte-Carlo standard error of the mean of one quantity, chain × draw."""
+    return float(values.std(ddof=1) / np.sqrt(_arviz().ess(values, method="mean")))
+
+
+def equal_tailed(values: Array, level: float | None = None, axis: int | tuple[int, ...] = 0) -> tuple[Array, Array]:
+    """Quantiles (1 − level)/2 and (1 + level)/2 along an axis; by default the session's level."""
+    level = options.level if level is None else level
+    lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=axis)
+    return lower, upper
+
+
+def element_names(name: str, shape: Iterable[int]) -> list[str]:
+    """`name`, or `name[i]`, `name[i,j]` in the order of a flattened array."""
+    shape = tuple(shape)
+    return [f"{name}[{','.join(map(str, index))}]" if shape else name for index in np.ndindex(*shape)]
+
+
+def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
+    """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024, JMLR 25(72).
+
+    Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer than `LEAST_TAIL`
+    draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts.
+    """
+    rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
+    size = rows.shape[1]
+    tail = int(3 * size**0.5) if size > 225 else size // 5
+    ordered = np.sort(rows, axis=1)
+    same = ordered[:, 0] == ordered[:, -1]
+    fitted = ordered[:, -tail] != ordered[:, -1] if tail >= LEAST_TAIL else np.zeros(len(rows), dtype=bool)
+    weights, k = rows - np.logaddexp.reduce(rows, axis=1, keepdims=True), np.where(same, -np.inf, np.inf)
+    if fitted.any():
+        arviz = _arviz()
+        if first_generation():
+            with np.errstate(over="ignore"):  # of shapes that do not count
+                weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
+        else:
+            smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
+            weights[fitted], k[fitted] = smooth(-rows[fitted])
+    return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
+
+
+def systematic(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows chosen by their weights, systematically, in random order."""
+    places = np.searchsorted(np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(size)) / size)
+    return rng.permutation(np.minimum(places, weight.size - 1))
+
+
+def to_arviz(
+    groups: Mapping[str, Mapping[str, Array]], dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[str]]
+) -> Any:
+    """Groups of variables as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
+    arviz, names = _arviz(), {"dims": dict(dims), "coords": dict(coords)}
+    tables = {name: dict(group) for name, group in groups.items()}
+    return arviz.from_dict(**tables, **names) if first_generation() else arviz.from_dict(tables, **names)
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of what the draws depend on."""
+    return {name: version(name) for name in ("pymc", "pytensor", "arviz", "nutpie")}
+
+
+def first_generation() -> bool:
+    """Whether ArviZ is older than 1.0."""
+    return hasattr(_arviz(), "psislw")
+
+
+def _arviz() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return importlib.import_module("arviz")

@@ -1,0 +1,227 @@
+"""entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp, x = log g, β_m ~ N(b, s_β²): does entropy go with gain?
+
+Both are standardised within models m; γ_p are effects of prompts p that sum to zero. The exact engine draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Quantities, Statistic
+from thermostats.modelling.classical.association import within_correlation
+from thermostats.modelling.classical.estimates import at_position, named, numbers
+from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
+from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.scales import HalfNormals
+from thermostats.plots.general import forest
+
+SLOPE_SD = 0.5
+"""Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
+LEAST = 4
+"""Prompts of a model that has a slope."""
+PRIORS = (
+    ("b, B", f"N(0, {SLOPE_SD:g}²)", "slopes of standardised columns, near correlations"),
+    ("s_β", f"half-normal({SLOPE_SD:g})", "models may differ as much as the mean slope is uncertain"),
+    ("s_γ, r", "half-normal(1)", "the standardised entropy has spread 1"),
+)
+
+
+def fit_slopes(
+    table: pd.DataFrame,
+    estimand: str = "last_gain",
+    *,
+    without: str = "",
+    seed: int = SEED,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+) -> Fit:
+    """entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp: slopes of entropy on log gain, a population of models.
+
+    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category`, `entropy` and `value`, the gain that
+    `estimand` names. `without`: a category that one alternative leaves out. Quantities: slopes by model, slope (their
+    mean, inside prompts), slope_sd and between (over prompts: whether those of high gain in every model have high
+    entropy in every model). Tables: `slopes`, and `correlation` (mean over models, prompts permuted: the classical
+    counterpart).
+
+    Raises UsageError as `crossed_table.cells`, for too large a table, for a category that is not there, and where fewer
+    than two models have entropies that vary.
+    """
+    rows, warnings = cells(table, "a slope over models")
+    usable, left = _usable(rows)
+    refuse_large(usable, usable["model_id"].nunique() + usable["prompt_id"].nunique() + 1)
+    slopes = Slopes()
+    others = {
+        "half the prior scales": replace(slopes, factor=0.5),
+        "twice the prior scales": replace(slopes, factor=2.0),
+        "one slope for all models": replace(slopes, blocks=("prompt",)),
+        "no effects of prompts": replace(slopes, blocks=("slope",)),
+    }
+    if without:
+        if without not in set(usable["category"]):
+            raise UsageError("no such category", got=without, allowed=", ".join(sorted(set(usable["category"]))))
+        _usable(usable[usable["category"] != without])
+        others[f"without the category {without}"] = replace(slopes, without=without)
+    alternatives = {name: _law(other) for name, other in others.items()}
+    return fit_law(
+        replace(_law(slopes), alternatives=alternatives),
+        usable,
+        seed=seed,
+        settings=settings,
+        estimand=at_position(estimand, table),
+        sources=sources_of(table),
+        warnings=[*warnings, *left],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slopes:
+    """What rows become, in which variant."""
+
+    factor: float = 1.0
+    """Of all prior scales."""
+    blocks: tuple[str, ...] = ("slope", "prompt")
+    """Kinds of effects: slopes of models about their mean, and levels of prompts."""
+    without: str = ""
+    """Category that is left out."""
+
+    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
+        """Both columns standardised, and the gain split into what prompts share and the rest."""
+        if like is None and self.without:
+            rows = _usable(rows[rows["category"] != self.without])[0]
+        x, z, scales = _standardised(rows, like)
+        of_prompt = x.groupby(rows["prompt_id"]).mean()
+        of_prompt = of_prompt if like is None else like["of_prompt"].combine_first(of_prompt)
+        shared = of_prompt.loc[rows["prompt_id"]].to_numpy()
+        models, model = numbered(rows["model_id"], like["labels"]["slopes"] if like else ())
+        prompts, prompt = numbered(rows["prompt_id"], like["prompts"] if like else ())
+        within = x.to_numpy() - shared
+        designs = {
+            "slope": within[:, None] * np.eye(len(models))[model],
+            "prompt": contrasts(prompt, len(like["prompts"] if like else prompts)),
+        }
+        spreads = {"slope": SLOPE_SD, "prompt": 2 * SLOPE_SD}
+        gaussian = Gaussian(
+            y=z.to_numpy(),
+            X=np.column_stack([within, shared]),
+            sd=np.full(2, self.factor * SLOPE_SD),
+            blocks={name: designs[name] for name in self.blocks},
+            prior=HalfNormals(tuple(self.factor * s for s in (*(spreads[name] for name in self.blocks), 1.0))),
+            error=np.zeros(len(rows)),
+        )
+        own = {"labels": {"slopes": models}, "prompts": prompts, "of_prompt": of_prompt, "scales": scales}
+        names = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
+        return Laid(model=gaussian, constants={**own, "x": x.to_numpy(), "model": model, "outcomes": names})
+
+    def quantities(self, values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+        """Slopes of the models and over them."""
+        slope, between = values["beta"][..., 0], values["beta"][..., 1]
+        over = {"slope": slope, "between": between}
+        if "slope" not in self.blocks:
+            return over
+        slopes = slope[..., None] + values["slope"][..., : len(constants["labels"]["slopes"])]
+        return {"slopes": slopes, "slope": slope, "slope_sd": values["scale"][..., 0], "between": between}
+
+
+def _law(slopes: Slopes) -> Law:
+    return Law(
+        name="slopes",
+        lay_out=slopes.lay_out,
+        quantities=slopes.quantities,
+        statements={
+            "slope > 0": lambda q: q["slope"] > 0,
+            "between > 0": lambda q: q["between"] > 0,
+            "slopes of one sign": _of_one_sign,
+        },
+        statistics=_statistics,
+        equations=(
+            "entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp,  x = log g, both standardised within models",
+            "β_m ~ N(b, s_β²),  γ_p ~ N(0, s_γ²),  γ sums to zero,  e_mp ~ N(0, r²)",
+        ),
+        priors=PRIORS,
+        tables={"slopes": _slopes, "correlation": _correlation},
+        figures={"fit": _figure},
+    )
+
+
+def _of_one_sign(quantities: Quantities) -> Array:
+    positive = quantities["slopes"] > 0
+    return np.asarray(positive.all(axis=-1) | ~positive.any(axis=-1))
+
+
+def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Cells with an entropy, of models whose gain and entropy vary over enough prompts; and what is left out."""
+    known = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
+    some = rows[known]
+    if len(some):
+        numbers(some["entropy"].astype("float64"), "entropy")
+    by = some.groupby("model_id")[["value", *(["entropy"] if len(some) else [])]]
+    flat = (by.transform("nunique") < 2).any(axis=1) | (by.transform("size") < LEAST)
+    usable = some[~flat].reset_index(drop=True)
+    lacking = int((~known).sum())
+    steady = named(set(some.loc[flat, "model_id"].astype(str)))
+    words = {
+        f"{lacking} of {len(rows)} cells have no entropy and carry no information on slopes": lacking > 0,
+        f"gain or entropy constant, or fewer than {LEAST} prompts: no slope of {steady}": bool(flat.any()),
+    }
+    warnings = [line for line, holds in words.items() if holds]
+    if usable["model_id"].nunique() < 2:
+        raise UsageError(
+            "slopes of entropy need two models",
+            where="entropy",
+            got=f"{usable['model_id'].nunique()} with gains and entropies of {LEAST} prompts or more that vary",
+            next_step="; ".join(warnings) or "add entropies of more models",
+        )
+    return usable, warnings
+
+
+def _standardised(rows: pd.DataFrame, like: Constants | None) -> tuple[pd.Series, pd.Series, pd.DataFrame]:
+    """Log gain and entropy in SDs of their model about its mean, and these; of models of a fit as the fit has them."""
+    columns = pd.DataFrame({"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)})
+    by = columns.groupby(rows["model_id"])
+    scales = pd.concat([by.mean(), by.std(ddof=0).add_suffix("_sd")], axis=1)
+    if like is not None:
+        scales = like["scales"].combine_first(scales)
+    own = scales.loc[rows["model_id"]].set_index(rows.index)
+    if (own["x_sd"] == 0).any():
+        raise UsageError("gains of a model that the fit has not seen do not vary", where="value", allowed="two or more")
+    x, z = (columns["x"] - own["x"]) / own["x_sd"], (columns["z"] - own["z"]) / own["z_sd"]
+    return x, z.fillna(0.0) if like is not None else z, scales
+
+
+def _statistics(constants: Constants) -> dict[str, Statistic]:
+    x = constants["x"]
+    return {"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)}
+
+
+def _slopes(fit: Fit) -> pd.DataFrame:
+    """One row per model: its slope, and the correlation inside it alone."""
+    models, model = fit.constants["labels"]["slopes"], fit.constants["model"]
+    slopes = fit.quantities["slopes"].reshape(-1, len(models))
+    lower, upper = equal_tailed(slopes, fit.level)
+    alone = pd.Series(fit.constants["x"] * fit.model.observed).groupby(model)
+    estimates = {"slope": slopes.mean(axis=0), "lower": lower, "upper": upper, "p_positive": (slopes > 0).mean(axis=0)}
+    return pd.DataFrame({"model_id": models, **estimates, "correlation_alone": alone.mean(), "n_prompts": alone.size()})
+
+
+def _correlation(fit: Fit) -> pd.DataFrame:
+    """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
+    wide = fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna().astype("float64")
+    if len(wide) < LEAST:
+        return pd.DataFrame(columns=["estimate", "lower", "upper", "p_value"])
+    within = within_correlation(np.log(wide["value"]), wide["entropy"], method="pearson", seed=fit.seed)
+    fields = ("estimate", "lower", "upper", "level", "interval", "p_value", "n", "n_models")
+    return pd.DataFrame([{name: getattr(within, name) for name in fields}])
+
+
+def _figure(fit: Fit, axes: Axes) -> Axes:
+    """Slopes of the models with their intervals."""
+    forest(fit.table("slopes"), axes, label="model_id", estimate="slope")
+    axes.set_xlabel("slope of entropy on log gain, both standardised")
+    return axes

@@ -1,0 +1,210 @@
+"""y = Xβ + Σ_k Z_k u_k + ε, u_k ~ N(0, s_k²), ε_i ~ N(0, s_0² + error_i²): exact draws, any priors of the scales.
+
+Given the scales everything is Gaussian. θ = log s, a handful of numbers, is drawn by importance sampling: from a
+Student-t about the mode of p(θ | y), then from one about the weighted draws. β and the effects are drawn exactly given
+the drawn scales. Lines with levels of groups, crossed effects and the heritage model are this model; Searle, Casella
+and McCulloch 1992, Variance Components, chapter 9. Errors that are estimates themselves (`freedom`) are drawn with θ.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import EXACT, Array, Draws, Settings, in_chains, of_weights, systematic
+from thermostats.modelling.proposals import candidates
+from thermostats.modelling.scales import Scales
+
+NUMBERS = 4_000_000
+"""Numbers held at a time."""
+SMALLEST, LARGEST = 1e-4, 1e2
+"""Range of a scale in the likelihood, in units of the outcomes' standard deviation: the square of their ratio times
+thousands of outcomes is what double precision holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """Outcomes, columns and priors; n outcomes."""
+
+    y: Array
+    X: Array
+    """n × p."""
+    sd: Array
+    """Of the normal priors of β, about 0."""
+    blocks: Mapping[str, Array]
+    """Design of every kind of effect, n × levels."""
+    prior: Scales
+    """Of the blocks' scales in their order, and of the residual's, which is the last."""
+    error: Array
+    """Standard errors of the outcomes; 0 where there is none."""
+    freedom: Array | None = None
+    """Their degrees of freedom, where they are estimates: error² ~ the one given times ν/χ²(ν); else they are exact."""
+
+    @property
+    def observed(self) -> Array:
+        """The outcomes."""
+        return self.y
+
+    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
+        """Independent draws of beta, scale (s_1, …, s_K, s_0), the effects by the names of their blocks, and error.
+
+        The last where errors are estimates. Diagnostics are those of the weights: effective number and Pareto k. Raises
+        UsageError for numbers that are not finite.
+        """
+        begin, rng = time.perf_counter(), np.random.default_rng(seed)
+        self._check()
+        number = settings.chains * settings.draws
+        theta, square, log_weight, weight, k = candidates(self, number, rng)
+        rows = systematic(weight, number, rng)
+        effective = float(1 / np.square(weight).sum())
+        return Draws(
+            values=in_chains(self._effects(theta[rows], square[rows], rng), settings),
+            diagnostics=of_weights(effective, k),
+            engine=EXACT,
+            settings=settings,
+            effective=min(effective, float(rows.size)),
+            log_evidence=float(special.logsumexp(log_weight) - math.log(log_weight.size)),
+            seconds=time.perf_counter() - begin,
+        )
+
+    def log_density(self, theta: Array, square: Array | None = None) -> Array:
+        """log p(y | θ) + log p(θ) of every row of θ = log s, and of squared errors where they are not those given."""
+        square = np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size)) if square is None else square
+        density = [_given(self, *part)[0] for part in self._pieces(theta, square)]
+        return np.concatenate(density) + self.prior.log_density(theta)
+
+    def log_prior(self, values: Mapping[str, Array]) -> Array:
+        """Log prior of draws (size × …) up to a constant: of the scales and of β; that of effects is the model."""
+        fixed = -0.5 * np.square(values["beta"] / self.sd).sum(axis=1)
+        return np.asarray(self.prior.log_prior(np.log(values["scale"])) + fixed)
+
+    def expected(self, values: Mapping[str, Array]) -> Array:
+        """Expected outcomes given β and the effects, size × n; levels that no draw has are new ones at 0."""
+        mean = values["beta"] @ self.X.T
+        for name, design in self.blocks.items():
+            levels = values[name].shape[1]
+            mean = mean + values[name] @ design[:, :levels].T
+        return np.asarray(mean)
+
+    def log_likelihood(self, values: Mapping[str, Array]) -> Array:
+        """log p(y_i | β, effects, s_0), size × n."""
+        spread = np.hypot(values["scale"][:, -1:], values.get("error", self.error))
+        return np.asarray(stats.norm.logpdf(self.y, self.expected(values), spread))
+
+    def replicate(self, values: Mapping[str, Array], rng: np.random.Generator, *, measured: bool = True) -> Array:
+        """Outcomes of every draw, size × n; a level that no draw has is drawn anew from its population.
+
+        `measured`: with their errors of measurement.
+        """
+        mean = self.expected(values)
+        for k, (name, design) in enumerate(self.blocks.items()):
+            if unseen := design.shape[1] - values[name].shape[1]:
+                fresh = values["scale"][:, [k]] * rng.standard_normal((len(mean), unseen))
+                mean = mean + fresh @ design[:, -unseen:].T
+        spread = np.hypot(values["scale"][:, -1:], values.get("error", self.error) if measured else 0.0)
+        return np.asarray(mean + spread * rng.standard_normal(mean.shape))
+
+    def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
+        """Draws of beta, scale, effects, errors that are estimates and outcomes `y` from the prior."""
+        scale = self.prior.draw(size, rng)
+        effects = {
+            name: scale[:, [k]] * rng.standard_normal((size, design.shape[1]))
+            for k, (name, design) in enumerate(self.blocks.items())
+        }
+        values = {"beta": rng.normal(0.0, self.sd, (size, self.sd.size)), "scale": scale, **effects}
+        if self.freedom is not None:
+            chi2 = rng.chisquare(self.freedom, (size, self.error.size))
+            values["error"] = self.error * np.sqrt(self.freedom / chi2)
+        return values | {"y": self.replicate(values, rng)}
+
+    def rows(self, which: NDArray[np.bool_]) -> Gaussian:
+        """The same model of some of the outcomes."""
+        blocks = {name: design[which] for name, design in self.blocks.items()}
+        freedom = None if self.freedom is None else self.freedom[which]
+        return replace(self, y=self.y[which], X=self.X[which], error=self.error[which], freedom=freedom, blocks=blocks)
+
+    def single(self, theta: Array, square: Array) -> tuple[Array, Array]:
+        """Diagonal of the inverse covariance P of the outcomes, and Py, rows of θ × n; of distinct errors."""
+        factor, noise, d = factor_of(self, theta, square)
+        q = d.shape[1]
+        half = np.linalg.solve(factor[:, :q, :q], np.swapaxes(self.design * d[:, None, :] / noise[..., None], 1, 2))
+        pulled = self.y / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q])
+        return 1 / noise - np.square(half).sum(axis=1), pulled
+
+    @cached_property
+    def design(self) -> Array:
+        """X and all blocks side by side, n × q."""
+        return np.column_stack([self.X, *self.blocks.values()])
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array, Array]:
+        """Distinct squared errors, how many outcomes have each, and their cross-products of (design, y), flat.
+
+        Errors that are estimates are distinct.
+        """
+        square, which = np.unique(np.square(self.error), return_inverse=True)
+        if self.freedom is not None:
+            square, which = np.square(self.error), np.arange(self.y.size)
+        both = np.column_stack([self.design, self.y])
+        parts = [both[which == j] for j in range(square.size)]
+        return square, np.bincount(which).astype(np.float64), np.stack([(part.T @ part).ravel() for part in parts])
+
+    def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
+        """Draws of everything given θ and squared errors."""
+        coefficients = np.concatenate([_given(self, *part, rng)[1] for part in self._pieces(theta, square)])
+        ends = np.cumsum([self.X.shape[1], *(z.shape[1] for z in self.blocks.values())])
+        beta, *effects = np.split(coefficients, ends[:-1], axis=1)
+        values = {"beta": beta, "scale": np.exp(theta), **dict(zip(self.blocks, effects, strict=True))}
+        return values if self.freedom is None else values | {"error": np.sqrt(square)}
+
+    def _pieces(self, theta: Array, square: Array) -> Iterator[tuple[Array, Array]]:
+        parts = max(1, len(theta) * (self.design.shape[1] + 1) ** 2 // NUMBERS)
+        return zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True)
+
+    def _check(self) -> None:
+        arrays = {"outcomes": self.y, "columns": self.X, "known errors": self.error, **self.blocks}
+        if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
+            raise UsageError("missing or infinite values in a model", got=", ".join(bad), allowed="finite numbers")
+        if taken := {"beta", "scale", "error", "y"} & set(self.blocks):
+            raise UsageError("a block of effects has a name that is taken", got=", ".join(taken))
+
+
+def _given(model: Gaussian, theta: Array, square: Array, rng: np.random.Generator | None = None) -> tuple[Array, Array]:
+    """log p(y | θ) of every row of θ and squared errors and, with `rng`, a draw of β and all effects; without, nothing.
+
+    With d the prior standard deviations of the coefficients, W = (X Z) diag(d), D the variances of the residuals,
+    A = I + WᵀD⁻¹W = LLᵀ and b = WᵀD⁻¹y: log p(y | θ) = −½ (n log 2π + log|D| + log|A| + yᵀD⁻¹y − |L⁻¹b|²).
+    """
+    factor, noise, d = factor_of(model, theta, square)
+    q, counts = d.shape[1], model.moments[1]
+    grown = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)[:, :q]).sum(axis=1)
+    quadratic = np.square(factor[:, q, q]) - 1
+    density = -0.5 * (model.y.size * math.log(2 * math.pi) + np.log(noise) @ counts + grown + quadratic)
+    if rng is None:
+        return density, np.empty((len(theta), 0))
+    around = factor[:, q, :q] + rng.standard_normal((len(theta), q))
+    return density, d * np.linalg.solve(np.swapaxes(factor[:, :q, :q], 1, 2), around[..., None])[..., 0]
+
+
+def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
+    """Root of A bordered by b, whose last row is L⁻¹b and whose last entry squared is 1 + yᵀD⁻¹y − |L⁻¹b|²; D; d."""
+    products = model.moments[2]
+    unit = max(float(model.y.std()), 1e-3)
+    scale = np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST * unit, LARGEST * unit)
+    ranks = [design.shape[1] for design in model.blocks.values()]
+    fixed = np.broadcast_to(model.sd, (len(theta), model.sd.size))
+    d = np.concatenate([fixed, np.repeat(scale[:, :-1], ranks, axis=1)], axis=1)
+    noise = np.square(scale[:, -1:]) + square
+    q = d.shape[1]
+    bordered = np.column_stack([d, np.ones(len(d))])
+    inner = ((1 / noise) @ products).reshape(-1, q + 1, q + 1) * bordered[:, :, None] * bordered[:, None, :]
+    inner[:, np.arange(q + 1), np.arange(q + 1)] += 1
+    return np.asarray(np.linalg.cholesky(inner)), noise, d

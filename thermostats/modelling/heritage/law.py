@@ -1,0 +1,326 @@
+"""ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, f_b = τ√φ_b X_b u_b: is log gain decided by heritage, geometry or scale?
+
+Every block's contribution f_b is scaled to unit expected variance and multiplied by τ√φ_b, τ half-normal and shares
+φ ~ Dirichlet(a, …, a), one of them the single model's, so that blocks of many columns have no head start (cf. Zhang et
+al. 2022, R2D2M2, and the joint variance priors of Fuglstad et al. 2020, doi:10.1214/19-BA1185). With normal residuals
+the exact engine draws it, else PyMC. The estimands are finite-population standard deviations of the contributions over
+the models at hand (Gelman 2005, doi:10.1214/009053604000001048).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.modelling.checks import Statistic
+from thermostats.modelling.draws import Array
+from thermostats.modelling.fit import Constants, Laid
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sds, group_basis, scaled_map
+from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
+from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.scales import Shares
+from thermostats.modelling.standard_errors import NEAR_INFINITE
+
+LAB = "heritage"
+NORMAL, STUDENT, SKEW = "normal", "student", "skew"
+RESIDUALS = {
+    NORMAL: "N(0, τ²φ_model)",
+    STUDENT: "τ√φ_model t_ν, scaled to unit variance, ν = 2.5 + Gamma(2, rate 0.1)",
+    SKEW: "τ√φ_model (δ(E − 1) + √(1 − δ²) z), E exponential, z normal, δ uniform on (−0.95, 0.95)",
+}
+"""Laws of the residuals between models, in symbols."""
+PLAIN = {"factor": 1.0, "shift": 0.0, "blur": 1.0}
+"""Of normal residuals and the exact engine: factors of the residual variance, shifts, and factors of errors."""
+OF_LAB = "mean log gain of "
+"""How the names of labs begin among the quantities that statements may ask about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heritage:
+    """Blocks of columns of the rows, and priors."""
+
+    blocks: Mapping[str, tuple[str, ...]]
+    """Name to columns: of `groups` columns of names, nested where they are several; of the others numbers."""
+    groups: tuple[str, ...]
+    logs: bool
+    """Numbers enter as logs."""
+    total_sd: float
+    """Prior scale of τ."""
+    concentration: float = 1.0
+    lab_df: float = 0.0
+    """Degrees of freedom of the effects of the first block of groups; 0: normal."""
+    residuals: str = NORMAL
+    dropped: tuple[str, ...] = ()
+    """Blocks that contribute nothing, and keep their share."""
+    beyond: tuple[str, str] | None = None
+    """Of the first block what least squares on the second leaves."""
+    alone: bool = True
+    """With labs of one model."""
+
+    @property
+    def lab(self) -> str:
+        """The block whose groups are labs, or none."""
+        return self.groups[0] if self.groups else ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the model is Gaussian given its scales."""
+        return self.residuals == NORMAL and not self.lab_df
+
+    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
+        """One row per model to the model; groups and columns as in a fit, groups it does not have last."""
+        if self.lab and not self.alone and like is None:
+            rows = rows[groups_of(rows, self.blocks[self.lab]).duplicated(keep=False)]
+        columns = list(dict.fromkeys(c for name in self.blocks if name not in self.groups for c in self.blocks[name]))
+        x = rows[columns].to_numpy(dtype=np.float64)
+        x = np.log(x) if self.logs else x
+        centre = like["centre"] if like else x.mean(axis=0)
+        maps = like["maps"] if like else self._maps(x, columns)
+        levels, bases, codes = dict(like["levels"]) if like else {}, dict[str, Array](), dict[str, Any]()
+        for name in self.blocks:
+            if name not in self.groups:
+                bases[name] = (x - centre) @ maps[name]
+                continue
+            labels = groups_of(rows, self.blocks[name])
+            before = levels.get(name, pd.Series(dtype=np.float64))
+            new = sorted(set(labels) - set(before.index))
+            shares = labels.value_counts(normalize=True)[new] if like is None else pd.Series(0.0, index=new)
+            levels[name] = pd.concat([before, shares]) if like else shares
+            codes[name] = levels[name].index.get_indexer(labels)
+            if like is not None or name != self.lab or told_apart(codes[name]):
+                bases[name] = group_basis(codes[name], levels[name].to_numpy(np.float64))
+        bases |= {name: np.zeros((len(rows), 1)) for name in self.dropped if name in bases}
+        missing = pd.Series(0.0, index=rows.index)
+        constants = {
+            "heritage": self,
+            "bases": bases,
+            "levels": levels,
+            "codes": codes,
+            "maps": maps,
+            "centre": centre,
+            "lab": self.lab,
+            "y": rows.get("log_gain", missing).to_numpy(dtype=np.float64),
+            "error": rows.get("error", missing).to_numpy(dtype=np.float64),
+            "freedom": rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64),
+            "outcomes": tuple(rows["model_id"].astype(str)),
+            "before": like["before"] + len(like["outcomes"]) if like else 0,
+        }
+        return Laid(model=self._gaussian(constants) if self.exact else self._sampled(constants), constants=constants)
+
+    def without(self, *names: str) -> Heritage:
+        """The same without some blocks."""
+        return replace(
+            self,
+            blocks={name: columns for name, columns in self.blocks.items() if name not in names},
+            groups=tuple(name for name in self.groups if name not in names),
+        )
+
+    def others(self, rows: pd.DataFrame) -> dict[str, Heritage]:
+        """What a reader may doubt: concentration, families, scale, one beyond the other, labs of one model."""
+        concentrations = [factor * self.concentration for factor in (0.5, 2.0)]
+        laws = {f"concentration {value:g}": replace(self, concentration=value) for value in concentrations}
+        if FAMILY in self.blocks:
+            laws["families dropped"] = self.without(FAMILY)
+        if {"geometry", "scale"} <= set(self.blocks):
+            laws["scale dropped"] = replace(self, dropped=("scale",))
+            laws["geometry residualised on scale"] = replace(self, beyond=("geometry", "scale"))
+            laws["scale residualised on geometry"] = replace(self, beyond=("scale", "geometry"))
+        if self.lab and (groups_of(rows, self.blocks[self.lab]).value_counts() == 1).any():
+            laws["without labs of one model"] = replace(self, alone=False)
+        return laws
+
+    def _maps(self, x: Array, columns: Sequence[str]) -> dict[str, Array]:
+        """Of every block of columns its map from the centred columns of all, p × rank."""
+        maps = {}
+        for name in self.blocks:
+            if name not in self.groups:
+                own = [columns.index(column) for column in self.blocks[name]]
+                maps[name] = np.zeros((len(columns), 0))
+                by = scaled_map(x[:, own])
+                maps[name] = np.zeros((len(columns), by.shape[1]))
+                maps[name][own] = by
+        if self.beyond:
+            first, second = self.beyond
+            centred = x - x.mean(axis=0)
+            slopes = np.linalg.lstsq(centred @ maps[second], centred @ maps[first], rcond=None)[0]
+            left = maps[first] - maps[second] @ slopes
+            maps[first] = left @ scaled_map(centred @ left)
+        return maps
+
+    def _gaussian(self, constants: Constants) -> Gaussian:
+        bases, freedom = constants["bases"], constants["freedom"]
+        return Gaussian(
+            y=constants["y"],
+            X=np.ones((constants["y"].size, 1)),
+            sd=np.array([2 * self.total_sd]),
+            blocks={f"u_{name}": basis for name, basis in bases.items()},
+            prior=Shares(total=self.total_sd, number=len(bases) + 1, concentration=self.concentration),
+            error=constants["error"],
+            freedom=freedom if np.isfinite(freedom).any() else None,
+        )
+
+    def _sampled(self, constants: Constants) -> Sampled:
+        """The same as PyMC has it: sizes are padded, and further elements belong to what was not seen."""
+        n, before = constants["y"].size, constants["before"]
+        size = padded(before + n)
+        freedom = np.full(size, NEAR_INFINITE)
+        freedom[before : before + n] = np.minimum(constants["freedom"], NEAR_INFINITE)
+        arrays = {}
+        for name, basis in constants["bases"].items():
+            arrays[f"X_{name}"] = np.zeros((n, padded(basis.shape[1])))
+            arrays[f"X_{name}"][:, : basis.shape[1]] = basis
+        data: dict[str, Any] = {
+            **arrays,
+            "blocks": tuple(constants["bases"]),
+            "lab": self.lab,
+            "lab_df": self.lab_df,
+            "residuals": self.residuals,
+            "n_models": size,
+            "total_sd": np.asarray(self.total_sd),
+            "concentration": np.asarray(self.concentration),
+            "freedom": freedom,
+            "model": before + np.arange(n),
+            "error_observed": constants["error"],
+            "y_observed": constants["y"],
+        }
+        data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
+        return Sampled(declare=heritage_model, data=data, per_row=(*arrays, "model", "error_observed", "y_observed"))
+
+
+STANDARD = Heritage(blocks={LAB: (LAB,), "geometry": GEOMETRY, "scale": SCALE}, groups=(LAB,), logs=True, total_sd=0.5)
+"""Models that differ by a factor of e^0.5 = 1.6 are no surprise."""
+
+
+def heritage_model(data: Mapping[str, Any]) -> None:
+    """The model; `model` numbers the model of every row."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    beta = pm.Normal("beta", 0.0, 2 * data["total_sd"], shape=1)
+    tau = pm.HalfNormal("tau", data["total_sd"])
+    share = pm.Dirichlet("share", data["concentration"] * np.ones(len(data["blocks"]) + 1))
+    scale = pm.Deterministic("scale", tau * pm.math.sqrt(share))
+    mean, df = beta[0], data["lab_df"]
+    for k, name in enumerate(data["blocks"]):
+        size = data[f"n_X_{name}"]
+        if df and name == data["lab"]:
+            z = pm.StudentT(f"z_{name}", nu=df, mu=0.0, sigma=((df - 2) / df) ** 0.5, shape=size)
+        else:
+            z = pm.Normal(f"z_{name}", shape=size)
+        mean = mean + pm.math.dot(data[f"X_{name}"], pm.Deterministic(f"u_{name}", scale[k] * z))
+    size, rows = data["n_models"], data["model"]
+    factor, shift = np.ones(size), np.zeros(size)
+    if data["residuals"] == STUDENT:
+        nu = 2.5 + pm.Gamma("nu", 2.0, 0.1)
+        factor = pm.InverseGamma("w", nu / 2, nu / 2 - 1, shape=size)
+    elif data["residuals"] == SKEW:
+        delta = pm.Uniform("delta", -0.95, 0.95)
+        factor = factor * (1 - delta**2)
+        shift = delta * (pm.Exponential("E", 1.0, shape=size) - 1)
+    factor, shift = pm.Deterministic("factor", factor), pm.Deterministic("shift", shift)
+    chi2 = pm.ChiSquared("chi2", data["freedom"], shape=size)
+    blur = pm.Deterministic("blur", pm.math.sqrt(data["freedom"] / chi2))
+    own = pm.math.sqrt(scale[-1] ** 2 * factor[rows] + (data["error_observed"] * blur[rows]) ** 2)
+    pm.Normal("y", mean + scale[-1] * shift[rows], own, observed=data["y_observed"])
+
+
+def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
+    """Names of groups, of nested ones with those they lie in; who has no inner group is one of its own."""
+    first, *inner = (rows[name] if name in rows else pd.Series(pd.NA, index=rows.index) for name in columns)
+    names = first.astype(str)
+    for column in inner:
+        stated = column.notna() & (column.astype(str) != "")
+        names = names + " / " + column.astype(str).where(stated, rows["model_id"].astype(str))
+    return names
+
+
+def told_apart(codes: Array) -> bool:
+    """Whether effects of groups can be separated from the mean and from the residual."""
+    sizes = np.bincount(codes)
+    return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)
+
+
+def contributions(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """Contribution of every block to every model's log gain, and what is left to the model, … × M."""
+    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in constants["bases"].items()}
+    return {**parts, OWN: log_gains(values, constants) - values["beta"] - sum(parts.values())}
+
+
+def log_gains(values: Mapping[str, Array], constants: Constants) -> Array:
+    """Log gains of the models without their errors of measurement, … × M, drawn given all else.
+
+    Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
+    """
+    models = slice(constants["before"], constants["before"] + constants["y"].size)
+    factor, shift, blur = (values[name][..., models] if name in values else none for name, none in PLAIN.items())
+    scale = values["scale"][..., -1:]
+    centre = values["beta"] + scale * shift + np.zeros(constants["y"].size)
+    for name, x in constants["bases"].items():
+        centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
+    own, error = np.square(scale) * factor, np.square(values.get("error", constants["error"]) * blur)
+    weight = own / (own + error)
+    noise = np.random.default_rng(0).standard_normal(centre.shape)
+    return np.asarray(centre + weight * (values.get("y", constants["y"]) - centre) + np.sqrt(weight * error) * noise)
+
+
+def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's models."""
+    parts = contributions(values, constants)
+    square = np.square(values["scale"])
+    total, m = square.sum(axis=-1), values["beta"] + sum(parts.values())
+    shares = {name: square[..., k] / total for k, name in enumerate(parts)}
+    drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
+    lab = constants["lab"]
+    if FAMILY in parts and lab in parts:
+        drawn |= block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
+        drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
+    drawn |= {"total_sd": np.sqrt(total), "mean_log_gain": m.mean(axis=-1)}
+    if {"geometry", "scale"} <= set(parts):
+        drawn |= geometry_and_scale(parts, constants["bases"])
+    if lab in parts:
+        means = m @ lab_means(constants)
+        drawn |= {f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(constants["levels"][lab].index)}
+    return drawn
+
+
+def lab_means(constants: Constants) -> Array:
+    """M × labs: what values of models times this are means over the models of every lab."""
+    codes = constants["codes"][constants["lab"]]
+    member = np.eye(len(constants["levels"][constants["lab"]]))[codes]
+    return np.asarray(member / member.sum(axis=0))
+
+
+def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -> dict[str, Array]:
+    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
+
+    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
+    """
+    together = parts["geometry"] + parts["scale"]
+    centred = together - together.mean(axis=-1, keepdims=True)
+
+    def beyond(basis: Array) -> Array:
+        q, _ = np.linalg.qr(basis)
+        return np.asarray((centred - (centred @ q) @ q.T).std(axis=-1))
+
+    return {
+        "sd_geometry_and_scale": centred.std(axis=-1),
+        "sd_geometry_alone": beyond(bases["scale"]),
+        "sd_scale_alone": beyond(bases["geometry"]),
+    }
+
+
+def statistics(constants: Constants) -> dict[str, Statistic]:
+    """Test quantities of the models' mean log gains that the claims are about."""
+    found: dict[str, Statistic] = {
+        "mean": lambda y: y.mean(axis=-1),
+        "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
+    }
+    if constants["lab"] in constants["bases"]:
+        means = lab_means(constants)
+        found["spread of labs' shares of dampeners"] = lambda y: ((y < 0) @ means).std(axis=-1)
+        found["spread of lab means"] = lambda y: (y @ means).std(axis=-1)
+    return found

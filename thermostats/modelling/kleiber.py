@@ -1,0 +1,379 @@
+"""log₁₀ Gᵢ = m (Lᵢ/L₀)^(−β) + u_lab + εᵢ: does the largest gain fall with depth, and does k = β = 1 bound it?
+
+The curve goes through the middle. An envelope of the same form lies above, y = m e^(−β x) − w + v (w half-normal, v
+normal: a stochastic frontier, Aigner, Lovell and Schmidt 1977, doi:10.1016/0304-4076(77)90052-5), whose density is
+skew-normal. Without a model: quantile lines, and who lies above 10^(1/L), errors and all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.classical.estimates import numbers
+from thermostats.modelling.classical.quantiles import quantile_power_law
+from thermostats.modelling.draws import SEED, Array, equal_tailed
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.heritage.rows import model_rows
+from thermostats.modelling.leave_out import folds
+from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.rivals import compare
+from thermostats.modelling.sampling import Declare, Sampled, padded
+from thermostats.modelling.scales import HalfNormals
+from thermostats.plots.marks import ABOVE
+
+SCALE = 0.3
+"""Prior scale of log10 of one block's gain: a factor of two."""
+BETA = (0.5, 1.0)
+"""Normal prior of β: no dependence (0) and the claim (1) are equally likely beforehand."""
+NOISE = 1 / 6
+"""Prior scale of the noise around the envelope, as a share of that of the gains."""
+ALIKE = 1e-6
+"""Prior scale of what labs differ by, where there is one."""
+NODES, REACH = 15, 4.0
+"""Exponents at which the power law is compared with its rivals, over so many posterior SDs to either side."""
+RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
+"""Columns whose logarithm is a rival explanation."""
+BELOW = "every model below 10^(1/L)"
+CURVE: dict[str, Statement] = {
+    "beta > 0": lambda q: q["beta"] > 0,
+    "beta < 1": lambda q: q["beta"] < 1,
+    BELOW: lambda q: (q["excess"] < 0).all(axis=-1),
+    "new model at the middle depth above 10^(1/L)": lambda q: q["new_model_over_bound"] > 1,
+}
+ENVELOPE: dict[str, Statement] = {
+    "frontier beta > 0": lambda q: q["frontier_beta"] > 0,
+    "frontier above 10^(1/L) at the middle depth": lambda q: q["frontier_over_bound"] > 1,
+}
+REPORTED = ("k", "beta", "sigma", "lab_sd", "frontier_k", "frontier_beta", "below", "noise", "frontier_over_bound")
+OUTCOME = "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard error of yᵢ over prompts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounded:
+    """One row per model with n_layers, log10_gain, its error and n_prompts."""
+
+    rows: pd.DataFrame
+    estimand: str
+    scale: float
+    """Prior scale of log10 G."""
+    sources: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def curve(data: Mapping[str, Any]) -> None:
+    """The curve through the middle."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    m, beta = pm.Normal("m", 0.0, data["scale"]), pm.Normal("beta", *BETA)
+    sigma, tau = pm.HalfNormal("sigma", data["share"]), pm.HalfNormal("tau", data["labs_scale"])
+    mean = m * pm.math.exp(-beta * data["x"]) + tau * pm.Normal("u", shape=data["n_labs"])[data["lab"]]
+    pm.Normal("y", mean, pm.math.sqrt(sigma**2 + data["error"] ** 2), observed=data["y_observed"])
+
+
+def envelope(data: Mapping[str, Any]) -> None:
+    """The envelope: what lies below it is half-normal, and noise and errors of measurement are normal."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    m, beta = pm.HalfNormal("m", data["scale"]), pm.Normal("beta", *BETA)
+    below, noise = pm.HalfNormal("below", data["scale"]), pm.HalfNormal("noise", NOISE * data["scale"])
+    around = pm.math.sqrt(noise**2 + data["error"] ** 2)
+    spread, mean = pm.math.sqrt(below**2 + around**2), m * pm.math.exp(-beta * data["x"])
+    pm.SkewNormal("y", mu=mean, sigma=spread, alpha=-below / around, observed=data["y_observed"])
+
+
+def bounded_rows(
+    table: pd.DataFrame,
+    estimand: str,
+    *,
+    error_from: str | None = "penultimate_gain",
+    scale: float | None = None,
+    **chosen: Any,
+) -> Bounded:
+    """The rows of `fit_kleiber`; raises as it does. `chosen`: source and prompt_counts."""
+    if scale is not None and not (math.isfinite(scale) and scale > 0):
+        raise UsageError("a prior scale must be above 0", where="scale", got=scale, allowed="a finite number above 0")
+    stands = error_from if error_from in table else None
+    models = model_rows(table, estimand, error_from=stands, least=4, **chosen)
+    rows, warnings = models.table.reset_index(drop=True), list(models.warnings)
+    L = numbers(rows["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
+    labs = rows["heritage"].astype(str)
+    if labs.nunique() == 1:
+        warnings.append("only one lab: nothing here applies to other labs, and no lab is left out")
+    elif not labs.duplicated().any():
+        warnings.append("one model of every lab: labs cannot be separated from models, so their prior decides")
+    if not (rows["log_gain"] > 0).any():
+        warnings.append("no gain is above 1: no envelope of the claimed form, and no quantile lines")
+    averaged = math.sqrt(max(_middle(L) - 2, 1)) if estimand.startswith("geometric_gain") else 1.0
+    log10 = {"log10_gain": rows["log_gain"] / math.log(10), "log10_error": rows["error"] / math.log(10)}
+    return Bounded(
+        rows=rows.assign(**log10),
+        estimand=models.estimand,
+        scale=SCALE / averaged if scale is None else scale,
+        sources=models.sources,
+        warnings=tuple(warnings),
+    )
+
+
+def fit_kleiber(
+    table: pd.DataFrame,
+    estimand: str = "max_gain_to_penultimate",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = "penultimate_gain",
+    prompt_counts: Mapping[str, int] | None = None,
+    scale: float | None = None,
+    seed: int = SEED,
+) -> Fit:
+    """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the curve in the middle.
+
+    `table`: rows of `features`; the rest as in `model_rows`. `scale`: prior scale of log10 G, by default `SCALE`, and
+    for a mean over the blocks `SCALE` over the root of their number. Quantities: k, beta, sigma, lab_sd,
+    new_model_over_bound (log10 G of a new model at the middle depth over 1/L). Tables: `models` (P(above 10^(1/L)) with
+    each model's error of measurement), `quantiles` (the envelope by quantile regression), `rivals` (evidence, leave one
+    model out and leave one lab out; `published` is k = β = 1 through the middle with its spread free).
+
+    Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
+    """
+    bounded = bounded_rows(
+        table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
+    )
+    equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) + u_lab(i) + εᵢ,  u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²)", "k = m L₀^β")
+    priors = (
+        ("m", f"N(0, {bounded.scale:.2g}²)", _factor(bounded)),
+        ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
+        ("σ", f"half-normal({bounded.scale / 2**0.5:.2g})", "models within labs: half the variance of log10 gains"),
+        ("τ", f"half-normal({bounded.scale / 2**0.5:.2g})", "labs: the other half"),
+    )
+    return _fitted(curve, bounded, _of_curve, CURVE, equations, priors, seed)
+
+
+def fit_envelope(
+    table: pd.DataFrame,
+    estimand: str = "max_gain_to_penultimate",
+    *,
+    source: str | Sequence[str] | None = None,
+    error_from: str | None = "penultimate_gain",
+    prompt_counts: Mapping[str, int] | None = None,
+    scale: float | None = None,
+    seed: int = SEED,
+) -> Fit:
+    """log10 G_i = m (L_i/L₀)^(−β) − w_i + v_i, w half-normal, v normal: the curve below which models lie.
+
+    `table` and the rest as in `fit_kleiber`, which raises the same. Quantities: frontier_k, frontier_beta, below (scale
+    of w), noise (of v), frontier_over_bound (its height over 1/L at the middle depth). Tables: those of `fit_kleiber`.
+    """
+    bounded = bounded_rows(
+        table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
+    )
+    equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)", "k = m L₀^β")
+    priors = (
+        ("m", f"half-normal({bounded.scale:.2g})", f"an envelope of this form lies above 1; {_factor(bounded)}"),
+        ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
+        ("ω", f"half-normal({bounded.scale:.2g})", "models may lie far below an envelope"),
+        ("η", f"half-normal({NOISE * bounded.scale:.2g})", "few lie above it, and not far: a sixth of that"),
+    )
+    return _fitted(envelope, bounded, _of_envelope, ENVELOPE, equations, priors, seed)
+
+
+def _fitted(
+    model: Declare,
+    bounded: Bounded,
+    quantities: Any,
+    statements: Mapping[str, Statement],
+    equations: tuple[str, ...],
+    priors: tuple[Prior, ...],
+    seed: int,
+) -> Fit:
+    others = {"half the prior scale": 0.5, "twice the prior scale": 2.0}
+    law = Law(
+        name=model.__name__,
+        lay_out=partial(_lay_out, model, bounded.scale),
+        quantities=quantities,
+        reported=REPORTED,
+        statements=statements,
+        statistics=_statistics,
+        equations=equations,
+        priors=priors,
+        tables={"models": _models, "quantiles": _quantiles, "rivals": partial(_rivals, bounded.scale)},
+        figures={"fit": _figure},
+    )
+    wider = {name: replace(law, lay_out=partial(_lay_out, model, f * bounded.scale)) for name, f in others.items()}
+    return fit_law(
+        replace(law, alternatives=wider),
+        bounded.rows,
+        seed=seed,
+        estimand=bounded.estimand,
+        sources=bounded.sources,
+        warnings=bounded.warnings,
+    )
+
+
+def _lay_out(model: Declare, scale: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
+    L = rows["n_layers"].to_numpy(dtype=np.float64)
+    middle, labs = (like["middle"], list(like["labs"])) if like else (_middle(L), [])
+    codes = rows["heritage"].astype(str)
+    labs += sorted(set(codes) - set(labs))
+    y = rows["log10_gain"] if "log10_gain" in rows else pd.Series(0.0, index=rows.index)
+    error = rows["log10_error"] if "log10_error" in rows else pd.Series(0.0, index=rows.index)
+    data = {
+        "y_observed": y.to_numpy(dtype=np.float64),
+        "error": np.maximum(error.to_numpy(dtype=np.float64), 0.0),
+        "x": np.log(L / middle),
+        "lab": np.array([labs.index(lab) for lab in codes], dtype=np.int64),
+        "n_labs": padded(len(labs)),
+        "scale": np.asarray(scale),
+        "share": np.asarray(scale / 2**0.5),
+        "labs_scale": np.asarray(scale / 2**0.5 if len(labs) > 1 else ALIKE),
+    }
+    if model is envelope:
+        data = {name: data[name] for name in ("y_observed", "error", "x", "scale")}
+    prompts = rows["n_prompts"] if "n_prompts" in rows else pd.Series(0.0, index=rows.index)
+    constants = {
+        "middle": middle,
+        "labs": tuple(labs),
+        "L": L,
+        "y": data["y_observed"],
+        "error": data["error"],
+        "degrees": _degrees(prompts.astype("float64").to_numpy()),
+        "outcomes": tuple(rows.index),
+    }
+    per_row = tuple(name for name in ("y_observed", "error", "x", "lab") if name in data)
+    return Laid(model=Sampled(declare=model, data=data, per_row=per_row), constants=constants)
+
+
+def _of_curve(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """`excess`: log10 of every model's true gain less its bound, of what was measured and Student-t errors alone."""
+    middle, beta, m = constants["middle"], values["beta"], values["m"]
+    rng, L = np.random.default_rng(beta.size), constants["L"]
+    errors = rng.standard_t(constants["degrees"], (*beta.shape, L.size))
+    new = m + np.hypot(values["sigma"], values["tau"]) * rng.standard_normal(m.shape)
+    return {
+        "k": m * middle**beta,
+        "beta": beta,
+        "sigma": values["sigma"],
+        "lab_sd": values["tau"],
+        "excess": constants["y"] - 1 / L + constants["error"] * errors,
+        "new_model_over_bound": new * middle,
+    }
+
+
+def _of_envelope(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    middle, beta, m = constants["middle"], values["beta"], values["m"]
+    spreads = {name: values[name] for name in ("below", "noise")}
+    return {"frontier_k": m * middle**beta, "frontier_beta": beta, **spreads, "frontier_over_bound": m * middle}
+
+
+def _statistics(constants: Constants) -> Mapping[str, Statistic]:
+    L = constants["L"]
+    deep = np.median(L) < L
+    statistics: dict[str, Statistic] = {
+        "largest": lambda y: y.max(axis=-1),
+        "spread": lambda y: y.std(axis=-1),
+        "share above 10^(1/L)": lambda y: (y > 1 / L).mean(axis=-1),
+    }
+    if deep.any() and not deep.all():
+        statistics["deep less shallow"] = lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)
+    return statistics
+
+
+def _models(fit: Fit) -> pd.DataFrame:
+    y, error, L = (fit.constants[name] for name in ("y", "error", "L"))
+    above = probability_above(y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy())
+    models = fit.rows[["model_id", "heritage", "n_layers"]]
+    return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
+
+
+def _quantiles(fit: Fit) -> pd.DataFrame:
+    return quantile_power_law(fit.constants["L"], fit.constants["y"], seed=fit.seed)
+
+
+def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
+    """The power law, k = β = 1, a constant, and a line on the log of depth, head density and size."""
+    rows, L, middle = fit.rows, fit.constants["L"], fit.constants["middle"]
+    one, x = np.ones((L.size, 1)), np.log(L / middle)
+    beta = fit.quantities["beta" if "beta" in fit.quantities else "frontier_beta"]
+    grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
+    weights = stats.norm.pdf(grid, *BETA) * (grid[1] - grid[0])
+    curves = tuple(_exact(rows, np.exp(-b * x)[:, None], scale) for b in grid)
+    rivals: dict[str, Gaussian | Mixture] = {
+        "published": _exact(rows.assign(log10_gain=rows["log10_gain"] - 1 / L), np.empty((L.size, 0)), scale),
+        "power law": Mixture(nodes=curves, weights=weights, seed=fit.seed),
+        "constant": _exact(rows, one, scale),
+    }
+    for name, column in RIVALS.items():
+        values = rows.get(column, pd.Series(dtype="float64")).astype("float64")
+        if values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all():
+            z = stats.zscore(np.log(values.to_numpy()))
+            rivals[name] = _exact(rows, np.column_stack([one, z]), scale)
+    ways = {"model": folds(rows["model_id"].astype(str).tolist())}
+    if rows["heritage"].nunique() > 1:
+        ways["lab"] = folds(rows["heritage"].astype(str).tolist())
+    return compare(rivals, ways, seed=fit.seed)
+
+
+def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
+    """A linear model of the same outcomes, with levels of labs."""
+    labs = rows["heritage"].astype(str).to_numpy()
+    names = np.unique(labs)
+    blocks = {"lab": (labs[:, None] == names).astype(np.float64)} if names.size > 1 else {}
+    share = scale / 2**0.5
+    return Gaussian(
+        y=rows["log10_gain"].to_numpy(dtype=np.float64),
+        X=X,
+        sd=np.full(X.shape[1], scale),
+        blocks=blocks,
+        prior=HalfNormals((share,) * (len(blocks) + 1)),
+        error=rows["log10_error"].to_numpy(dtype=np.float64),
+    )
+
+
+def _figure(fit: Fit, axes: Axes) -> Axes:
+    models, middle = fit.table("models"), fit.constants["middle"]
+    L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
+    values = fit.draws.few(500)
+    curves = 10 ** (values["m"][:, None] * (L / middle) ** -values["beta"][:, None])
+    lower, upper = equal_tailed(curves)
+    axes.plot(L, np.median(curves, axis=0), label="envelope" if fit.law.name == "envelope" else "through the middle")
+    axes.fill_between(L, lower, upper, alpha=0.2)
+    axes.plot(L, 10 ** (1 / L), linestyle="--", label="10^(1/L)")
+    axes.scatter(models["n_layers"], 10 ** models["log10_gain"], s=30, zorder=3)
+    axes.set_xlabel("layers, L")
+    axes.set_ylabel(fit.estimand.replace("_", " "))
+    axes.legend(**ABOVE)
+    return axes
+
+
+def _middle(L: Array) -> float:
+    """L₀, the geometric mean."""
+    return float(np.exp(np.log(L).mean()))
+
+
+def _factor(bounded: Bounded) -> str:
+    return f"log10 gains within a factor of {10**bounded.scale:.2g} either way are no surprise"
+
+
+def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Array:
+    """P(true value > bound): (true − value)/error is Student-t, n − 1 degrees of freedom, normal where n is not known.
+
+    Where the error is 0 the value is exact and the probability is 0 or 1.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = stats.t.cdf((value - bound) / error, _degrees(n))
+    return np.asarray(np.where(error > 0, above, (value > bound).astype(np.float64)))
+
+
+def _degrees(n: Array) -> Array:
+    """Degrees of freedom of a mean of n; as good as normal where n is not known."""
+    return np.where(np.isfinite(n) & (n > 1), n - 1, 1e9)

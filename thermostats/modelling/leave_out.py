@@ -1,0 +1,221 @@
+"""Outcomes predicted from all others: exactly given the scales of a Gaussian model, by importance weights elsewhere.
+
+Where the weights cannot be trusted (Pareto k above 0.7) the model is fitted again without what is predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of
+from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.sampling import Sampled
+
+SIZE = 1000
+"""Draws that are weighted."""
+REFIT = Settings(draws=500)
+"""Of a refit without one outcome."""
+OF_FOLD = Settings(draws=250)
+"""Of an exact refit without a fold."""
+LARGE = 0.1
+"""Share of the outcomes from which on a fold of several is left out by a refit: weights would have to carry too far."""
+MOST_FOLDS, FEWER = 100, 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Every outcome predicted from the folds it is not in."""
+
+    draws: Array
+    """Predictive draws, size × n."""
+    pit: Array
+    """P(prediction < outcome): uniform where the model is right."""
+    log_density: Mapping[str, float]
+    """log p(y_fold | y_rest) of every fold."""
+    refits: int
+    """Folds that were left out by a refit: large ones, and those whose weights cannot be trusted."""
+
+    @property
+    def elpd(self) -> float:
+        """Expected log predictive density: the sum over folds."""
+        return float(sum(self.log_density.values()))
+
+    @property
+    def se(self) -> float:
+        """Its standard error over folds."""
+        points = np.array(list(self.log_density.values()))
+        return float(points.std(ddof=1) * points.size**0.5)
+
+    def interval(self, level: float | None = None) -> tuple[Array, Array]:
+        """Equal-tailed predictive interval of every outcome."""
+        return equal_tailed(self.draws, level)
+
+
+def folds(names: Sequence[str]) -> list[str]:
+    """A fold for every name; of more than `MOST_FOLDS` names every `FEWER`-th together."""
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    if len(number) <= MOST_FOLDS:
+        return list(names)
+    return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
+
+
+def held_out(
+    model: Gaussian, draws: Draws, folds: Sequence[str], *, seed: int, size: int = 1000, measured: bool = True
+) -> LeftOut:
+    """Predict every fold from all others: exactly given the scales, of which each draw weighs 1/p(y_fold | y_rest, θ).
+
+    With V the covariance of y given θ, Q = (V⁻¹)_ff and r = (V⁻¹y)_f: y_f | y_rest ~ N(y_f − Q⁻¹r, Q⁻¹) (Sundararajan
+    and Keerthi 2001, doi:10.1162/08997660151134343). `measured`: with errors of measurement. Raises UsageError for
+    fewer than 2 folds.
+    """
+    names = np.asarray(folds, dtype=str)
+    if len(distinct := dict.fromkeys(names.tolist())) < 2:
+        raise UsageError("nothing to leave out", got=f"{len(distinct)} fold", allowed="at least 2")
+    rng, n = np.random.default_rng(seed), model.y.size
+    theta, square = _scales(model, draws.few(size), np.zeros(n, dtype=bool), rng)
+    predicted, pit, density, refits = np.empty((len(theta), n)), np.empty(n), dict[str, float](), 0
+    precision, weighted = _precision(model, theta, square, names, tuple(distinct))
+    for fold in distinct:
+        out = names == fold
+        mean, cov, log_p = _left_out(model.y[out], precision[fold], weighted[:, out])
+        log_w, k = pareto_smooth(-log_p[None])
+        if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
+            rest = model.rows(~out).sample(seed=seed, settings=OF_FOLD)
+            refit, refits = rest.few(size), refits + 1
+            again = _precision(model, *_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,))
+            mean, cov, log_p = _left_out(model.y[out], again[0][fold], again[1][:, out])
+            log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
+            density[fold] = draws.log_evidence - rest.log_evidence
+        else:
+            density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
+        weight = np.exp(log_w[0] - special.logsumexp(log_w[0]))
+        pit[out] = weight @ stats.norm.cdf((model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2)))
+        rows = systematic(weight, len(theta), rng)
+        alone = np.eye(int(out.sum()))
+        error = alone * (0.0 if measured else square[rows][:, None, out])
+        root = np.linalg.cholesky(cov[rows] - error + 1e-12 * alone)
+        noise = rng.standard_normal((len(rows), len(alone), 1))
+        predicted[:, out] = mean[rows] + (root @ noise)[..., 0]
+    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
+
+
+def _scales(
+    model: Gaussian, values: Mapping[str, Array], out: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """θ and the squared error of every outcome, rows × n, of draws of the model without the outcomes that are `out`."""
+    theta = np.log(values["scale"])
+    square = np.tile(np.square(model.error), (len(theta), 1))
+    if model.freedom is not None:
+        square *= model.freedom / rng.chisquare(model.freedom, square.shape)
+        square[:, ~out] = np.square(values["error"])
+    return theta, square
+
+
+def _precision(
+    model: Gaussian, theta: Array, square: Array, names: NDArray[np.str_], folds: Sequence[str]
+) -> tuple[dict[str, Array], Array]:
+    """Of V⁻¹ the block of every fold, size × rows × rows, and V⁻¹y, size × n."""
+    blocks: dict[str, list[Array]] = {fold: [] for fold in folds}
+    weighted = []
+    parts = max(1, theta.shape[0] * model.design.size // NUMBERS)
+    for part, own_square in zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True):
+        factor, _, d = factor_of(model, part, own_square if model.freedom is not None else model.moments[0][None])
+        q = d.shape[1]
+        noise = np.exp(2 * part[:, -1:]) + own_square
+        scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
+        half = np.linalg.solve(factor[:, :q, :q], scaled)
+        weighted.append(model.y / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))
+        for fold in folds:
+            out = names == fold
+            own = half[:, :, out]
+            blocks[fold].append(np.eye(out.sum()) / noise[:, None, out] - np.swapaxes(own, 1, 2) @ own)
+    return {fold: np.concatenate(parts) for fold, parts in blocks.items()}, np.concatenate(weighted)
+
+
+def _left_out(y: Array, precision: Array, weighted: Array) -> tuple[Array, Array, Array]:
+    """Mean, covariance and log density of some outcomes given all others, for every θ."""
+    cov = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+    off = (cov @ weighted[..., None])[..., 0]
+    log_det = np.asarray(np.linalg.slogdet(precision)[1], dtype=np.float64)
+    quadratic = (off * weighted).sum(axis=1)
+    return y - off, cov, np.asarray(0.5 * (log_det - quadratic - y.size * math.log(2 * math.pi)))
+
+
+def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int = SIZE) -> LeftOut:
+    """The same of a mixture: p(value | y_rest) ∝ p(value | y) / p(y_fold | y_rest, value)."""
+    rng = np.random.default_rng(seed)
+    nodes = [
+        held_out(node, draws, folds, seed=seed, size=size)
+        for node, draws in zip(mixture.nodes, mixture.fits, strict=True)
+    ]
+    names, density = np.asarray(folds, dtype=str), dict[str, float]()
+    predicted, pit = np.empty_like(nodes[0].draws), np.empty(names.size)
+    for fold in nodes[0].log_density:
+        out = names == fold
+        log_rest = mixture.log_joint - np.array([node.log_density[fold] for node in nodes])
+        density[fold] = mixture.log_evidence - float(special.logsumexp(log_rest))
+        weight = np.exp(log_rest - special.logsumexp(log_rest))
+        pit[out] = weight @ np.array([node.pit[out] for node in nodes])
+        chosen = rng.choice(len(nodes), len(predicted), p=weight)
+        predicted[:, out] = np.stack([nodes[k].draws[row][out] for row, k in enumerate(chosen)])
+    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes))
+
+
+def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int) -> LeftOut:
+    """Every outcome predicted from all others; of more than 100 outcomes of an exact model every 20th together."""
+    if not isinstance(model, Sampled):
+        names = folds([str(i) for i in range(model.observed.size)])
+        if isinstance(model, Mixture):
+            return held_out_of(model, names, seed=seed)
+        return held_out(model, draws, names, seed=seed)
+    values, rng = draws.few(SIZE), np.random.default_rng(seed)
+    log_p, again = model.log_likelihood(values), model.replicate(values, rng)
+    log_w, k = pareto_smooth(-log_p.T)
+    density, pit, predicted = dict[str, float](), np.empty(len(k)), again.copy()
+    bad = np.flatnonzero(~(k <= PARETO_LIMIT))
+    for i, y in enumerate(model.observed):
+        weights, p, replicates = log_w[i], log_p[:, i], again[:, i]
+        if i in bad:
+            out = np.arange(len(k)) == i
+            refit = model.rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
+            p, replicates = model.rows(out).log_likelihood(refit)[:, 0], model.rows(out).replicate(refit, rng)[:, 0]
+            weights = np.full(len(p), -math.log(len(p)))
+        weight = np.exp(weights - special.logsumexp(weights))
+        density[str(i)] = float(special.logsumexp(weights + p) - special.logsumexp(weights))
+        pit[i] = weight @ ((replicates < y) + rng.random() * (replicates == y))
+        predicted[:, i] = replicates[systematic(weight, len(predicted), rng)]
+    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=len(bad))
+
+
+def compared(fits: Mapping[str, LeftOut], *observed: Array) -> pd.DataFrame:
+    """One row per fit, the best first: fit, elpd, se, difference from the best and its standard error.
+
+    Raises UsageError for fits of other outcomes.
+    """
+    first = observed[0]
+    if any(y.shape != first.shape or not np.allclose(y, first) for y in observed[1:]):
+        raise UsageError(
+            "only fits of the same outcomes can be compared", got=", ".join(f"{y.size} outcomes" for y in observed)
+        )
+    points = pd.DataFrame({name: pd.Series(dict(left_out.log_density)) for name, left_out in fits.items()})
+    order = points.sum().sort_values(ascending=False).index
+    off = points[order].sub(points[order[0]], axis=0)
+    spread = len(points) ** 0.5
+    return pd.DataFrame(
+        {
+            "fit": list(order),
+            "elpd": points[order].sum().to_numpy(),
+            "se": points[order].std().to_numpy() * spread,
+            "difference": off.sum().to_numpy(),
+            "se_difference": off.std().to_numpy() * spread,
+        }
+    )

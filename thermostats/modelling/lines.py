@@ -1,0 +1,270 @@
+"""y_i = X_i β + u_g(i) + ε_i, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²): a line with levels of groups and known errors.
+
+Every straight law is this line with its own columns and prior scales: β normal, σ and τ half-normal; the exact engine
+draws it. `fit_line` is the plain case, a mean or a slope over models, the counterpart of a t test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.classical.estimates import columns_of, labels, numbers
+from thermostats.modelling.draws import SEED, Array
+from thermostats.modelling.fit import LOCATION, Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.scales import HalfNormals
+from thermostats.plots.marks import ABOVE, mark
+
+LEAST = 4
+"""Rows beyond the number of coefficients that a residual needs."""
+MOST_NAMED = 10
+"""Groups that a legend can still tell apart."""
+WIDER = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Columns of rows, and prior scales."""
+
+    outcome: str
+    covariates: tuple[str, ...] = ()
+    sd: tuple[float, ...]
+    """Of the intercept and of every slope."""
+    sigma: float
+    """Scale of the half-normal prior of σ."""
+    tau: float
+    """Of τ."""
+    group: str | None = "heritage"
+    """Column whose values have a level of their own; None: no levels."""
+    error: str | None = None
+    """Column of known standard errors of the outcome."""
+    standardised: bool = True
+    """Covariates are standardised; their means and SDs are constants of the fit."""
+
+    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
+        """The line of these rows; levels of a fit come first."""
+        columns, units = [np.ones(len(rows))], dict(like["units"]) if like else {}
+        for name in self.covariates:
+            x = rows[name].to_numpy(dtype=np.float64)
+            if name not in units:
+                units[name] = (float(x.mean()), float(x.std())) if self.standardised else (0.0, 1.0)
+            columns.append((x - units[name][0]) / units[name][1])
+        levels = list(like["levels"]) if like else []
+        blocks: dict[str, Array] = {}
+        if self.group is not None:
+            codes = rows[self.group].astype(str)
+            levels += sorted(set(codes) - set(levels))
+            blocks["level"] = (codes.to_numpy()[:, None] == np.array(levels)).astype(np.float64)
+        missing = np.zeros(len(rows))
+        model = Gaussian(
+            y=rows[self.outcome].to_numpy(dtype=np.float64) if self.outcome in rows else missing,
+            X=np.column_stack(columns),
+            sd=np.asarray(self.sd),
+            blocks=blocks,
+            prior=HalfNormals((self.tau, self.sigma) if blocks else (self.sigma,)),
+            error=rows[self.error].to_numpy(dtype=np.float64) if self.error in rows else missing,
+        )
+        constants = {"units": units, "levels": tuple(levels), "X": model.X, "outcomes": tuple(rows.index)}
+        return Laid(model=model, constants=constants)
+
+    def wider(self, factor: float) -> Line:
+        """The same with all prior scales times a factor."""
+        sd = tuple(factor * scale for scale in self.sd)
+        return replace(self, sd=sd, sigma=factor * self.sigma, tau=factor * self.tau)
+
+    def others(self, label: str = "lab") -> dict[str, Line]:
+        """The same rows under other priors, with exact outcomes, without levels."""
+        lines = {name: self.wider(factor) for name, factor in WIDER.items()}
+        if self.error:
+            lines["outcomes taken as exact"] = replace(self, error=None)
+        if self.group:
+            lines[f"no effects of {label}s"] = replace(self, group=None)
+        return lines
+
+
+def line_law(law: Law, line: Line, label: str = "lab") -> Law:
+    """A law whose model is a line, with its alternatives."""
+    others = {name: replace(law, lay_out=other.lay_out) for name, other in line.others(label).items()}
+    return replace(law, lay_out=line.lay_out, alternatives=others)
+
+
+def fit_line(
+    table: pd.DataFrame,
+    outcome: str,
+    covariates: Sequence[str] = (),
+    *,
+    scale: float,
+    group: str | None = "heritage",
+    error: str | None = None,
+    sources: Sequence[str] = (),
+    seed: int = SEED,
+) -> Fit:
+    """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
+
+    `table`: one row per unit with `model_id`, `heritage`; `outcome` and `covariates` name columns of numbers, `error` a
+    column of known standard errors of the outcome, `group` a column whose values have a level of their own (None: no
+    levels). `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²),
+    σ and τ half-normal of that scale. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate,
+    residual_sd and, with levels, group_sd. Statements: "mean > 0" and "slope on <covariate> > 0" for each.
+    Table: `rows`. Alternatives are exact refits.
+
+    Raises UsageError for missing columns or groups, values that are no finite numbers, a constant outcome or covariate,
+    errors below 0, a scale that is not above 0, or fewer rows than four more than there are covariates.
+    """
+    columns_of(table, "model_id", "heritage", outcome, *covariates, *([group] if group else []))
+    if not (math.isfinite(scale) and scale > 0):
+        raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
+    y = numbers(table[outcome].astype("float64"), outcome, least=LEAST + len(covariates), varied=True)
+    for name in covariates:
+        numbers(table[name].astype("float64"), name, varied=True)
+    known = numbers(table[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+    if (known < 0).any():
+        raise UsageError("a standard error below 0", where=error, got=f"{known.min():g}", allowed="0 or above")
+    group, warnings = _levels(table, group)
+    line = Line(
+        outcome=outcome,
+        covariates=tuple(covariates),
+        sd=(2 * scale, *[scale] * len(covariates)),
+        sigma=scale,
+        tau=scale,
+        group=group,
+        error=error,
+    )
+    rows = table.reset_index(drop=True)
+    if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(covariates):
+        warnings.append(f"columns of rank {rank - 1} of {len(covariates)}: priors decide between their slopes")
+    law = line_law(_law(line, scale), line, "lab" if group == "heritage" else str(group))
+    return fit_law(law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings)
+
+
+def slope_on(covariate: str) -> str:
+    """Name of a slope among a line's quantities."""
+    return f"slope on {covariate}"
+
+
+def _law(line: Line, scale: float) -> Law:
+    names = ["mean", *(slope_on(name) for name in line.covariates)]
+    statements: dict[str, Statement] = {f"{name} > 0": partial(_above_0, name) for name in names}
+    slopes = "".join(f" + b_{k} z_{k}i" for k in range(1, len(line.covariates) + 1))
+    why = f"a difference of {scale:g} would be no surprise"
+    priors: list[Prior] = [("a", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}")]
+    priors += [
+        (f"b_{k}", f"N(0, {scale:g}²)", f"over one SD of {name}; {why}") for k, name in enumerate(line.covariates, 1)
+    ]
+    priors += [(name, f"half-normal({scale:g})", why) for name in ("σ", "τ")[: 2 if line.group else 1]]
+    return Law(
+        name="line",
+        lay_out=line.lay_out,
+        quantities=partial(_quantities, line.covariates),
+        statements=statements,
+        statistics=partial(_statistics, line.covariates),
+        equations=(
+            f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''} + ε_i",
+            *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
+            *([f"u_{line.group} ~ N(0, τ²)"] if line.group else []),
+            f"ε_i ~ N(0, σ²{f' + {line.error}_i²' if line.error else ''})",
+        ),
+        priors=tuple(priors),
+        tables={"rows": partial(_rows, line)},
+        figures={"fit": partial(_figure, line)},
+        units=((line.group,) if line.group else ()) + ("model_id",),
+    )
+
+
+def _above_0(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
+    return quantities[name] > 0
+
+
+def _quantities(covariates: Sequence[str], values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    slopes = {
+        slope_on(name): values["beta"][..., k] / constants["units"][name][1] for k, name in enumerate(covariates, 1)
+    }
+    scales = values["scale"]
+    spreads = {"residual_sd": scales[..., -1]} | ({"group_sd": scales[..., 0]} if scales.shape[-1] > 1 else {})
+    return {"mean": values["beta"][..., 0], **slopes, **spreads}
+
+
+def _statistics(covariates: Sequence[str], constants: Constants) -> Mapping[str, Statistic]:
+    if not covariates:
+        return LOCATION
+    return {**LOCATION, f"covariance with {covariates[-1]}": covariance(constants["X"][:, -1])}
+
+
+def covariance(z: Array) -> Statistic:
+    """Mean product of outcomes and a column."""
+    return lambda y: (y * z).mean(axis=-1)
+
+
+def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[str]]:
+    """The column of levels that can be fitted, and what cannot be separated."""
+    if group is None:
+        return None, []
+    names = labels(table[group], group).tolist()
+    if len(set(names)) < 2:
+        return None, [f"one {group}: its level cannot be separated from the mean, so none is fitted"]
+    if len(set(names)) == len(names):
+        lacks = "its level cannot be separated from the residual, so their priors decide"
+        return group, [f"one row of every {group}: {lacks}"]
+    return group, []
+
+
+def _rows(line: Line, fit: Fit) -> pd.DataFrame:
+    """What was fitted: names, covariates, outcome and error."""
+    table = fit.rows[list(dict.fromkeys(["model_id", "heritage", *line.covariates]))]
+    return table.assign(outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0)
+
+
+def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
+    """Outcomes with their errors over the last covariate, and the line's interval.
+
+    Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.
+    """
+    rows = fit.table("rows")
+    *others, last = line.covariates or ("",)
+    x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
+    slopes = {name: float(np.median(fit.quantities[slope_on(name)])) for name in others}
+    part = sum(slope * (rows[name] - rows[name].mean()) for name, slope in slopes.items())
+    points(axes, rows.assign(_x=x, _y=rows["outcome"] - part), "_x", "_y")
+    grid = np.linspace(x.min(), x.max(), 50)
+    slope = fit.quantities[slope_on(last)].reshape(-1, 1) if last else 0.0
+    band = fit.quantities["mean"].reshape(-1, 1) + slope * (grid - x.mean())
+    lower, middle, upper = np.quantile(band, [(1 - fit.level) / 2, 0.5, (1 + fit.level) / 2], axis=0)
+    axes.plot(grid, middle, color="0.2", linewidth=1)
+    axes.fill_between(grid, lower, upper, color="0.2", alpha=0.15, linewidth=0)
+    axes.axhline(0, color="0.6", linewidth=0.8, linestyle=":")
+    axes.set_xlabel(last.replace("_", " "))
+    axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
+    if not last:
+        axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
+    if rows["heritage"].nunique() <= MOST_NAMED:
+        axes.legend(**ABOVE)
+    return axes
+
+
+def points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
+    """Two columns and the errors of the second, with the mark of every lab."""
+    for lab, part in rows.groupby("heritage"):
+        color, marker = mark(str(lab))
+        axes.errorbar(part[x], part[y], part["error"], fmt=marker, color=color, markersize=5, label=str(lab))
+
+
+def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]:
+    """Test quantities of log gains: who dampens, how labs differ, and whether gains go with x."""
+    codes = pd.factorize(labs)[0]
+    member = np.eye(codes.max() + 1)[codes] / np.bincount(codes)[codes][:, None]
+    return {
+        "share of dampeners": lambda y: (y < 0).mean(axis=-1),
+        "spread of labs' shares of dampeners": lambda y: ((y < 0) @ member).std(axis=-1),
+        "spread of lab means": lambda y: (y @ member).std(axis=-1),
+        f"covariance with {name}": covariance(x - x.mean()),
+    }

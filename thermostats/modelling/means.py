@@ -1,0 +1,164 @@
+"""y_mi ~ N(a_m + τ_m z_mc(i), σ_m²), z ~ N(0, 1): the means of several models, each as if it were alone.
+
+Outcomes i of a model lie in groups c, such as prompts in categories, which are alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Statistic
+from thermostats.modelling.classical.estimates import columns_of, labels, numbers
+from thermostats.modelling.crossed_table import numbered
+from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.sampling import Sampled, padded
+
+LEAST = 4
+"""Outcomes of a model."""
+BETWEEN = " | "
+
+
+def fit_means(
+    table: pd.DataFrame,
+    outcome: str,
+    *,
+    scale: float,
+    group: str = "category",
+    sources: Sequence[str] = (),
+    seed: int = SEED,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+) -> Fit:
+    """y_mi ~ N(a_m + τ_m z_mc(i), σ_m²): the mean of every model, its outcomes alike within groups.
+
+    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels). `scale`: a
+    difference of the outcome that would be no surprise; a_m ~ N(0, (2 scale)²), τ_m and σ_m half-normal of that scale.
+    Models share nothing: of one model this is `fit_line` with levels of groups. Quantities, each by model: mean (a),
+    residual_sd, group_sd. Statements: "every mean < 0", "every mean > 0". Tables: `means`, `rows`.
+
+    Raises UsageError for missing columns or labels, outcomes that are no finite numbers or constant, fewer than 4
+    outcomes of a model, a scale that is not above 0.
+    """
+    columns_of(table, "model_id", outcome, group)
+    if not (math.isfinite(scale) and scale > 0):
+        raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
+    labels(table[group], group)
+    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
+        numbers(rows[outcome].astype("float64"), f"{outcome} of {model}", least=LEAST, varied=True)
+    others = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
+    law = partial(_law, outcome, group)
+    return fit_law(
+        replace(law(scale), alternatives={name: law(factor * scale) for name, factor in others.items()}),
+        table.reset_index(drop=True),
+        seed=seed,
+        settings=settings,
+        estimand=outcome,
+        sources=sources,
+    )
+
+
+def means(data: Mapping[str, Any]) -> None:
+    """The model; further elements belong to no outcome."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    n = data["n_models"]
+    mean = pm.Normal("mean", 0.0, 2 * data["scale"], shape=n)
+    group_sd = pm.HalfNormal("group_sd", data["scale"], shape=n)
+    residual_sd = pm.HalfNormal("residual_sd", data["scale"], shape=n)
+    z = pm.Normal("z", shape=data["n_groups"])
+    model = data["model"]
+    expected = mean[model] + group_sd[model] * z[data["group"]]
+    pm.Normal("y", expected, residual_sd[model], observed=data["y_observed"])
+
+
+def _law(outcome: str, group: str, scale: float) -> Law:
+    why = f"a difference of {scale:g} would be no surprise"
+    return Law(
+        name="means",
+        lay_out=partial(_lay_out, outcome, group, scale),
+        quantities=_quantities,
+        statements={
+            "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
+            "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
+        },
+        statistics=_statistics,
+        equations=(f"{outcome}_mi = a_m + τ_m z_m,{group}(i) + ε_mi", "z ~ N(0, 1),  ε_mi ~ N(0, σ_m²)"),
+        priors=(
+            ("a_m", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}"),
+            ("σ_m, τ_m", f"half-normal({scale:g})", why),
+        ),
+        tables={"means": _means, "rows": partial(_rows, outcome)},
+        figures={"fit": _figure},
+        units=("model_id", group),
+    )
+
+
+def _lay_out(outcome: str, group: str, scale: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
+    """Outcomes by model and by group within it; those of a fit come first."""
+    models, model = numbered(rows["model_id"], like["labels"]["mean"] if like else ())
+    groups, code = numbered(
+        rows["model_id"].astype(str) + BETWEEN + rows[group].astype(str), like["groups"] if like else ()
+    )
+    data = {
+        "scale": np.asarray(scale),
+        "n_models": padded(len(models)),
+        "n_groups": padded(max(len(groups), 8)),
+        "model": model,
+        "group": code,
+        "y_observed": rows[outcome].to_numpy(dtype=np.float64) if outcome in rows else np.zeros(len(rows)),
+    }
+    per_row, priors = ("model", "group", "y_observed"), ("mean", "group_sd", "residual_sd")
+    constants = {"labels": dict.fromkeys(priors, models), "groups": groups, "model": model}
+    return Laid(model=Sampled(declare=means, data=data, per_row=per_row, priors=priors), constants=constants)
+
+
+def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    return {name: values[name][..., : len(models)] for name, models in constants["labels"].items()}
+
+
+def _statistics(constants: Constants) -> dict[str, Statistic]:
+    which = np.eye(constants["model"].max() + 1)[constants["model"]]
+    means = which / which.sum(axis=0)
+    return {
+        "largest mean": lambda y: (y @ means).max(axis=-1),
+        "smallest mean": lambda y: (y @ means).min(axis=-1),
+        "spread": lambda y: y.std(axis=-1),
+    }
+
+
+def _means(fit: Fit) -> pd.DataFrame:
+    """Mean of every model with its interval and P(mean < 0)."""
+    models = fit.constants["labels"]["mean"]
+    mean = fit.quantities["mean"].reshape(-1, len(models))
+    lower, upper = equal_tailed(mean, fit.level)
+    estimates = {"mean": mean.mean(axis=0), "lower": lower, "upper": upper, "p_below_0": (mean < 0).mean(axis=0)}
+    return pd.DataFrame({"model_id": models, **estimates})
+
+
+def _rows(outcome: str, fit: Fit) -> pd.DataFrame:
+    return fit.rows.assign(outcome=fit.rows[outcome])[["model_id", "outcome"]]
+
+
+def _figure(fit: Fit, axes: Axes) -> Axes:
+    """Outcomes of every model as dots, and the interval of its mean."""
+    rows, table = fit.table("rows"), fit.table("means")
+    at = np.arange(len(table))
+    for place, name in enumerate(table["model_id"]):
+        y = rows.loc[rows["model_id"] == name, "outcome"]
+        axes.plot(y, np.full(len(y), place - 0.18), "o", markersize=3, alpha=0.4, color="0.5")
+    axes.hlines(at, table["lower"], table["upper"], linewidth=3, color="0.2")
+    axes.plot(table["mean"], at, "o", color="0.2")
+    axes.axvline(0, color="0.6", linewidth=0.8, linestyle=":")
+    axes.set_yticks(at, table["model_id"])
+    axes.set_ylim(-0.6, len(table) - 0.4)
+    axes.set_xlabel(f"{fit.estimand.replace('_', ' ')}: outcomes (grey), mean with {fit.level:.0%} interval")
+    return axes

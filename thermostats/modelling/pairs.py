@@ -1,0 +1,277 @@
+"""log(tuned/base)_jp ~ t₄(δ_j + γ_j (log base_jp − μ_j), r_j), δ_j ~ N(Δ, s_δ²): does tuning move the gain past 1?
+
+Pairs j of a base model and the model tuned from it, one population of pairs, with the prompts p that both answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy import stats
+
+from thermostats.choices import options
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Quantities, Statement, Statistic
+from thermostats.modelling.classical.estimates import at_position
+from thermostats.modelling.crossed_table import numbered, sources_of
+from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.pair_rows import pairs_of
+from thermostats.modelling.sampling import Sampled, levels, padded
+
+SCALE = 0.5
+SHARE, PROMPTS, SLOPE, RESIDUAL = SCALE / 2**0.5, SCALE / 2, 0.5, SCALE / 4
+NU, NORMAL = 4.0, 1e6
+"""Degrees of freedom: of changes, and with which a t distribution is normal to six digits."""
+MARGIN = 1.1
+"""Changes by less than this factor count as none."""
+OF_PRIOR = 20_000
+"""Draws from the prior of pairs not seen."""
+FEW = 10
+SIDES = (0.1, 0.25, 0.5)
+"""Shares of pairs that change sides, for which it is said how likely these pairs were to show one."""
+PRIORS = (
+    ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
+    ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
+    ("γ_j", "N(0, 0.5²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
+    ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
+    ("r_j", f"half-normal({RESIDUAL:g})", "changes prompt by prompt: SD √2 r_j, half the variance of prompts"),
+)
+
+
+def fit_invariance(
+    table: pd.DataFrame,
+    estimand: str = "last_gain",
+    *,
+    only_related: bool = True,
+    margin: float = MARGIN,
+    seed: int = SEED,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+) -> Fit:
+    """log(tuned/base)_jp ~ t₄(δ_j + γ_j (log base_jp − μ_j), r_j): change exp(δ) of the gain by tuning, over pairs.
+
+    `table`: one row per model and prompt, as `pairs_of` takes it; `estimand` names the gain in `value`. Quantities:
+    ratio (by pair), ratio_of_all (exp Δ), shift_sd, level_sd; statements may read level (μ) and change (δ) too. Tables:
+    `pairs` (levels, ratio with interval, P(sign changes), P(ratio within 1/margin to margin), share of prompts that
+    change sides), `new_pair` (P(sign changes) of a pair not seen: of any pair, with a base that dampens, that expands,
+    that is near 1; from the prior alone with it), `shown` (what so many pairs can show: the chance of one that changes
+    sides, were a share of them to do so, and the bound on that share had none).
+
+    Raises UsageError as `pairs_of`, and for a margin not above 1.
+    """
+    if not (math.isfinite(margin) and margin > 1):
+        raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
+    rows, warnings = pairs_of(table, only_related=only_related)
+    others = {
+        "half the prior scales": _law(margin, factor=0.5),
+        "twice the prior scales": _law(margin, factor=2.0),
+        "normal errors of the same variance": _law(margin, nu=NORMAL, wider=(NU / (NU - 2)) ** 0.5),
+    }
+    models = {*rows["base_id"], *rows["tuned_id"]}
+    return fit_law(
+        replace(_law(margin), alternatives=others),
+        rows,
+        seed=seed,
+        settings=settings,
+        estimand=at_position(estimand, table),
+        sources=sources_of(table[table["model_id"].isin(models)]),
+        warnings=[*warnings, *_warnings(rows)],
+    )
+
+
+def invariance(data: Mapping[str, Any]) -> None:
+    """The model; outcomes are log gains of bases and then changes. δ is sampled as the change at the mean base."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    n, seen, share, pair, base = (data[name] for name in ("n_pairs", "seen", "share", "pair", "base"))
+    centre, shift = pm.Normal("centre", 0.0, share), pm.Normal("shift", 0.0, share)
+    level = levels("level", centre, pm.HalfNormal("level_sd", share), seen, n)
+    slope = pm.Normal("slope", 0.0, data["slope_sd"], shape=n)
+    offset = slope * (data["base_mean"] - level)
+    at_mean = levels("at_mean", shift + offset, pm.HalfNormal("shift_sd", share), seen, n)
+    change = pm.Deterministic("change", at_mean - offset)
+    spread = pm.HalfNormal("spread", data["prompts"], shape=n)
+    residual = pm.HalfNormal("residual", data["rest"], shape=n) * data["wider"]
+    of_change = change[pair] + slope[pair] * (base - level[pair])
+    pm.StudentT(
+        "y",
+        nu=pm.math.switch(data["is_change"], data["nu"], NORMAL),
+        mu=pm.math.switch(data["is_change"], of_change, level[pair]),
+        sigma=pm.math.switch(data["is_change"], residual[pair], spread[pair]),
+        observed=data["y_observed"],
+    )
+
+
+def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0) -> Law:
+    """`factor`: of all prior scales; `wider`: of the residual scales."""
+    scales = {"share": SHARE, "slope_sd": SLOPE, "prompts": PROMPTS, "rest": RESIDUAL}
+    priors = {name: scale * factor for name, scale in scales.items()} | {"nu": nu, "wider": wider}
+    near = math.log(margin)
+    statements: dict[str, Statement] = {
+        "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),
+        "every pair within the margin": lambda q: (np.abs(q["change"]) < near).all(axis=-1),
+        "mean change within the margin": lambda q: np.abs(np.log(q["ratio_of_all"])) < near,
+        "mean change below 1": lambda q: q["ratio_of_all"] < 1,
+    }
+    return Law(
+        name="invariance",
+        lay_out=partial(_lay_out, {name: np.asarray(value) for name, value in priors.items()}),
+        quantities=_quantities,
+        reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
+        statements=statements,
+        statistics=_statistics,
+        equations=(
+            "log g_jp(base) ~ N(μ_j, s_j²)",
+            "log g_jp(tuned) − log g_jp(base) ~ t₄(δ_j + γ_j (log g_jp(base) − μ_j), r_j)",
+            "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair, p a prompt that both answered",
+        ),
+        priors=PRIORS,
+        tables={"pairs": partial(_pairs, margin), "new_pair": _new_pair, "shown": _shown},
+        figures={"fit": partial(_figure, margin)},
+        units=("heritage", "pair"),
+    )
+
+
+def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | None) -> Laid:
+    """Both outcomes in one array; pairs that a fit has not seen come after its own."""
+    names, pair = numbered(rows["pair"], like["labels"]["ratio"] if like else ())
+    n, base = padded(max(len(names), 8)), rows["base"].to_numpy(dtype=np.float64)
+    change = rows["change"].to_numpy(dtype=np.float64) if "change" in rows else np.zeros(len(rows))
+    means = like["base_mean"] if like else (np.bincount(pair, base) / np.bincount(pair))
+    data = {
+        **priors,
+        "n_pairs": n,
+        "seen": (np.arange(n) < means.size).astype(np.float64),
+        "base_mean": np.pad(means, (0, n - means.size)),
+        "pair": np.tile(pair, 2),
+        "base": np.tile(base, 2),
+        "is_change": np.repeat([False, True], base.size),
+        "y_observed": np.concatenate([base, change]),
+    }
+    cells = [f"{p}, {q}" for p, q in zip(rows["pair"], rows["prompt_id"], strict=True)]
+    outcomes = [*(f"{cell}: base" for cell in cells), *(f"{cell}: change" for cell in cells)]
+    per_row = ("pair", "base", "is_change", "y_observed")
+    constants = {"labels": {"ratio": names}, "base_mean": means, "base": base, "pair": pair, "outcomes": outcomes}
+    return Laid(model=Sampled(declare=invariance, data=data, per_row=per_row), constants=constants)
+
+
+def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    n = len(constants["labels"]["ratio"])
+    by_pair = {name: values[name][..., :n] for name in ("level", "change")}
+    over_pairs = {name: values[name] for name in ("shift_sd", "level_sd", "centre", "shift")}
+    return {"ratio": np.exp(by_pair["change"]), "ratio_of_all": np.exp(values["shift"]), **over_pairs, **by_pair}
+
+
+def changes_sides(quantities: Quantities) -> NDArray[np.bool_]:
+    """Whether the tuned model of a pair stands on the other side of 1 than its base, chain × draw × pair."""
+    return np.asarray((quantities["level"] > 0) != (quantities["level"] + quantities["change"] > 0))
+
+
+def _statistics(constants: Constants) -> dict[str, Statistic]:
+    base, which = constants["base"], np.eye(constants["pair"].max() + 1)[constants["pair"]]
+    n, by_pair = base.size, which / which.sum(axis=0)
+    return {
+        "largest mean change": lambda y: np.abs(y[..., n:] @ by_pair).max(axis=-1),
+        "spread of changes": lambda y: y[..., n:].std(axis=-1),
+        "share that change sides": lambda y: ((base > 0) != (base + y[..., n:] > 0)).mean(axis=-1),
+        "share of bases that dampen": lambda y: (y[..., :n] < 0).mean(axis=-1),
+        "spread of bases' means": lambda y: (y[..., :n] @ by_pair).std(axis=-1),
+    }
+
+
+def _warnings(rows: pd.DataFrame) -> list[str]:
+    means = rows.groupby("pair")["base"].mean()
+    words = {
+        f"{len(means)} pairs: even if none of them had crossed 1, up to {_most_unseen(len(means)):.0%} of pairs still "
+        f"could (exact {options.level:.0%} bound); statements about a new pair rest on the priors of the spreads over "
+        "pairs": len(means) < FEW,
+        "no base model dampens, so whether tuning can turn a dampener into an expander was not observed": bool(
+            (means >= 0).all()
+        ),
+    }
+    return [line for line, holds in words.items() if holds]
+
+
+def _most_unseen(n: Any) -> Any:
+    """Exact bound on the share of pairs that change sides, had none of n done so."""
+    return 1 - (1 - options.level) ** (1 / n)
+
+
+def _shown(fit: Fit) -> pd.DataFrame:
+    """What these pairs can show, and 3, 10, 30 and 100."""
+    n = len(fit.constants["labels"]["ratio"])
+    sizes = np.unique([n, 3, 10, 30, 100])
+    table = pd.DataFrame({"n_pairs": sizes, "here": sizes == n, "bound_had_none": _most_unseen(sizes)})
+    return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
+
+
+def _new_pair(fit: Fit) -> pd.DataFrame:
+    """P(sign changes) of a pair of the same population, by its base; from the posterior and from the prior alone."""
+    rng = np.random.default_rng(fit.seed)
+    means, spreads = rng.normal(0, SHARE, (2, OF_PRIOR)), np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
+    prior = {"centre": means[0], "shift": means[1], "level_sd": spreads[0], "shift_sd": spreads[1]}
+    stages = {"p_sign_changes": {name: fit.quantities[name].ravel() for name in prior}, "from_prior_alone": prior}
+    columns = {}
+    for stage, draws in stages.items():
+        level, change = rng.normal(draws["centre"], draws["level_sd"]), rng.normal(draws["shift"], draws["shift_sd"])
+        crosses = pd.Series((level > 0) != (level + change > 0))
+        kinds = {
+            "any pair": np.ones(level.size, dtype=bool),
+            "base that dampens": level < 0,
+            "base that expands": level >= 0,
+            "base within 1.2 of 1": np.abs(level) < math.log(1.2),
+        }
+        columns[stage] = {name: crosses[kind].mean() for name, kind in kinds.items()}
+    return pd.DataFrame(columns).rename_axis("pair").reset_index()
+
+
+def _pairs(margin: float, fit: Fit) -> pd.DataFrame:
+    """One row per pair: what was seen, its ratio with interval, and whether it changes sides."""
+    names = fit.constants["labels"]["ratio"]
+    level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
+    lower, upper = equal_tailed(change, fit.level)
+    estimates = pd.DataFrame(
+        {
+            "pair": names,
+            "base": np.exp(level.mean(axis=0)),
+            "tuned": np.exp((level + change).mean(axis=0)),
+            "ratio": np.exp(np.median(change, axis=0)),
+            "ratio_lower": np.exp(lower),
+            "ratio_upper": np.exp(upper),
+            "p_sign_changes": changes_sides({"level": level, "change": change}).mean(axis=0),
+            "p_within_margin": (np.abs(change) < math.log(margin)).mean(axis=0),
+            "p_base_dampens": (level < 0).mean(axis=0),
+        }
+    )
+    sides = fit.rows.assign(crosses=(fit.rows["base"] > 0) != (fit.rows["base"] + fit.rows["change"] > 0))
+    by = sides.groupby("pair")
+    observed = by.agg(
+        heritage=("heritage", "first"),
+        related=("related", "first"),
+        n_prompts=("change", "size"),
+        prompts_that_change_sides=("crosses", "mean"),
+        t_test_p=("change", lambda d: float(stats.ttest_1samp(d, 0.0).pvalue)),
+    )
+    return observed.reset_index().merge(estimates, on="pair")
+
+
+def _figure(margin: float, fit: Fit, axes: Axes) -> Axes:
+    """Ratios of the pairs with their intervals; the band counts as no change."""
+    table = fit.table("pairs")
+    at = np.arange(len(table))
+    axes.hlines(at, table["ratio_lower"], table["ratio_upper"], linewidth=3, alpha=0.5)
+    axes.plot(table["ratio"], at, "o")
+    axes.axvspan(1 / margin, margin, alpha=0.12)
+    axes.axvline(1, linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(at, [str(name).replace(" → ", "\n→ ") for name in table["pair"]])
+    axes.set_xlabel("gain of the tuned model over that of its base; band: counts as no change")
+    return axes

@@ -1,0 +1,235 @@
+"""log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε_mp, μ_m ~ N(c, s_μ²), ε_mp ~ t₄(0, σ_m): how do models rank?
+
+Models m × prompts p in categories c: which order of models, and how much of the gain is prompt. Whether entropy goes
+with it inside models is asked by `entropy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Quantities, Statistic
+from thermostats.modelling.classical.estimates import at_position
+from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
+from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.sampling import Sampled, levels, padded
+from thermostats.plots.general import forest
+from thermostats.plots.scales import log_axis
+
+CENTRE, APART = 1.0, 0.5
+EFFECTS = APART / 2 / 3**0.5
+RESIDUAL, RESIDUAL_SD = -3.0, 0.7
+SPREAD, SPREAD_SD = 0.5, 0.5
+"""Prior median of the spread of log residual scales over models, and the standard deviation of its logarithm."""
+NU, ALMOST_NORMAL = 4.0, 1e4
+"""Degrees of freedom of the residuals."""
+KINDS = ("prompt", "category", "model × category")
+INFORMED = (0.5, 1.0, 1.0)
+"""How far data tell an effect of each kind: cells of one prompt are as many as models (see `sampling.levels`)."""
+PARTS = ("model", "category", "prompt", "model × category", "residual")
+PRIORS = (
+    ("c", f"N(0, {CENTRE:g}²)", "a step of a transformer may lengthen or shorten all models by a factor e"),
+    ("s_μ", f"half-normal({APART:g})", "models that differ by a factor 1.6, or by nothing, are no surprise"),
+    ("s_κ, s_π, s_ξ", f"half-normal({EFFECTS:.2f})", "together half of what models differ by, in equal parts"),
+    ("ν", f"N({RESIDUAL:g}, {RESIDUAL_SD:g}²)", "residual scale of a middling model: 5%, and 1% to 20%"),
+    ("ω", "log-normal(log 0.5, 0.5²)", "models differ in residual scale by a factor 1.6 or so"),
+)
+
+
+def fit_benchmark(
+    table: pd.DataFrame,
+    estimand: str = "last_gain",
+    *,
+    order: Sequence[str] | None = None,
+    seed: int = SEED,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+) -> Fit:
+    """log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε_mp: ranks of models, P(order), shares of the variance.
+
+    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category` and `value`, the gain that `estimand`
+    names. `order`: models from low to high whose order is asked for; by default that of the means (which any table has,
+    so that its probability is no test). Quantities: gain (exp μ by model), the spreads of the kinds of effects, share
+    (realised variance of each part over these cells; Gelman 2005, doi:10.1214/009053604000001048). Statements may read
+    μ by the name of a model. Tables: `ranks` (P(rank), P(gain < 1) by model), `shares`, `order`.
+
+    Raises UsageError as `crossed_table.cells`, for too large a table, and for an order of models that are not there.
+    """
+    rows, warnings = cells(table, "an order of models")
+    models, categories, prompts = (rows[name].nunique() for name in ("model_id", "category", "prompt_id"))
+    refuse_large(rows, models * categories + prompts)
+    if order is None:
+        means = np.log(rows["value"].astype("float64")).groupby(rows["model_id"]).mean()
+        order = means.sort_values().index.astype(str).tolist()
+        warnings.append("no order was given, so that of the means is used, which is not a test")
+    elif len(order) < 2 or set(order) - set(rows["model_id"]) or len(set(order)) < len(order):
+        raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(set(rows["model_id"])))
+    others = {
+        "half the prior scales": _law(order, factor=0.5),
+        "twice the prior scales": _law(order, factor=2.0),
+        "normal errors of the same variance": _law(order, nu=ALMOST_NORMAL, wider=(NU / (NU - 2)) ** 0.5),
+    }
+    return fit_law(
+        replace(_law(order), alternatives=others),
+        rows,
+        seed=seed,
+        settings=settings,
+        estimand=at_position(estimand, table),
+        sources=sources_of(table),
+        warnings=warnings,
+    )
+
+
+def benchmark(data: Mapping[str, Any]) -> None:
+    """The model; columns of the design beyond the effects there are belong to no cell."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    centre, apart = pm.Normal("centre", 0.0, data["centre_sd"]), pm.HalfNormal("apart", data["apart_scale"])
+    level = levels("level", centre, apart, data["seen"], data["n_models"])
+    middle = pm.Normal("sigma_centre", RESIDUAL, data["residual_sd"])
+    spread = pm.LogNormal("sigma_spread", np.log(SPREAD), data["spread_sd"])
+    sigma = pm.math.exp(levels("log_sigma", middle, spread, data["seen"], data["n_models"])) * data["wider"]
+    sds = pm.math.stack([*(pm.HalfNormal(f"{kind} SD", data["effect_scale"]) for kind in KINDS), 1.0])
+    effects = levels("effects", 0.0, pm.math.dot(data["kind"], sds), data["informed"], data["n_effects"])
+    mean = level[data["model"]] + pm.math.dot(data["design"], effects)
+    pm.StudentT("y", nu=data["nu"], mu=mean, sigma=sigma[data["model"]], observed=data["y_observed"])
+
+
+def _law(order: Sequence[str], factor: float = 1.0, nu: float = NU, wider: float = 1.0) -> Law:
+    """`factor`: of all prior scales; `wider`: of the residual scales."""
+    scales = {"centre_sd": CENTRE, "apart_scale": APART, "residual_sd": RESIDUAL_SD, "spread_sd": SPREAD_SD}
+    priors = {name: scale * factor for name, scale in {**scales, "effect_scale": EFFECTS}.items()}
+    arrays = {name: np.asarray(value) for name, value in {**priors, "nu": nu, "wider": wider}.items()}
+    return Law(
+        name="benchmark",
+        lay_out=partial(_lay_out, arrays),
+        quantities=_quantities,
+        reported=("gain", *(f"{kind}_sd" for kind in KINDS), "share"),
+        statements={"order": partial(in_order, order)},
+        statistics=_statistics,
+        equations=(
+            "log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε_mp,  ε_mp ~ t₄(0, σ_m)",
+            "μ_m ~ N(c, s_μ²),  log σ_m ~ N(ν, ω²)",
+            "κ_c ~ N(0, s_κ²),  π_p ~ N(0, s_π²),  ξ_mc ~ N(0, s_ξ²);  κ and ξ sum to zero, π within each category",
+        ),
+        priors=PRIORS,
+        tables={"ranks": _ranks, "shares": _shares, "order": partial(_order, order)},
+        figures={"fit": _figure},
+    )
+
+
+def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | None) -> Laid:
+    """Cells with columns of effects; what a fit has not seen comes after its own levels and columns."""
+    before = like or {"models": (), "prompts": (), "categories": ()}
+    models, model = numbered(rows["model_id"], before["models"])
+    prompts, prompt = numbered(rows["prompt_id"], before["prompts"])
+    categories, category = numbered(rows["category"], before["categories"])
+    fitted = like or {
+        "models": models,
+        "prompts": prompts,
+        "categories": categories,
+        "within": pd.Series(category).groupby(prompt).first().to_numpy(),
+    }
+    blocks = (
+        contrasts(prompt, len(fitted["prompts"]), fitted["within"]),
+        contrasts(category, len(fitted["categories"])),
+        interplay(model, category, len(fitted["models"]), len(fitted["categories"])),
+    )
+    own = [block.shape[1] for block in blocks] if like is None else like["columns"]
+    ends = list(zip(blocks, own, strict=True))
+    parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
+    design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
+    n_models, n_effects = padded(max(len(models), 8)), padded(max(kind.size, 32))
+    data = {
+        **priors,
+        "n_models": n_models,
+        "n_effects": n_effects,
+        "seen": (np.arange(n_models) < len(fitted["models"])).astype(np.float64),
+        "informed": np.pad(np.repeat(INFORMED, own), (0, n_effects - sum(own))),
+        "kind": np.eye(4)[np.pad(kind, (0, n_effects - kind.size), constant_values=3)],
+        "model": model,
+        "design": np.pad(design, ((0, 0), (0, n_effects - kind.size))),
+        "y_observed": np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows)),
+    }
+    names = {"gain": models, "share": PARTS}
+    cell = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
+    constants = {**fitted, "columns": own, "labels": names, "outcomes": cell, "prompt": prompt, "data": data}
+    sampled = Sampled(declare=benchmark, data=data, per_row=("model", "design", "y_observed"))
+    return Laid(model=sampled, constants=constants)
+
+
+def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """Levels by the models' names too; a kind without effects has no spread."""
+    data, columns = constants["data"], constants["columns"]
+    level = values["level"][..., : len(constants["models"])]
+    effects = values["effects"][..., : sum(columns)]
+    parts = {"model": level[..., data["model"]]}
+    for kind, at in zip(KINDS, np.split(np.arange(sum(columns)), np.cumsum(columns)[:-1]), strict=True):
+        parts[kind] = effects[..., at] @ data["design"][:, at].T
+    parts["residual"] = data["y_observed"] - sum(parts.values())
+    variance = np.stack([parts[name].var(axis=-1) for name in PARTS], axis=-1)
+    spreads = {f"{kind}_sd": values[f"{kind} SD"] for kind, k in zip(KINDS, columns, strict=True) if k}
+    shares = {"share": variance / variance.sum(axis=-1, keepdims=True), "level": level}
+    by_name = dict(zip(constants["models"], np.moveaxis(level, -1, 0), strict=True))
+    return {"gain": np.exp(level), **spreads, **shares, **by_name}
+
+
+def in_order(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool_]:
+    """Whether models rise from the first to the last, of those there are."""
+    present = [name for name in models if name in quantities]
+    if len(present) < 2:
+        raise KeyError("an order needs two models")
+    return np.asarray(np.all([quantities[a] < quantities[b] for a, b in pairwise(present)], axis=0))
+
+
+def _statistics(constants: Constants) -> dict[str, Statistic]:
+    def means(number: NDArray[np.int64]) -> Array:
+        which = np.eye(number.max() + 1)[number]
+        return np.asarray(which / which.sum(axis=0))
+
+    by_model, by_prompt = means(constants["data"]["model"]), means(constants["prompt"])
+    return {
+        "share of dampeners": lambda y: (y < 0).mean(axis=-1),
+        "spread of model means": lambda y: (y @ by_model).std(axis=-1),
+        "spread of prompt means": lambda y: (y @ by_prompt).std(axis=-1),
+    }
+
+
+def _ranks(fit: Fit) -> pd.DataFrame:
+    """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
+    models = fit.constants["models"]
+    level = fit.quantities["level"].reshape(-1, len(models))
+    ranks = level.argsort(axis=1).argsort(axis=1) + 1
+    lower, upper = equal_tailed(np.exp(level), fit.level)
+    gains = {"gain": np.exp(np.median(level, axis=0)), "lower": lower, "upper": upper}
+    chances = {f"p_rank_{k}": (ranks == k).mean(axis=0) for k in range(1, len(models) + 1)}
+    more = {"mean_rank": ranks.mean(axis=0), "p_dampens": (level < 0).mean(axis=0)}
+    return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values("mean_rank", ignore_index=True)
+
+
+def _shares(fit: Fit) -> pd.DataFrame:
+    shares = fit.quantities["share"].reshape(-1, len(PARTS))
+    lower, upper = equal_tailed(shares, fit.level)
+    return pd.DataFrame({"part": PARTS, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
+
+
+def _order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
+    return pd.DataFrame({"rank": np.arange(1, len(order) + 1), "model_id": list(order)})
+
+
+def _figure(fit: Fit, axes: Axes) -> Axes:
+    """Gains of the models with their intervals."""
+    forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
+    log_axis(axes, "x")
+    axes.set_xlabel(fit.estimand.replace("_", " "))
+    return axes

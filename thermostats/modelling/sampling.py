@@ -1,0 +1,344 @@
+"""Whatever is not Gaussian: a model declared in PyMC, drawn by NUTS through nutpie, without it by PyMC's own sampler.
+
+A model is a function `declare(data)` that declares variables inside an open PyMC model. Arrays in `data` are `pm.Data`:
+a structure (the function, the constants, the kinds of the arrays) is compiled once in a process, PyTensor keeps what
+numba compiled on disk, and a refit with other arrays takes no compilation. Sizes of parameters are constants. The only
+seam to PyMC, 5 and 6, and to nutpie; both are imported on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermostats.choices import cores_there_are, options
+from thermostats.errors import ThermostatsError, UsageError, first_line
+from thermostats.modelling.draws import Array, Draws, Settings, check_finite, of_chains
+from thermostats.terminal import looked_at
+
+Declare = Callable[[Mapping[str, Any]], None]
+LONG = 10.0
+"""Seconds from which on it is said how long sampling took."""
+SMALLEST_PAD = 8
+CORES_VARIABLE = "THERMOSTATS_CORES"
+_STRUCTURES: dict[Any, Structure] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Structure:
+    """A model that was built once, and what is compiled of it."""
+
+    model: Any
+    """The PyMC model, its arrays mutable."""
+    plain: Any
+    """The same in which no variable is transformed."""
+    compiled: dict[str, Any]
+    """nutpie's model, and functions of the free variables, by name; each is compiled when first asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """A PyMC model and its data."""
+
+    declare: Declare
+    data: Mapping[str, Any]
+    """Arrays (which may differ from fit to fit) and constants."""
+    outcome: str = "y"
+    """Name of the observed variable; its values are the array of that name followed by `_observed`."""
+    per_row: tuple[str, ...] = ()
+    """Arrays with one entry per outcome."""
+    priors: tuple[str, ...] = ()
+    """Variables with several elements that are no effects of one population, such as a scale for every model."""
+
+    @property
+    def observed(self) -> Array:
+        """The outcomes."""
+        return np.asarray(self.data[f"{self.outcome}_observed"], dtype=np.float64)
+
+    def rows(self, which: NDArray[np.bool_]) -> Sampled:
+        """The same model of some of the outcomes."""
+        return replace(self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()})
+
+    def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008 (frozen)
+        """Draws of every variable.
+
+        Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
+        0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
+        for arrays that are not finite, for a model that declares no such outcome or one of another length;
+        ThermostatsError where the log density at the start is not finite.
+        """
+        self._check()
+        draws = _attempt(self, seed, settings)
+        if not (retry and draws.beyond_limits()):
+            return draws
+        again = _attempt(self, seed + 1, settings.retried())
+        return replace(again, attempts=2, seconds=draws.seconds + again.seconds)
+
+    def log_likelihood(self, values: Mapping[str, Array]) -> Array:
+        """log p(y_i | …), size × n."""
+        rows = self._densities("likelihood", lambda model: [model[self.outcome]], values)
+        return np.array([density for [density] in rows], dtype=np.float64)
+
+    def log_prior(self, values: Mapping[str, Array]) -> Array:
+        """Log prior of the scalar variables and of `priors`, which a power scales; that of effects is the model."""
+
+        def of_prior(model: Any) -> list[Any]:
+            return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
+
+        rows = self._densities("prior", of_prior, values)
+        return np.array([sum(density.sum() for density in densities) for densities in rows], dtype=np.float64)
+
+    def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
+        """Outcomes of every draw, size × n."""
+        drawn = _predictive(self._structure().model, values, [self.outcome], rng)
+        return np.asarray(drawn[self.outcome], dtype=np.float64)
+
+    def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
+        """Draws of every variable and of the outcome from the prior."""
+        pm = _pymc()
+        with _quiet():
+            trace = pm.sample_prior_predictive(draws=size, model=self._structure().model, random_seed=_seed(rng))
+        groups = [getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)]
+        return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
+
+    def predict(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
+        """Outcomes of these rows from draws of a model of the same variables that was fitted to others, size × n.
+
+        A variable that has more elements here (a lab never seen) is drawn anew given all others, and those that were
+        fitted keep their draws.
+        """
+        model = _build(self)
+        shapes = {rv.name: tuple(rv.type.shape) for rv in model.free_RVs}
+        kept = {name: v for name, v in values.items() if shapes.get(name, v.shape[1:]) == v.shape[1:]}
+        grown = [name for name in shapes if name not in kept]
+        if grown:
+            fresh = _predictive(model, kept, grown, rng)
+            for name in grown:
+                fresh[name][tuple(slice(None) if i == 0 else slice(m) for i, m in enumerate(values[name].shape))] = (
+                    values[name]
+                )
+            kept |= {name: fresh[name] for name in grown}
+        return np.asarray(_predictive(model, kept, [self.outcome], rng)[self.outcome], dtype=np.float64)
+
+    def _structure(self) -> Structure:
+        """The built model with this data in it."""
+        arrays = {k: v for k, v in self.data.items() if isinstance(v, np.ndarray)}
+        constants = tuple((k, v) for k, v in sorted(self.data.items()) if k not in arrays)
+        kinds = tuple((k, v.dtype.str, v.ndim) for k, v in sorted(arrays.items()))
+        key = (self.declare, self.outcome, constants, kinds)
+        if key not in _STRUCTURES:
+            model = _build(self)
+            untransformed = importlib.import_module("pymc.model.transform.conditioning").remove_value_transforms
+            _STRUCTURES[key] = Structure(model=model, plain=untransformed(model), compiled={})
+        for model in (_STRUCTURES[key].model, _STRUCTURES[key].plain):
+            _pymc().set_data({name: values for name, values in arrays.items() if name in model.named_vars}, model=model)
+        return _STRUCTURES[key]
+
+    def _densities(
+        self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]
+    ) -> Iterator[list[Array]]:
+        """Log densities of some variables at every draw, each element by element."""
+        structure = self._structure()
+        model = structure.plain
+        if name not in structure.compiled:
+            densities = model.logp(vars=variables(model), sum=False)
+            with _quiet():
+                compiled = model.compile_fn(densities, inputs=model.value_vars, on_unused_input="ignore")
+            structure.compiled[name] = compiled
+        inputs = [(model.rvs_to_values[rv].name, values[rv.name]) for rv in model.free_RVs]
+        for i in range(len(inputs[0][1])):
+            yield structure.compiled[name]({value: draws[i] for value, draws in inputs})
+
+    def _check(self) -> None:
+        arrays = {name: values for name, values in self.data.items() if isinstance(values, np.ndarray)}
+        if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
+            raise UsageError(
+                "missing or infinite values in a model's data", got=", ".join(bad), allowed="finite numbers"
+            )
+        model = self._structure().model
+        observed = [rv.name for rv in model.observed_RVs]
+        if self.outcome not in observed:
+            raise UsageError(
+                "the model declares no such outcome",
+                where=getattr(self.declare, "__name__", "model"),
+                got=f"outcome={self.outcome!r}",
+                allowed=", ".join(observed) or "a variable with observed=…",
+                next_step=f"outcome={observed[0]!r}" if observed else "give one variable its data by observed=…",
+            )
+        size = model[self.outcome].shape.eval()
+        if tuple(size) != self.observed.shape:
+            raise UsageError(
+                "the outcome has another length than the rows",
+                where=self.outcome,
+                got=f"{tuple(int(n) for n in size)}",
+                allowed=f"{self.observed.shape}",
+            )
+
+
+def padded(levels: int) -> int:
+    """A number of levels from a few (8, 32, 128, …) that leaves one over, so that few structures are compiled."""
+    size = SMALLEST_PAD
+    while size <= levels:
+        size *= 4
+    return size
+
+
+def levels(name: str, mean: Any, scale: Any, seen: Any, size: int) -> Any:
+    """Levels ~ N(mean, scale²) of a model that is open, as the variable `name`.
+
+    Where `seen` is 1 they are sampled as they are, which mixes where many outcomes tell them; where it is 0 they are
+    mean + scale · z, z ~ N(0, 1), which mixes where few or none do; between them in between. Papaspiliopoulos et al.
+    2007, doi:10.1214/088342307000000014.
+    """
+    pm = _pymc()
+    raw = pm.Normal(f"{name}_raw", seen * mean, scale**seen, shape=size)
+    return pm.Deterministic(name, (1 - seen) * mean + scale ** (1 - seen) * raw)
+
+
+def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
+    """Draws and how they were made."""
+    begin = time.perf_counter()
+    with _announced(sampled, settings) as bar:
+        draw = _with_nutpie if settings.sampler == "nutpie" and _installed("nutpie") else _with_pymc
+        trace = draw(sampled, seed, settings, bar)
+    names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
+    values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
+    check_finite(values)
+    energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
+    table, effective = of_chains(values, energy, int(diverging.sum()))
+    return Draws(
+        values=values,
+        diagnostics=table,
+        engine="nutpie" if draw is _with_nutpie else "pymc",
+        settings=settings,
+        effective=effective,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
+    nutpie, structure = importlib.import_module("nutpie"), sampled._structure()
+    if "nutpie" not in structure.compiled:
+        structure.compiled["nutpie"] = nutpie.compile_pymc_model(structure.model)
+    compiled = structure.compiled["nutpie"]
+    mutable = (
+        {v.name for v in compiled.shared_var_keys} if hasattr(compiled, "shared_var_keys") else compiled.shared_data
+    )
+    arrays = {name: values for name, values in sampled.data.items() if name in mutable}
+    try:
+        return nutpie.sample(
+            compiled.with_data(**arrays), seed=seed, save_warmup=False, progress_bar=bar, **_options(settings)
+        )
+    except (RuntimeError, ValueError) as error:
+        raise _no_start(sampled, error) from error
+
+
+def _with_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
+    pm = _pymc()
+    try:
+        return pm.sample(
+            random_seed=seed,
+            nuts_sampler="pymc",
+            progressbar=bar,
+            compute_convergence_checks=False,
+            model=sampled._structure().model,
+            **_options(settings),
+        )
+    except pm.exceptions.SamplingError as error:
+        raise _no_start(sampled, error) from error
+
+
+def _no_start(sampled: Sampled, error: Exception) -> ThermostatsError:
+    """The error where the log density is not finite at any start."""
+    return ThermostatsError(
+        "sampling cannot start: the log density is not finite",
+        where=getattr(sampled.declare, "__name__", "model"),
+        got=first_line(error),
+        next_step="look at the priors, and at outcomes outside the support of their distribution",
+    )
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    """What both samplers take; cores: all there are, or as many as fits side by side have each."""
+    wanted = os.environ.get(CORES_VARIABLE, "")
+    cores = max(1, int(wanted)) if wanted.isdigit() else options.cores or cores_there_are()
+    same = {name: getattr(settings, name) for name in ("draws", "tune", "chains", "target_accept")}
+    return {**same, "cores": min(settings.chains, cores)}
+
+
+def _predictive(
+    model: Any, values: Mapping[str, Array], names: list[str], rng: np.random.Generator
+) -> dict[str, Array]:
+    """Draws of some variables given draws of others, size × …"""
+    fixed = [rv for rv in model.free_RVs if rv.name in values]
+    outputs = [model[name] for name in names]
+    with _quiet():
+        draw = _pymc().pytensorf.compile(fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore")
+    size = len(next(iter(values.values())))
+    drawn = [draw(*(values[rv.name][i] for rv in fixed)) for i in range(size)]
+    return {name: np.array([row[k] for row in drawn], dtype=np.float64) for k, name in enumerate(names)}
+
+
+def _build(sampled: Sampled) -> Any:
+    """The PyMC model; raises ThermostatsError where the size of a parameter follows from an array."""
+    pm = _pymc()
+    with pm.Model() as model:
+        arrays = {k: pm.Data(k, v) for k, v in sampled.data.items() if isinstance(v, np.ndarray)}
+        sampled.declare({**sampled.data, **arrays})
+    if unsized := [rv.name for rv in model.free_RVs if None in rv.type.shape]:
+        raise ThermostatsError(
+            "sizes of parameters must be constants of the model",
+            where=getattr(sampled.declare, "__name__", "model"),
+            got=", ".join(unsized),
+            next_step="give their sizes as whole numbers in the data",
+        )
+    return model
+
+
+@contextmanager
+def _announced(sampled: Sampled, settings: Settings) -> Iterator[bool]:
+    """Whether to draw a bar; what takes long is announced on standard error, and how long it took."""
+    alone = CORES_VARIABLE not in os.environ  # fits side by side have their caller's progress
+    begin, new = time.perf_counter(), "nutpie" not in sampled._structure().compiled
+    name = getattr(sampled.declare, "__name__", "model")
+    if alone and new:
+        work = f"{settings.chains} chains of {settings.tune} + {settings.draws}"
+        print(f"compiling the model “{name}” (10 to 60 s, once), then sampling {work}", file=sys.stderr)
+    yield alone and looked_at()
+    if alone and (new or time.perf_counter() - begin > LONG):
+        print(f"sampled “{name}” in {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))
+
+
+def _installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def _pymc() -> Any:
+    logging.getLogger("pymc").setLevel(logging.WARNING)
+    with _quiet():
+        return importlib.import_module("pymc")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the remark that no BLAS was found, which slows down nothing that is done here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
+        yield

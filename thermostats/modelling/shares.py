@@ -1,0 +1,160 @@
+"""k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: in what share of units does a statement hold, labs being alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy.special import expit
+
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Statistic
+from thermostats.modelling.classical.estimates import columns_of, labels
+from thermostats.modelling.draws import SEED, Array, equal_tailed
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.sampling import Sampled, padded
+from thermostats.plots.general import MUTED, forest
+
+MU_SD, TAU_SCALE = 1.5, 1.0
+ALIKE = 1e-6
+"""Prior scale of τ where groups are alike."""
+FEW = 5
+"""Units below which the result says that its prior speaks loudest."""
+
+
+def fit_share(
+    table: pd.DataFrame,
+    holds: str,
+    *,
+    against: float = 0.5,
+    group: str | None = "heritage",
+    sources: Sequence[str] = (),
+    seed: int = SEED,
+) -> Fit:
+    """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement holds.
+
+    `table`: one row per unit with `model_id`, `heritage`; `holds` names a column of true and false; units of one value
+    of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ
+    half-normal(1). Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and
+    where there are groups share_of_new_group and tau. Statements: "share > {against}", "every group > {against}".
+    Table: `groups`.
+
+    Raises UsageError for missing columns, an empty table, cells that are neither true nor false, a missing group,
+    `against` outside (0, 1).
+    """
+    columns_of(table, "model_id", "heritage", holds, *([group] if group else []))
+    if not 0 < against < 1:
+        raise UsageError("a share to hold against lies between 0 and 1", got=against)
+    if not set(table[holds]) <= {True, False}:
+        raise UsageError("neither true nor false", where=holds, got=str(sorted(map(str, set(table[holds])))[:5]))
+    names = labels(table[group], group) if group else np.full(len(table), "all")
+    rows = table.assign(group_=names, holds_=table[holds].astype(bool)).reset_index(drop=True)
+    grouped = rows["group_"].nunique() >= 2
+    others = {
+        "half the prior scales": _law(grouped, against, 0.5),
+        "twice the prior scales": _law(grouped, against, 2.0),
+    }
+    if grouped:
+        others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(False, against)
+    law = replace(_law(grouped, against), alternatives=others)
+    return fit_law(law, rows, seed=seed, estimand=holds, sources=sources, warnings=_warnings(rows, group))
+
+
+def share(data: Mapping[str, Any]) -> None:
+    """The model; `group` numbers the group of every count, further elements of z belong to no count."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    mu = pm.Normal("mu", 0.0, data["mu_sd"])
+    tau = pm.HalfNormal("tau", data["tau_scale"])
+    z = pm.Normal("z", shape=data["n_groups"])
+    pm.Binomial("y", n=data["n"], logit_p=mu + tau * z[data["group"]], observed=data["y_observed"])
+
+
+def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
+    """`factor`: of both prior scales."""
+    priors: tuple[Prior, ...] = (("μ", f"N(0, {MU_SD:g}²)", "close to uniform on the share"),)
+    if grouped:
+        priors += (("τ", f"half-normal({TAU_SCALE:g})", "odds of groups differ by a factor e or so"),)
+    return Law(
+        name="share",
+        lay_out=partial(_lay_out, grouped, factor),
+        quantities=_quantities,
+        reported=("share", "p", "share_of_new_group", "tau") if grouped else ("share", "p"),
+        statements={
+            f"share > {against:g}": lambda q: q["share"] > against,
+            f"every group > {against:g}": lambda q: (q["p"] > against).all(axis=-1),
+        },
+        statistics=_statistics,
+        equations=("k_g ~ Binomial(n_g, p_g)", "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"),
+        priors=priors,
+        tables={"groups": _groups},
+        figures={"fit": _figure},
+        units=("group_",) if grouped else (),
+    )
+
+
+def _lay_out(grouped: bool, factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
+    """Counts by group; groups of a fit come first, in its order."""
+    counts = rows.groupby("group_")["holds_"].agg(["sum", "size"])
+    before = list(like["labels"]["p"]) if like else []
+    names = [*before, *(name for name in counts.index if name not in before)]
+    data = {
+        "mu_sd": np.asarray(MU_SD * factor),
+        "tau_scale": np.asarray(TAU_SCALE * factor if grouped else ALIKE),
+        "n_groups": padded(len(names)),
+        "group": np.array([names.index(name) for name in counts.index], dtype=np.int64),
+        "n": counts["size"].to_numpy(dtype=np.int64),
+        "y_observed": counts["sum"].to_numpy(dtype=np.int64),
+    }
+    constants = {"labels": {"p": tuple(names)}, "outcomes": tuple(counts.index), **data}
+    return Laid(model=Sampled(declare=share, data=data, per_row=("group", "n", "y_observed")), constants=constants)
+
+
+def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """p of every group and over the units at hand; the last element of z belongs to a group that was not seen."""
+    logit = values["mu"][..., None] + values["tau"][..., None] * values["z"]
+    p, size = expit(logit[..., : len(constants["labels"]["p"])]), constants["n"] / constants["n"].sum()
+    return {"share": p @ size, "p": p, "share_of_new_group": expit(logit[..., -1]), "tau": values["tau"]}
+
+
+def _statistics(constants: Constants) -> dict[str, Statistic]:
+    n = constants["n"]
+    held: dict[str, Statistic] = {"units it holds for": lambda k: k.sum(axis=-1)}
+    return held | ({"spread of groups' shares": lambda k: (k / n).std(axis=-1)} if n.size > 1 else {})
+
+
+def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
+    sizes, held, units = rows.groupby("group_").size(), int(rows["holds_"].sum()), len(rows)
+    words = {
+        f"one {group}: units count as independent": bool(group) and len(sizes) == 1,
+        f"one unit of every {group}: how alike units of one {group} are is the prior's": (
+            len(sizes) > 1 and bool((sizes == 1).all())
+        ),
+        f"it holds for {'every' if held else 'no'} unit: how groups differ is the prior's": held in (0, units),
+        f"{units} units: the share stays close to its prior": units < FEW,
+    }
+    return [line for line, holds in words.items() if holds]
+
+
+def _groups(fit: Fit) -> pd.DataFrame:
+    """Units and how many it holds for, by group."""
+    counts = fit.rows.groupby("group_")["holds_"].agg(holds="sum", units="size")
+    return counts.rename_axis("group").reset_index()
+
+
+def _figure(fit: Fit, axes: Axes) -> Axes:
+    """Shares of the groups with their intervals, and counts as observed."""
+    groups = fit.table("groups")
+    p = fit.quantities["p"].reshape(-1, len(groups))
+    lower, upper = equal_tailed(p, fit.level)
+    names = [f"{row.group} ({row.holds} of {row.units})" for row in groups.itertuples()]
+    rows = groups.assign(name=names, p=np.median(p, axis=0), lower=lower, upper=upper)
+    axes.scatter(rows["holds"] / rows["units"], rows.index, marker="x", color=MUTED, zorder=4)
+    forest(rows, axes, label="name", estimate="p", null=None)
+    axes.set(xlim=(0, 1), xlabel=f"{fit.estimand.replace('_', ' ')} (cross: observed)")
+    return axes

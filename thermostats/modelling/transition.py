@@ -1,0 +1,392 @@
+"""logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: where in the network is the transition layer?
+
+Its rivals are a polynomial in L and 1/H, one place for all, the middle, and the published formula; each predicts labs
+and networks that it was not fitted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import expit, logit
+
+from thermostats.choices import options
+from thermostats.errors import UsageError
+from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
+from thermostats.modelling.draws import SEED, Array, equal_tailed
+from thermostats.modelling.fit import LOCATION, Constants, Fit, Law, Prior, fit_law
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.leave_out import folds, held_out
+from thermostats.modelling.lines import Line, line_law
+from thermostats.modelling.scales import HalfNormals
+from thermostats.plots.marks import ABOVE
+
+Formula = tuple[float, float, float]
+"""a, b, c of L* = L (a + b L + c/H)."""
+CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
+"""Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the rest share 1."""
+ROUNDING = 12**-0.5
+"""Standard error of L* in layers: it is a whole number."""
+FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
+"""Prior scales of the refitted polynomial's terms and residual, in units of the depth."""
+ROUNDS, DRAWS = 4, 600
+"""Of expectation propagation, and predictive draws in each."""
+BEYOND = 1.0
+"""Where an open outcome is put at first: this far beyond its one bound."""
+LEAST_KNOWN = 30.0
+"""Standard error of an outcome of which its bounds say nothing."""
+SHAPE = {"n_layers": "b", "n_heads": "c"}
+PRIORS: dict[str, Prior] = {
+    "a": ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5% to 95% of the depth are no surprise"),
+    "n_layers": ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12% of the depth at its middle"),
+    "n_heads": ("c", f"N(0, {SLOPE_SD:g}²)", "over one SD of log H: the same"),
+    "τ": ("τ", f"half-normal({SPREAD:g})", "labs differ as much as slopes may move"),
+    "σ": ("σ", f"half-normal({SPREAD:g})", "networks of one lab differ as much"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """One row per network with its transition layer."""
+
+    rows: pd.DataFrame
+    """model_id, heritage, n_layers, n_heads, L_star, their logs, and on the logit `place` with its `rounding`."""
+    line: Line
+    """On the logit, with depth and heads where they vary."""
+    sources: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Sequence[str] | None = None) -> Placed:
+    """The rows of `fit_transition` and their line; raises as it does."""
+    rows, sources, warnings = _rows(table, f"L_star_{definition}", source)
+    L, H = (numbers(rows[name].astype("float64"), name, positive=True) for name in ("n_layers", "n_heads"))
+    star = numbers(rows["L_star"], definition, least=4)
+    if (outside := np.flatnonzero((star < 1) | (star > L))).size:
+        at = int(outside[0])
+        raise UsageError(
+            "a transition layer outside its network",
+            where=f"{definition} of {rows['model_id'][at]}",
+            got=float(star[at]),
+            allowed=f"1 to {L[at]:g}, layers counted from 1",
+        )
+    labs = rows["heritage"].astype(str)
+    if labs.nunique() < 2:
+        raise UsageError("no other lab to predict", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
+    shape = tuple(f"log_{name}" for name in SHAPE if np.ptp(rows[name]))
+    line = _on_logit(shape)
+    logs = rows.assign(log_n_layers=np.log(L), log_n_heads=np.log(H), place=0.0, rounding=0.0)
+    with np.errstate(divide="ignore"):
+        lower, upper = logit(np.maximum(star - 1, 0) / L), logit(np.minimum(star, L) / L)
+    place, rounding = between(line, logs, lower, upper, seed=L.size)
+    return Placed(
+        rows=logs.assign(place=place, rounding=rounding),
+        line=line,
+        sources=sources,
+        warnings=(*warnings, *_warnings(L, H, star, labs)),
+    )
+
+
+def fit_transition(
+    table: pd.DataFrame,
+    definition: str = "first_sign_change",
+    *,
+    source: str | Sequence[str] | None = None,
+    published: Formula | None = None,
+    seed: int = SEED,
+) -> Fit:
+    """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* − 1)/L and L*/L.
+
+    In the first and the last layer one of these bounds is infinite on the logit (`between`).
+
+    `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace variant>` where
+    there is one); of several rows of a model the mean is taken. On the logit no prediction leaves the network. Next to
+    it, each fitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H) and the mean fraction, and
+    without any fit L/2 and the `published` formula, the polynomial with these a, b, c. Quantities: depth (p of a
+    network of middling shape), new_network (of a new network of a new lab), slopes, lab_sd, residual_sd. Tables:
+    `models` (L* and every prediction from other labs with the logit model's interval), `errors` (`error_of_depth` =
+    mean |predicted − L*|/L, `mape` relative to L*, `better_than_half`: the error of L/2 minus the rule's, with paired t
+    interval, share of predictions and of intervals inside the network, coverage and width of the intervals),
+    `errors_within_labs` (the same of networks whose lab has others, each predicted from all others, so that its lab is
+    known), `polynomial` (its terms).
+
+    Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
+    layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
+    """
+    placed = transition_rows(table, definition, source=source)
+    slopes = tuple(name.removeprefix("log_") for name in placed.line.covariates)
+    statements: dict[str, Statement] = {"behind the middle": lambda q: q["depth"] > 0.5}
+    statements["L* of a network like these lies behind the middle"] = lambda q: q["new_network"] > 0.5
+    if "n_layers" in slopes:
+        statements["deeper networks turn relatively later"] = lambda q: q["slope_n_layers"] > 0
+    if "n_heads" in slopes:
+        statements["more heads turn relatively earlier"] = lambda q: q["slope_n_heads"] < 0
+    law = Law(
+        name="transition",
+        lay_out=placed.line.lay_out,
+        quantities=partial(_quantities, slopes),
+        statements=statements,
+        statistics=partial(_statistics, placed.rows),
+        equations=_equations(slopes, published),
+        priors=tuple(PRIORS[name] for name in ("a", *slopes, "τ", "σ")),
+        tables={
+            "errors": partial(_errors_across, published),
+            "errors_within_labs": partial(_errors_within, published),
+            "models": partial(_predictions, published),
+            "polynomial": partial(_terms, published),
+        },
+        figures={"fit": _figure},
+    )
+    return fit_law(
+        line_law(law, placed.line),
+        placed.rows,
+        seed=seed,
+        estimand=definition,
+        sources=placed.sources,
+        warnings=placed.warnings,
+    )
+
+
+def between(line: Line, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int) -> tuple[Array, Array]:
+    """Outcomes and their errors that stand for y_i only known to lie between lower_i and upper_i.
+
+    By expectation propagation every indicator lower_i < y_i < upper_i becomes the normal factor N(y_i | m_i, r_i²) that
+    gives the mean and variance of y_i under its prediction from the other rows, truncated to the bounds (Minka 2001,
+    arXiv:1301.2294). For narrow bounds that is their middle and width/√12; one bound may be infinite.
+    """
+    closed = np.isfinite(lower) & np.isfinite(upper)
+    with np.errstate(invalid="ignore"):
+        y = np.where(closed, (lower + upper) / 2, np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND))
+        error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
+    names = folds([str(i) for i in range(y.size)])
+    for _ in range(ROUNDS):
+        model = _model(line, rows.assign(place=y, rounding=error))
+        drawn = held_out(model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False).draws
+        centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
+        a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
+        mean, variance = stats.truncnorm.stats(a, np.maximum(b, a + 1e-9), centre, spread, moments="mv")
+        known = 1 / variance - 1 / np.square(spread)
+        usable = known > LEAST_KNOWN**-2
+        known = np.where(usable, known, LEAST_KNOWN**-2)
+        y = np.where(usable, (mean / variance - centre / np.square(spread)) / known, mean)
+        error = known**-0.5
+    return np.asarray(y), np.asarray(error)
+
+
+def _on_logit(shape: tuple[str, ...]) -> Line:
+    sd = (CENTRE_SD, *[SLOPE_SD] * len(shape))
+    return Line(outcome="place", covariates=shape, sd=sd, sigma=SPREAD, tau=SPREAD, error="rounding")
+
+
+def _model(line: Line, rows: pd.DataFrame) -> Gaussian:
+    model = line.lay_out(rows, None).model
+    if not isinstance(model, Gaussian):
+        raise TypeError("a line is Gaussian")
+    return model
+
+
+def _polynomial(rows: pd.DataFrame) -> Gaussian:
+    """L*/L as a + b L + c/H, with L in units of the largest and 1/H of the smallest."""
+    L, H = (rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
+    return Gaussian(
+        y=rows["L_star"].to_numpy(dtype=np.float64) / L,
+        X=np.column_stack([np.ones(L.size), L / L.max(), H.min() / H]),
+        sd=np.full(3, FRACTION_SD),
+        blocks={},
+        prior=HalfNormals((FRACTION_SPREAD,)),
+        error=ROUNDING / L,
+    )
+
+
+def _quantities(slopes: Sequence[str], values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    beta, scales = values["beta"], values["scale"]
+    rng = np.random.default_rng(beta.size)
+    spread = np.sqrt(np.square(scales).sum(axis=-1))
+    new = expit(beta[..., 0] + spread * rng.standard_normal(spread.shape))
+    by_shape = {f"slope_{name}": beta[..., i] for i, name in enumerate(slopes, 1)}
+    spreads = {"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {}
+    return {"depth": expit(beta[..., 0]), **by_shape, **spreads, "residual_sd": scales[..., -1], "new_network": new}
+
+
+def _equations(slopes: Sequence[str], published: Formula | None) -> tuple[str, ...]:
+    logs = {"n_layers": "log Lᵢ", "n_heads": "log Hᵢ"}
+    terms = "".join(f" + {SHAPE[name]} z({logs[name]})" for name in slopes)
+    stated = ";  published: " + ", ".join(f"{n} = {v:g}" for n, v in zip("abc", published or (), strict=False))
+    return (
+        f"logit((L*ᵢ − ½)/Lᵢ) = a{terms} + u_lab(i) + εᵢ",
+        "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
+        f"fitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ{stated if published else ''}",
+    )
+
+
+def _rows(
+    table: pd.DataFrame, column: str, source: str | Sequence[str] | None
+) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
+    """One row per network, the files they are from, and what was left out or put together."""
+    columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads")
+    if column not in table:
+        known = [name.removeprefix("L_star_") for name in table if str(name).startswith("L_star_")]
+        raise UsageError(
+            "no such definition of L*",
+            got=column.removeprefix("L_star_"),
+            allowed=", ".join(name for name in known if not name.endswith("_sd")),
+        )
+    chosen = table
+    if source is not None:
+        chosen = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
+    rows = chosen[chosen[column].notna()]
+    warnings = left_out(chosen["model_id"], rows["model_id"], "no L* of this definition")
+    models = rows.groupby("model_id")
+    facts = models[["heritage", "n_layers", "n_heads"]]
+    if (differ := facts.nunique().gt(1).any(axis=1)).any():
+        raise UsageError(
+            "a model has two labs or two geometries", got=named(differ.index[differ]), allowed="one of each"
+        )
+    if twice := models.size().loc[lambda n: n > 1].index.tolist():
+        warnings.append("several rows, so their mean is used: " + named(twice))
+    networks = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()
+    if len(networks):
+        labels(networks["heritage"], "heritage")
+    return networks, tuple(sorted(set(rows["source"]))), warnings
+
+
+def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
+    edge, same_place = int(((star == 1) | (star == L)).sum()), is_constant(star / L)
+    rank = np.linalg.matrix_rank(np.column_stack([np.ones(L.size), L, 1 / H]))
+    r = float(np.corrcoef(np.log(L), np.log(H))[0, 1]) if np.ptp(L) and np.ptp(H) else 0.0
+    small = L.size < 12 or labs.nunique() < 4
+    words = {
+        f"L* is the first or the last layer of {edge} networks: there the logit is known on one side only": edge,
+        "L*/L is the same in every network: its spread is known up to the rounding of L* and its prior": same_place,
+        f"L* is {star[0]:g} in every network: L*/L varies with the depth alone": is_constant(star) and not same_place,
+        "one network of every lab: labs cannot be separated from networks, so their prior decides": labs.is_unique,
+        f"the three terms of the polynomial have rank {rank} in these networks: their priors decide between them": (
+            rank < 3
+        ),
+        "L is the same in every network: no slope": not np.ptp(L),
+        "H is the same in every network: no slope": not np.ptp(H),
+        f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated": abs(r) > 0.95,
+        f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on the priors": small,
+    }
+    return tuple(line for line, holds in words.items() if holds)
+
+
+def _predictions(published: Formula | None, fit: Fit) -> pd.DataFrame:
+    """L* and every rule's prediction from other labs, one row per network."""
+    labs = folds(fit.rows["heritage"].astype(str).tolist())
+    return _compared(fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
+
+
+def _errors_across(published: Formula | None, fit: Fit) -> pd.DataFrame:
+    labs = folds(fit.rows["heritage"].astype(str).tolist())
+    return _compared(fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
+
+
+def _errors_within(published: Formula | None, fit: Fit) -> pd.DataFrame:
+    """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
+    several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
+    if not several.any():
+        return pd.DataFrame(columns=["rule", "error_of_depth"])
+    return _compared(fit, folds(fit.rows["model_id"].astype(str).tolist()), several, published)[1]
+
+
+def _compared(
+    fit: Fit, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Predictions of every rule and L*, one row per network, and their errors, one row per rule, the best first.
+
+    Rules that are fitted predict every fold from the others; only networks `counted` count.
+    """
+    every, seed = fit.rows, fit.seed
+    depth = every["n_layers"].to_numpy(dtype=np.float64)
+    rows = every.loc[counted, ["model_id", "heritage", "n_layers", "n_heads", "L_star"]].copy()
+    L, star = depth[counted], rows["L_star"].to_numpy()
+    fixed = {"L/2": L / 2}
+    if published:
+        a, b, c = published
+        fixed["published formula"] = L * (a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64))
+    drawn = {}
+    for name, line in (
+        ("logit", _line_of(fit)),
+        ("mean fraction", replace(_line_of(fit), covariates=(), sd=(CENTRE_SD,))),
+    ):
+        model = _model(line, every)
+        logits = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False).draws
+        drawn[name] = np.clip(np.ceil(expit(logits) * depth), 1, depth)
+    model = _polynomial(every)
+    drawn["polynomial"] = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000).draws * depth
+    errors: list[dict[str, object]] = []
+    for name, layers in fixed.items():
+        rows[name] = layers
+        errors.append({"rule": name, "fitted": False, **_errors(layers, star, L)})
+    for name, values in drawn.items():
+        low, high = equal_tailed(values[:, counted])
+        middle = np.median(values[:, counted], axis=0)
+        rows[name], rows[f"{name}_lower"], rows[f"{name}_upper"] = middle, low, high
+        spread = {
+            "coverage": ((low <= star) & (star <= high)).mean(),
+            "width_of_depth": ((high - low) / L).mean(),
+            "interval_inside": ((low >= 0.5) & (high <= L + 0.5)).mean(),
+        }
+        errors.append({"rule": name, "fitted": True, **_errors(middle, star, L), **spread})
+    return rows, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
+
+
+def _line_of(fit: Fit) -> Line:
+    """The line on the logit of these rows."""
+    return _on_logit(tuple(f"log_{name}" for name in SHAPE if np.ptp(fit.rows[name])))
+
+
+def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
+    """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with its t interval."""
+    off = np.abs(predicted - star)
+    gained = np.abs(L / 2 - star) / L - off / L
+    reach = stats.t.ppf((1 + options.level) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
+    return {
+        "error_of_depth": float((off / L).mean()),
+        "mape": float((off / star).mean()),
+        "inside": float(((predicted >= 0.5) & (predicted <= L + 0.5)).mean()),
+        "better_than_half": float(gained.mean()),
+        "better_than_half_lower": float(gained.mean() - reach),
+        "better_than_half_upper": float(gained.mean() + reach),
+    }
+
+
+def _terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
+    """The polynomial's terms as published and as fitted."""
+    L, H = (fit.rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
+    terms = _polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array([1.0, L.max(), 1 / H.min()])
+    low, high = equal_tailed(terms)
+    stated = {"published": published} if published else {}
+    return pd.DataFrame({"term": [*"abc"], **stated, "median": np.median(terms, axis=0), "lower": low, "upper": high})
+
+
+def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statistic]:
+    L = rows.loc[list(constants["outcomes"]), "n_layers"].to_numpy(dtype=np.float64)
+    deep = np.median(L) <= L
+    if not deep.any() or deep.all():
+        return LOCATION
+    return {**LOCATION, "deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)}
+
+
+def _figure(fit: Fit, axes: Axes) -> Axes:
+    table = fit.table("models").sort_values("n_layers", ignore_index=True)
+    rows, L = np.arange(len(table)), table["n_layers"].astype("float64")
+    axes.hlines(rows, table["logit_lower"] / L, table["logit_upper"] / L, alpha=0.4, linewidth=4)
+    axes.plot(table["logit"] / L, rows, "|", label="predicted from other labs")
+    if "published formula" in table:
+        axes.plot(table["published formula"] / L, rows, "x", label="published formula")
+    axes.plot(table["L_star"] / L, rows, "o", label="L*")
+    axes.axvline(0.5, linewidth=0.8, linestyle="--")
+    axes.set_yticks(rows, [str(name) for name in table["model_id"]])
+    axes.set_xlabel("L* / L")
+    axes.legend(**ABOVE)
+    return axes
