@@ -263,7 +263,7 @@ def running(model: nn.Module) -> Iterator[None]:
 
 
 def _state(module: nn.Module) -> dict[str, Any]:
-    """What a module holds besides weights, buffers and modules."""
+    """What a module holds that is no weight, buffer or module."""
     kinds = bool | int | float | str | Tensor | None
     return {name: x for name, x in vars(module).items() if name[0] != "_" and isinstance(x, kinds)}
 
@@ -306,7 +306,7 @@ def make_batches(
 
 
 def keeps_apart(decoder: Decoder) -> bool:
-    """Whether what a model does with an input does not depend on those beside it, as far as its class tells.
+    """Whether what a model does with an input does not depend on the others of a batch, as far as its class tells.
 
     It may where the class is not transformers' own, whose masks are known; where there is no mask and tokens read those
     behind them, padding too; and where the rotary frequencies follow the longest input.
