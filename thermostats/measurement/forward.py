@@ -95,7 +95,7 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
         for path in paths:
             submodule(block, path, entry)
     found = Decoder(model, entry, config, base, blocks, final_norm)
-    if direction_is_open(entry, config):
+    if direction_is_open(entry, config) and not all(weight.is_meta for weight in base.parameters()):
         found = replace(found, entry=replace(entry, causal=is_causal(found)))
     return found
 
@@ -263,7 +263,7 @@ def running(model: nn.Module) -> Iterator[None]:
 
 
 def _state(module: nn.Module) -> dict[str, Any]:
-    """What a module holds other than weights, buffers and modules."""
+    """What a module holds that is no weight, buffer or module."""
     kinds = bool | int | float | str | Tensor | None
     return {name: x for name, x in vars(module).items() if name[0] != "_" and isinstance(x, kinds)}
 
@@ -306,7 +306,7 @@ def make_batches(
 
 
 def keeps_apart(decoder: Decoder) -> bool:
-    """Whether what a model does with an input does not depend on the other inputs, as far as its class tells.
+    """Whether what a model does with an input does not depend on the others of a batch, as far as its class tells.
 
     It may where the class is not transformers' own, whose masks are known; where there is no mask and tokens read those
     behind them, padding too; and where the rotary frequencies follow the longest input.

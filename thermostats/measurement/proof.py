@@ -26,7 +26,7 @@ OF_SUBBLOCKS = [name for name in RATIOS if name != "gain_block"]
 
 
 class InputsMeetError(ThermostatsError):
-    """What a model does with one input depends on the other inputs."""
+    """What a model does with one input depends on the others of its batch."""
 
 
 def check_proof(found: Decoder, needed: Collection[str] = tuple(PROOF)) -> Conformance:

@@ -34,8 +34,8 @@ SIDE = 7.5
 def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] = MappingProxyType({})) -> Axes:
     """Posterior share of every block in the variance over models: median, interval, and the prior mean as a tick.
 
-    table: `summary()` of a heritage fit, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper). With
-    a symmetric Dirichlet prior the prior mean is 1 over the number of blocks. called: other names of blocks.
+    table: `summary()` of a heritage fit, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper).
+    With a symmetric Dirichlet prior the prior mean is 1 over the number of blocks. called: other names of blocks.
     """
     rows = table[table["quantity"].str.startswith("share_")]
     rows = rows.assign(block=rows["quantity"].str.removeprefix("share_"))
