@@ -164,7 +164,7 @@ def test_checks_list_every_alternative_and_every_unit(fitted: Fit) -> None:
     assert "scale residualised on geometry" in others
     left = tables["influence"]
     assert len(left[left["statement"] == ORDER]) == 1 + 4 + 12
-    assert set(tables["posterior predictive"]["statistic"]) >= {"mean", "spread of lab means"}
+    assert set(tables["posterior predictive"]["statistic"]) >= {"curvature", "spread by group"}
 
 
 def test_a_dropped_scale_has_no_spread_and_one_beyond_the_other_is_orthogonal_to_it(fitted: Fit) -> None:

@@ -1,7 +1,7 @@
 """A model in GGUF as a model's folder: every tensor dequantised to float32 once and kept in a cache.
 
 GGUF is llama.cpp's format: metadata, a tokenizer and tensors in blocks of integers with scales. The package gguf
-dequantises, transformers knows what each tensor is called in its own classes. Beside the weights the folder has
+dequantises, transformers knows what each tensor is called in its own classes. Next to the weights the folder has
 `gguf.json`: the files it was made from, the scheme, what every tensor was stored as, and whether the head is a copy of
 the embedding.
 """
