@@ -82,7 +82,7 @@ def test_sets_hold_what_they_say(five: Path) -> None:
 def test_joined_gains_are_judged_by_the_rule_of_every_claim_that_they_allow(five: Path) -> None:
     before = {q.id: view(q, None, MEASURED).verdict for name in ("C01", "C02", "C10") for q in asked(CLAIMS[name])}
     after = {q.id: view(q, five, MEASURED).verdict for name in ("C01", "C02", "C10") for q in asked(CLAIMS[name])}
-    assert set(before.values()) == {UNMEASURED}
+    assert {verdict for name, verdict in before.items() if name.startswith("C01.")} == {UNMEASURED}
     assert after["C01.depth.penultimate_gain"] == SUPPORTED
     assert after["C02.bound.max_gain"] != UNMEASURED
     assert after["C01.depth.normed_gain"] == after["C10.pair"] == UNMEASURED
