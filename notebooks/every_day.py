@@ -13,7 +13,6 @@
 # `pip install 'thermostats[measure]'`; without torch its cells are skipped.
 
 # %%
-import pickle
 from pathlib import Path
 
 import pandas as pd
@@ -80,7 +79,7 @@ for kind in ("blocks", "intervals", "prior", "replicated", "labs"):
     print(kind, min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) > -0.01)
 
 # %%
-copy = pickle.loads(pickle.dumps(fit))
+copy = thermostats.load_fit(fit.save("fit.nc"), law=fit.law)
 print(copy.summary().equals(fit.summary()), copy.check().passes)
 
 # %%

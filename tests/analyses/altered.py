@@ -85,7 +85,8 @@ def of(model: str, file: str = "") -> Callable[[pd.DataFrame], pd.Series]:
 
 
 def measured_again(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows with those of the benchmark a second time, as measured here."""
+    """Rows with those of the benchmark a second time, as measured here, and nothing else that was."""
+    frame = frame[frame["source"] != "thermostats"]
     more = frame[of("", "thermo")(frame)]
     return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
 
@@ -117,6 +118,7 @@ class NoFit:
     probabilities = _Chances()
     sampled: ClassVar = {"changes": _Draws()}
     labels: ClassVar = {"mean": ("a model",), "share": ("model",)}
+    constants: ClassVar[dict[str, object]] = {"labels": labels}
     n_models = n_heritages = 2
     statements: ClassVar[dict[str, object]] = {ORDER: lambda drawn: drawn["order"] > 0}
     status = "passed"
