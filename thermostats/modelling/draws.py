@@ -256,7 +256,7 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
 
     Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer than `LEAST_TAIL`
     draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts. A tail that ends below
-    `BOUNDED` times the mean is bounded, so that k is 0 at most, though its few largest may look heavy next to a plateau.
+    `BOUNDED` times the mean is bounded, so that k is 0 at most, though its few largest look heavy over a plateau.
     """
     rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
     size = rows.shape[1]
