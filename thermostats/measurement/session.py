@@ -417,6 +417,7 @@ def _reconciled(
         return row, differences
     try:
         model = built(folder.path, entry.loader)
+        model = model.get_submodule(entry.part) if entry.part else model
     except ThermostatsError as error:
         return row, [*differences, f"not held against its class: {error.got or error.what}"]
     facts = facts_of(model, entry, config, tied=bool(row["tied_embeddings"]))

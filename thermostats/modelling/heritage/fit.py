@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.draws import SEED, Settings, summary
-from thermostats.modelling.fit import Fit, Law, Prior, fit_law
+from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
 from thermostats.modelling.heritage import classical
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, bayes_factor, in_order, orders_of, scaled_map
 from thermostats.modelling.heritage.labs import labs_table, superpopulation
@@ -86,7 +86,7 @@ def fit_heritage(
     warnings += _odd(rows, heritage)
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
-    return fit_law(
+    return law_fitted(
         heritage_law(heritage, rows),
         rows,
         seed=seed,
