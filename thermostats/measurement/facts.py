@@ -19,7 +19,7 @@ from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import STORAGE, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.forward import Decoder, attends, decoder, submodule
-from thermostats.measurement.model_row import POSITION_TABLES, RMS, feed_forward, learns_positions
+from thermostats.measurement.model_row import POSITION_TABLES, RMS_NORMS, feed_forward, learns_positions
 from thermostats.measurement.spectra import embedding_of, find, unembedding
 
 
@@ -87,7 +87,7 @@ def _norm_kind(places: Decoder) -> str:
     entry, block = places.entry, places.blocks[0]
     named = (entry.attention_norm, entry.mlp_norm, entry.attention_write, *entry.norm_after)
     norm = submodule(block, next(filter(None, named)), entry)
-    return "RMSNorm" if "rms" in type(norm).__name__.lower() or entry.model_type in RMS else "LayerNorm"
+    return "RMSNorm" if "rms" in type(norm).__name__.lower() or entry.model_type in RMS_NORMS else "LayerNorm"
 
 
 def _heads(places: Decoder) -> dict[str, int]:
