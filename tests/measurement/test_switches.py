@@ -18,13 +18,14 @@ pytest.importorskip("transformers")
 import tiny
 import torch
 import transformers
-from test_loading import write_tokenizer
+from test_loading import WORDS, write_tokenizer
 from typer.testing import CliRunner
 
 from thermostats import measure
 from thermostats.cli.app import app
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.architectures import ARCHITECTURES, UnsupportedArchitectureError, eager_is_wrong
+from thermostats.measurement.batching import TokenisedPrompt
 from thermostats.measurement.dry_run import planned
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
@@ -306,3 +307,27 @@ def test_a_configuration_that_says_quantised_of_plain_weights(tmp_path: Path) ->
 def test_a_type_with_entries_none_of_which_fits_names_the_setting() -> None:
     with pytest.raises(UnsupportedArchitectureError, match=r"num_hidden_groups=2.*allowed: num_hidden_groups=1"):
         tiny.opened("albert", num_hidden_groups=2)
+
+
+END_TO_END = ("dynamic rope", "both ways", "both ways without a mask", "in chunks", "sinks", "no final norm")
+
+
+@pytest.mark.parametrize("kind", END_TO_END)
+def test_a_folder_is_measured_as_its_model_alone(kind: str, tmp_path: Path) -> None:
+    name, changes = KINDS[kind]
+    folder = saved(tmp_path / "m", name, **copy.deepcopy(changes))
+    texts = ["the cat sat", "the", "sat the cat sat the cat sat"]
+    rows = measure(str(folder), tmp_path / "data", heritage="Us", prompts=texts, what="gains")
+    rows = rows[rows["position"] == "last"].set_index(["prompt_id", "layer"])
+    loader = getattr(transformers, tiny.opened(name, **copy.deepcopy(changes)).entry.loader)
+    for i, text in enumerate(texts, 1):
+        fresh = loader.from_pretrained(folder).eval()
+        for module in fresh.modules():
+            if "chunk_size_feed_forward" in vars(module):
+                module.chunk_size_feed_forward = 0
+        ids = (1, *(WORDS.index(word) for word in text.split()))
+        ((read, left),) = alone(fresh, [TokenisedPrompt("p", ids)])
+        for layer, (x, y) in enumerate(zip(read, left, strict=True), 1):
+            row = rows.loc[(f"p{i:03}", layer)]
+            assert row["norm_in"] == pytest.approx(float(x[-1].norm()), rel=NORM)
+            assert row["gain_block"] == pytest.approx(float(y[-1].norm() / x[-1].norm()), rel=GAIN)
