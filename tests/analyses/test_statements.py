@@ -14,7 +14,7 @@ from thermostats.claims.result import TooFew
 from thermostats.claims.rule import Posterior
 from thermostats.modelling.checks import AS_FITTED
 from thermostats.modelling.draws import Array, Settings
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
 
@@ -55,7 +55,7 @@ def stand_in(statement: str) -> Fit:
         reported=("x",),
         statements={statement: lambda q: q[statement] > 0},
     )
-    return fit_law(replace(law, alternatives={"another": law}), rows, settings=Settings(draws=SHAPE[1]))
+    return law_fitted(replace(law, alternatives={"another": law}), rows, settings=Settings(draws=SHAPE[1]))
 
 
 @pytest.mark.parametrize("claim", CLAIMS)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from thermostats.claims.evidence import Evidence
 from thermostats.claims.fits import posterior_of
 from thermostats.claims.judge import Question, answered
 from thermostats.claims.result import Estimate, Result
@@ -52,7 +53,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
     drawn = {"slope on x < 0": fit.quantities["slope on x"] < 0}
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, fit=fit, statements=drawn)
     agreed = statement == "slope on x > 0"
-    found = answered("U01", words, question, result, None)
+    found = answered("U01", words, question, result, None, Evidence())
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
     assert ("agrees" in found.plain) == agreed and found.rule.endswith("it is shown and decides nothing")

@@ -145,7 +145,7 @@ def fits() -> dict[str, Callable[..., Any]]:
     modules = [import_module(info.name) for info in walk_packages(modelling.__path__, "thermostats.modelling.")]
     named = {name: value for module in modules for name, value in vars(module).items() if name.startswith("fit_")}
     return {
-        name: value for name, value in named.items() if get_type_hints(value)["return"] is Fit and name != "fit_law"
+        name: value for name, value in named.items() if get_type_hints(value)["return"] is Fit and name != "law_fitted"
     }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
-from thermostats.choices import options
+from thermostats.choices import THOROUGH_VARIABLE
 from thermostats.claims import rule
 from thermostats.claims.posterior import Panel, Posterior
 from thermostats.claims.result import Result
@@ -32,7 +33,7 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
     if fit is None:
         raise DataError("a rule asks for a posterior, but the result has no fit", got=asked.statement)
     statements, summary = asked.asked(result), fit.summary()
-    gate = fit.check(statements, refits=fit.draws.exact or options.thorough)
+    gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
     statement, probability = f"P({asked.stated(result)})", asked.probability(result)
     tables = result.fit_tables
     if not isinstance(tables, Mapping):

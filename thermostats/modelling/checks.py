@@ -34,6 +34,8 @@ Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
 powers of the prior can weigh and no refit can answer."""
 REPLICATES, OF_PRIOR = 4000, 1000
 """Replicated data sets of the posterior and of the prior; a draw of the posterior gives one at most."""
+CENTRAL = 0.94
+"""Share of replicated values that the table of a predictive check encloses."""
 SURPRISING, ODD = 0.02, 0.05
 """Probability that a right model fails by its statistics or warns by its prior or LOO-PIT, and that it warns by its
 shape; statistics of one check together, whatever their number."""
@@ -179,7 +181,7 @@ def predictive(
     large = [label in LARGE_IS_ODD for label in statistics]
     odd = np.where(large, p, 2 * np.minimum(p, 1 - p))
     joint = (odd.min(axis=1)[:, None] <= odd[-1]).mean(axis=0)
-    lower, upper = np.quantile(values[:-1], [0.03, 0.97], axis=0)
+    lower, upper = np.quantile(values[:-1], [(1 - CENTRAL) / 2, (1 + CENTRAL) / 2], axis=0)
     cells = zip(statistics, values[-1], lower, upper, p[-1], joint, strict=True)
     missed = [label for label, below in zip(statistics, joint < level, strict=True) if below]
     reason = f"not reproduced: {', '.join(missed)}" if missed else "all statistics are reproduced"

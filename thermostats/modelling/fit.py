@@ -286,7 +286,7 @@ class Fit:
         return display.as_dict(self)
 
 
-def fit_law(
+def law_fitted(
     law: Law,
     rows: pd.DataFrame,
     *,
@@ -339,7 +339,7 @@ def fit(
         raise UsageError("no such column", got=", ".join(missing), allowed=", ".join(map(str, rows.columns)))
     law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
     table = rows.reset_index(drop=True)
-    return fit_law(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
+    return law_fitted(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
 
 
 def own_law(

@@ -21,7 +21,7 @@ from thermostats.modelling import residuals
 from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
@@ -152,7 +152,7 @@ def fit_line(
     if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(covariates):
         warnings.append(f"columns of rank {rank - 1} of {len(covariates)}: priors decide between their slopes")
     law = line_law(_law(line, scale), line, "lab" if group == "heritage" else str(group))
-    return fit_law(law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings)
+    return law_fitted(law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings)
 
 
 def slope_on(covariate: str) -> str:

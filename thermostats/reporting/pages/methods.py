@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from thermostats.choices import LEVEL
 from thermostats.claims import operating
 from thermostats.claims.rule import NEAR
 from thermostats.claims.verdict import SURE
@@ -24,6 +25,7 @@ def methods_text() -> str:
         draws=draws,
         checks=checks,
         powers=checks.POWERS,
+        level_of_posteriors=LEVEL,
         settings=Settings(),
         level=CLASSICAL_LEVEL,
         simulations=operating.SIMULATIONS,
