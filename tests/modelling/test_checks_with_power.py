@@ -109,7 +109,7 @@ def test_bounded_weights_are_not_heavy() -> None:
 @pytest.mark.parametrize("fit", ["heritage", "line"])
 def test_a_right_model_passes_and_every_wrongness_at_twice_its_size_is_noticed(alarms: Any, fit: str) -> None:
     for kind in alarms.KINDS:
-        gate = alarms.FITS[fit](alarms.world(kind, 160, 20, 1, size=2.0)).check(refits=False)
+        gate = alarms.FITS[fit](alarms.world(kind, 160, 20, 0, size=2.0)).check(refits=False)
         if kind == alarms.RIGHT_MODEL:
             assert gate.passes and not gate.reasons, gate.reasons
         else:
