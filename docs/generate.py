@@ -1,7 +1,8 @@
 """Write the reference pages that follow from code and data: commands, tables, rules in simulated worlds.
 
 Those are not committed, so that they cannot be stale. The page of models and the table of findings in the README follow
-from the report and are: `make snapshot` writes them with it (`--snapshot`), and a test holds the table against it.
+from the report and are: `make snapshot` writes them with it (`--snapshot`), and the rates on the page about checks from
+`benchmarks/results/alarms.csv`; tests hold both tables against them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ FIGURES = {
     "A gain over training": 'thermostats.trajectories(model=["nursery/r01-5", "nursery/r01-6", "nursery/r03-2"])',
 }
 BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of findings -->\n"
+ALARMS = ROOT / "benchmarks" / "results" / "alarms.csv"
+RATES, END_OF_RATES = "<!-- rates: make snapshot writes them -->\n", "<!-- end of rates -->\n"
+NOTICED = 0.5
+"""Share of data sets from which on a design notices a kind of wrongness."""
 
 
 def commands() -> str:
@@ -125,11 +130,47 @@ def verdicts(reports: Path) -> str:
     return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
 
 
-def with_verdicts(readme: str, reports: Path) -> str:
-    """A README with the table of findings between its marks as the report has it."""
-    return re.sub(
-        f"(?<={re.escape(BEGIN)}).*(?={re.escape(END)})", lambda _: verdicts(reports), readme, count=1, flags=re.DOTALL
-    )
+def between(page: str, begin: str, end: str, text: str) -> str:
+    """A page with a text between its marks."""
+    return re.sub(f"(?<={re.escape(begin)}).*(?={re.escape(end)})", lambda _: text, page, count=1, flags=re.DOTALL)
+
+
+def alarms() -> str:
+    """How often checks warn and fail on a right model, how often wrongness is noticed, and where it is not."""
+    table = pd.read_csv(ALARMS)
+    right = table[table["wrong"] == table["wrong"].iloc[0]]
+    designs = list(dict.fromkeys(zip(table["design"], table["fit"], strict=True)))
+    heads = [f"{design}: {fit}" for design, fit in designs]
+    rule = "|---" + "|---:" * len(heads) + "|"
+    lines = [f"| right model: a check … | {' | '.join(heads)} |", rule]
+    for check in ["any", *sorted(set(right["check"]) - {"any"})]:
+        for word in ("failed", "warned"):
+            part = right[right["check"] == check].set_index(["design", "fit"])
+            if part[word].any() or check == "any":
+                name = "any" if check == "any" else check
+                lines.append(f"| {name} {word} | {' | '.join(_rate(part, at, [word]) for at in designs)} |")
+    lines += ["", f"| wrong: noticed by any check | {' | '.join(heads)} |", rule]
+    unnoticed: dict[str, list[str]] = {}
+    for wrong in dict.fromkeys(table["wrong"]):
+        part = table[(table["wrong"] == wrong) & (table["check"] == "any")].set_index(["design", "fit"])
+        if wrong != right["wrong"].iloc[0]:
+            lines.append(f"| {wrong} | {' | '.join(_rate(part, at, ['failed', 'warned']) for at in designs)} |")
+            for design in dict.fromkeys(table["design"]):
+                rows = part.loc[design]
+                if ((rows["failed"] + rows["warned"]) / rows["data_sets"]).min() < NOTICED:
+                    unnoticed.setdefault(design, []).append(wrong)
+    for design, kinds in unnoticed.items():
+        lines += ["", f"At these sizes {design} cannot notice, in half of the data sets and in both fits:", ""]
+        lines += [f"- {wrong}" for wrong in kinds]
+    return "\n".join(lines) + "\n"
+
+
+def _rate(rows: pd.DataFrame, at: tuple[str, str], outcomes: list[str]) -> str:
+    """Share of data sets, and how many there were."""
+    if at not in rows.index:
+        return ""
+    row = rows.loc[at]
+    return f"{row[outcomes].sum() / row['data_sets']:.1%} of {row['data_sets']:,}"
 
 
 def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], list[tuple[str, str]]]:
@@ -202,11 +243,15 @@ def pictures(folder: Path) -> None:
 
 
 def snapshot(root: Path) -> None:
-    """Write what follows from the report: the page of models, and the README's table of findings; and pictures."""
+    """Write the page of models, the README's table of findings, the rates of checks, and pictures."""
     pictures(root / "docs" / "how-to")
     (root / "docs" / "reference" / "models.md").write_text(models(root / "reports"), encoding="utf-8")
-    readme = root / "README.md"
-    readme.write_text(with_verdicts(readme.read_text(encoding="utf-8"), root / "reports"), encoding="utf-8")
+    marked = {
+        root / "README.md": (BEGIN, END, verdicts(root / "reports")),
+        root / "docs" / "explanation" / "posterior-checks.md": (RATES, END_OF_RATES, alarms()),
+    }
+    for path, parts in marked.items():
+        path.write_text(between(path.read_text(encoding="utf-8"), *parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,152 @@
+"""Checks notice a wrong model, and leave a right one alone; the worlds are those of benchmarks/alarms.py."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from calibrated import FALSE_ALARM
+from scipy import stats
+
+from thermostats.modelling import checks, residuals
+from thermostats.modelling.draws import PARETO_LIMIT, pareto_smooth
+from thermostats.modelling.residuals import Design
+
+ROOT = Path(__file__).parents[2]
+FAILS, WARNS = 0.02, 0.10
+ALL = {**residuals.CLOSING, **residuals.WARNING}
+
+
+@pytest.fixture(scope="module")
+def alarms() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        return importlib.import_module("alarms")
+
+
+def design(n: int = 40, labs: int = 5, seed: int = 0) -> Design:
+    rng = np.random.default_rng(seed)
+    return Design(x=rng.standard_normal((n, 2)), groups=np.sort(np.arange(n) % labs))
+
+
+def test_statistics_are_those_of_textbooks() -> None:
+    """F tests by sums of squares of two least-squares fits, Levene's by SciPy, skew and kurtosis by SciPy."""
+    d, y = design(), np.random.default_rng(1).standard_normal(40)
+    values = {name: float(statistic(y[None])[0]) for name, statistic in residuals.statistics(d, ALL).items()}
+    labs = np.eye(5)[d.groups]
+    plain = np.column_stack([labs, d.x])
+
+    def squares(columns: np.ndarray) -> float:
+        return float(np.square(y - columns @ np.linalg.lstsq(columns, y, rcond=None)[0]).sum())
+
+    rest = squares(plain)
+    assert values["slopes by group"] == pytest.approx(1 - squares(np.column_stack([plain, labs * d.x[:, :1]])) / rest)
+    curved = [1 - squares(np.column_stack([plain, x**2])) / rest for x in d.x.T]
+    assert values["curvature"] == pytest.approx(max(curved))
+    r = y - plain @ np.linalg.lstsq(plain, y, rcond=None)[0]
+    leverage = np.diag(plain @ np.linalg.pinv(plain))
+    scaled = r / np.sqrt((1 - leverage) * rest / (40 - 7))
+    assert values["largest residual"] == pytest.approx(np.abs(scaled).max())
+    assert values["skew of residuals"] == pytest.approx(abs(stats.skew(r)))
+    assert values["two heaps of residuals"] == pytest.approx(-stats.kurtosis(r, fisher=False))
+    size = pd.Series(np.abs(scaled)).groupby(d.groups)
+    between = (size.size() * (size.mean() - np.abs(scaled).mean()) ** 2).sum() / np.abs(scaled).mean() ** 2
+    assert values["spread by group"] == pytest.approx(between)
+
+
+def test_nothing_of_the_model_enters_the_statistics() -> None:
+    """Levels of labs, slopes and the unit change none of them but the outlying group, which asks about labs."""
+    d, y = design(), np.random.default_rng(2).standard_normal((3, 40))
+    labs = 5 * np.random.default_rng(3).standard_normal(5)
+    for name, statistic in residuals.statistics(d, ALL).items():
+        other = 7 * (y + d.x @ [2.0, -3.0] + (0 if name == "outlying group" else labs[d.groups]))
+        assert statistic(other) == pytest.approx(statistic(y)), name
+
+
+def test_a_design_has_the_statistics_that_it_can_have() -> None:
+    rng = np.random.default_rng(0)
+    alone = Design(x=rng.standard_normal((8, 1)), groups=np.arange(8))
+    assert set(residuals.statistics(alone, ALL)) == {
+        "curvature",
+        "largest residual",
+        "skew of residuals",
+        "two heaps of residuals",
+    }
+    assert residuals.statistics(Design(x=rng.standard_normal((4, 2))), ALL) == {}
+    two_values = Design(x=np.repeat([[0.0], [1.0]], 6, axis=0), groups=np.arange(12) % 2)
+    assert "curvature" not in residuals.statistics(two_values, ALL)
+    assert {"slopes by group", "spread by group"} <= set(residuals.statistics(two_values, ALL))
+
+
+def test_limits_hold_for_all_statistics_together() -> None:
+    """Replicated and observed data from one distribution: blamed as often as the level says."""
+    d, rng = design(), np.random.default_rng(5)
+    statistics = {"mean": lambda y: y.mean(axis=-1), "share": lambda y: (y > 0).mean(axis=-1)}
+    statistics |= residuals.statistics(d, ALL)
+    blamed = []
+    for _ in range(400):
+        y = rng.standard_normal((501, 40))
+        check = checks.predictive("any", y[1:], y[0], statistics, outcome=checks.WARNED, level=0.1)
+        assert (check.outcome == checks.WARNED) == (check.table["joint"].min() < 0.1)
+        blamed.append(check.outcome == checks.WARNED)
+    low, high = stats.binom.ppf(FALSE_ALARM / 2, 400, 0.1), stats.binom.isf(FALSE_ALARM / 2, 400, 0.1)
+    assert low <= sum(blamed) <= high
+
+
+def test_bounded_weights_are_not_heavy() -> None:
+    """A few of many ratios just above a plateau look heavy to a Pareto fit; a Pareto tail with k above its limit is."""
+    rng = np.random.default_rng(0)
+    plateau = np.concatenate([np.full(3980, 0.0) - 1e-6 * rng.random(3980), rng.random(20)])
+    assert pareto_smooth(plateau[None])[1][0] <= 0
+    heavy = -0.9 * np.log(rng.random((200, 1000)))
+    assert (pareto_smooth(heavy)[1] > PARETO_LIMIT / 2).all()
+
+
+@pytest.mark.parametrize("fit", ["heritage", "line"])
+def test_a_right_model_passes_and_every_wrongness_at_twice_its_size_is_noticed(alarms: Any, fit: str) -> None:
+    for kind in alarms.KINDS:
+        gate = alarms.FITS[fit](alarms.world(kind, 160, 20, 0, size=2.0)).check(refits=False)
+        if kind == alarms.RIGHT_MODEL:
+            assert gate.passes and not gate.reasons, gate.reasons
+        else:
+            assert gate.reasons, kind
+        if kind == alarms.UNIT:
+            assert "in the unit that the prior is stated for" in " ".join(gate.reasons)
+
+
+def test_the_rates_that_ship_keep_what_is_promised(alarms: Any) -> None:
+    """A right model fails in 2% and warns in 10% of data sets at most, by binomial bounds of the counts that ship."""
+    table = pd.read_csv(alarms.RESULTS)
+    assert list(dict.fromkeys(table["wrong"])) == list(alarms.KINDS)
+    right = table[(table["wrong"] == alarms.RIGHT_MODEL) & (table["check"] == "any")]
+    assert len(right) == len(alarms.FITS) * len(alarms.DESIGNS)
+    for row in right.itertuples():
+        for count, rate in ((row.failed, FAILS), (row.warned, WARNS)):
+            assert count <= stats.binom.isf(FALSE_ALARM, row.data_sets, rate), row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fit", ["heritage", "line"])
+def test_rates(alarms: Any, fit: str) -> None:
+    """On new data sets of the larger design: false alarms as promised, and what ships is found again."""
+    table = pd.read_csv(alarms.RESULTS)
+    design = "60 models of 20 labs"
+    ships = table[(table["fit"] == fit) & (table["design"] == design) & (table["check"] == "any")].set_index("wrong")
+    for kind in alarms.KINDS:
+        size = 150 if kind == alarms.RIGHT_MODEL else 40
+        gates = [
+            alarms.FITS[fit](alarms.world(kind, *alarms.DESIGNS[design][:2], 10_000 + seed)).check(refits=False)
+            for seed in range(size)
+        ]
+        noticed, failed = sum(bool(gate.reasons) for gate in gates), sum(not gate.passes for gate in gates)
+        before = ships.loc[kind]
+        counts = [[noticed, size - noticed], [before["warned"] + before["failed"], 0]]
+        counts[1][1] = before["data_sets"] - counts[1][0]
+        assert stats.fisher_exact(counts).pvalue > FALSE_ALARM / len(alarms.KINDS), kind
+        if kind == alarms.RIGHT_MODEL:
+            assert failed <= stats.binom.isf(FALSE_ALARM, size, FAILS)
+            assert noticed <= stats.binom.isf(FALSE_ALARM, size, FAILS + WARNS)
