@@ -179,8 +179,11 @@ def hangs_on(rule: Rule, trial: Trial, rows: pd.DataFrame, verdict: Verdict) -> 
     if not trial.unit or verdict not in {SUPPORTED, AGAINST} or rows[trial.unit].nunique() > MANY:
         return ""
     for unit in rows[trial.unit].drop_duplicates():
+        others = rows[rows[trial.unit] != unit].reset_index(drop=True)
+        if others.empty:
+            continue
         try:
-            rest = trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))
+            rest = trial.test(others)
         except (UsageError, TooFew):  # the rest does not carry the test: nothing is known of the unit
             continue
         if not _stands(rule, verdict, replace(rest, near=True)):
