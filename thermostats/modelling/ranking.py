@@ -23,7 +23,8 @@ from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
-from thermostats.modelling.sampling import Sampled, levels, padded
+from thermostats.modelling.populations import effects, members, population
+from thermostats.modelling.sampling import Sampled, padded
 from thermostats.plots.general import forest
 from thermostats.plots.scales import log_axis
 
@@ -35,8 +36,8 @@ SPREAD, SPREAD_SD = 0.5, 0.5
 NU, ALMOST_NORMAL = 4.0, 1e4
 """Degrees of freedom of the residuals."""
 KINDS = ("prompt", "category", "model × category")
-INFORMED = (0.5, 1.0, 1.0)
-"""How far data tell an effect of each kind: cells of one prompt are as many as models (see `sampling.levels`)."""
+INFORMED = (0.5, 1.0, 0.5)
+"""How far effects of each kind are sampled as they are (see `populations.effects`)."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
 PRIORS = (
     ("c", f"N(0, {CENTRE:g}²)", "a step of a transformer may lengthen or shorten all models by a factor e"),
@@ -94,14 +95,13 @@ def benchmark(data: Mapping[str, Any]) -> None:
     """The model; columns of the design beyond the effects there are belong to no cell."""
     import pymc as pm  # noqa: PLC0415 - seconds
 
-    centre, apart = pm.Normal("centre", 0.0, data["centre_sd"]), pm.HalfNormal("apart", data["apart_scale"])
-    level = levels("level", centre, apart, data["seen"], data["n_models"])
-    middle = pm.Normal("sigma_centre", RESIDUAL, data["residual_sd"])
+    _, level = population("level", 0.0, data["centre_sd"], pm.HalfNormal("apart", data["apart_scale"]), data)
     spread = pm.LogNormal("sigma_spread", np.log(SPREAD), data["spread_sd"])
-    sigma = pm.math.exp(levels("log_sigma", middle, spread, data["seen"], data["n_models"])) * data["wider"]
+    _, log_sigma = population("log_sigma", RESIDUAL, data["residual_sd"], spread, data)
+    sigma = pm.math.exp(log_sigma) * data["wider"]
     sds = pm.math.stack([*(pm.HalfNormal(f"{kind} SD", data["effect_scale"]) for kind in KINDS), 1.0])
-    effects = levels("effects", 0.0, pm.math.dot(data["kind"], sds), data["informed"], data["n_effects"])
-    mean = level[data["model"]] + pm.math.dot(data["design"], effects)
+    of_cells = effects("effects", pm.math.dot(data["kind"], sds), data["told"], data["n_effects"])
+    mean = level[data["model"]] + pm.math.dot(data["design"], of_cells)
     pm.StudentT("y", nu=data["nu"], mu=mean, sigma=sigma[data["model"]], observed=data["y_observed"])
 
 
@@ -149,13 +149,12 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     ends = list(zip(blocks, own, strict=True))
     parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
     design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
-    n_models, n_effects = padded(max(len(models), 8)), padded(max(kind.size, 32))
+    n_effects = padded(max(kind.size, 32))
     data = {
         **priors,
-        "n_models": n_models,
+        **members(len(fitted["models"]), padded(max(len(models), 8))),
         "n_effects": n_effects,
-        "seen": (np.arange(n_models) < len(fitted["models"])).astype(np.float64),
-        "informed": np.pad(np.repeat(INFORMED, own), (0, n_effects - sum(own))),
+        "told": np.pad(np.repeat(INFORMED, own), (0, n_effects - sum(own))),
         "kind": np.eye(4)[np.pad(kind, (0, n_effects - kind.size), constant_values=3)],
         "model": model,
         "design": np.pad(design, ((0, 0), (0, n_effects - kind.size))),
