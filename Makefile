@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report snapshot golden worlds test test-slow test-long coverage docs notebooks describe smoke kills writers fuzz clusters mutants robustness format clean
+.PHONY: report snapshot golden worlds test test-slow test-long coverage docs clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -42,50 +42,6 @@ docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Notebooks from their scripts, with what they print.
-notebooks: $(VENV)/.test
-	$(BIN)/python notebooks/run.py
-
-# What describes the tables in data/, made anew when they change: codebook, data package, Croissant.
-describe: $(VENV)/.report
-	$(BIN)/python -m thermostats.tables.describe data
-
-# The wheel alone, without torch, in an empty folder, on every interpreter; needs the registry.
-smoke: $(VENV)/.test
-	rm -rf dist && $(BIN)/python -m build --outdir dist .
-	$(BIN)/python scripts/smoke_wheel.py dist/*.whl python3.11 python3.12 python3.13
-
-# Harnesses, each of minutes to hours; again with another SEED to go on. What kills, writers and clusters find is added to
-# build/*.jsonl, and `make robustness` writes benchmarks/results/{faults,clusters}.md from it.
-SEED ?= 1
-HARNESS = OMP_NUM_THREADS=1 PYTHONPATH=tests:tests/reporting:tests/measurement:tests/faults $(BIN)/python
-
-kills: $(VENV)/.test
-	$(HARNESS) tests/faults/kills.py --kills 100 --seed $(SEED)
-
-writers: $(VENV)/.test
-	$(HARNESS) tests/faults/writers.py --writers 8 --kills 8 --seed $(SEED)
-
-# 2,000 damaged files for each reader; a failure is shown as the smallest file that brings it about.
-fuzz: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/fuzz -n auto --hypothesis-profile=many --hypothesis-seed=$(SEED)
-
-clusters: $(VENV)/.test
-	PYTHONPATH=tests:tests/measurement OMP_NUM_THREADS=1 $(BIN)/python tests/measurement/clusters.py
-
-# One mutant in ten, those whose number ends in SEED, or those named: make mutants MUTANTS='thermostats.tables.mapping.*'.
-# `mutmut results` then lists the survivors, `mutmut show NAME` what was changed.
-MUTANTS ?= *__mutmut_*$(SEED)
-mutants: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/mutmut run '$(MUTANTS)' && $(BIN)/mutmut export-cicd-stats
-	$(BIN)/python -c 'import json; n = json.load(open("mutants/mutmut-cicd-stats.json")); alive = n["survived"] + n["no_tests"]; dead = n["killed"] + n["timeout"]; print(f"{dead} of {dead + alive} killed: {dead / (dead + alive):.1%}")'
-
-robustness: $(VENV)/.test
-	$(BIN)/python scripts/robustness.py build benchmarks/results
-
-format: $(VENV)/.test
-	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
-
 # Installed once, and again when pyproject.toml changes.
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(f"Python 3.11 to 3.13 is needed, {sys.executable} is %d.%d; try make PYTHON=python3.11" % v if not (3, 11) <= v <= (3, 13) else 0)'
@@ -106,4 +62,4 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/.report
 
 clean:
-	rm -rf $(VENV) build dist mutants
+	rm -rf $(VENV) build dist

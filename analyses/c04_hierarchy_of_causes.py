@@ -7,7 +7,19 @@ import numpy as np
 import pandas as pd
 from statsmodels.api import OLS, add_constant
 
-from thermostats.claims.claim import MEASURED, POOLED, REPLICATED, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    REPLICATED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.rule import NEVER, Above, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_causes, worlds_without_size
@@ -70,7 +82,7 @@ def by_shares(rows: pd.DataFrame, level: float = SURE) -> Result:
     return Result.of(rows, found | {OWN: own}, estimate=FIRST, table=table)
 
 
-VIEWS = Views(models=12, groups=4, sets=(REPLICATED, MEASURED, POOLED))
+VIEWS = Views(models=12, groups=4, sets=(EXTERNAL, REPLICATED, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 
 

@@ -56,7 +56,7 @@ FASTER = V("times as long when built")
     needs=AtLeast(models=0, rows={"sizes": 1}),
 )
 def cost(evidence: Evidence) -> Result:
-    """The time of the formula against that of building the operator, as the benchmark measured it."""
+    """The time of the formula against that of building the operator, as measured on one machine."""
     dense, rates = evidence.table("sheaf-dense"), evidence.table("sheaf-exponents").to_dict("records")
     exact = examples(evidence)
     words = {"sizes": dense, "rates": rates, "printed": exact["trace_as_printed"].max()}

@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Result, Trial, Views
-from thermostats.claims.model_rows import model_rows
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
@@ -16,6 +15,7 @@ from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
 from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
+from thermostats.tables.model_rows import model_rows
 
 SEED = 13
 THRESHOLD = 0.2
@@ -126,7 +126,7 @@ def known_both_ways(evidence: Evidence) -> pd.DataFrame:
         known = both_ways(evidence)
         known = known.assign(last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean()))
     else:
-        known = model_rows(evidence, "last_gain")
+        known = model_rows(evidence, "last_gain", incomparable=True)
     known = known.dropna(subset=["last_gain", "normed_gain"])[["model_id", "heritage", "last_gain", "normed_gain"]]
     return known.assign(changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)).reset_index(drop=True)
 
@@ -147,7 +147,7 @@ SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", S
     primary=Above("share that changes sides", MISJUDGED),
     needs=AtLeast(models=LEAST),
     trial=SIGN,
-    views=Views(models=LEAST),
+    views=Views(models=LEAST, reads=("layers.gain_block", "summaries.normed_gain")),
 )
 def sign(evidence: Evidence) -> Result:
     """Models whose last block lies on the other side of 1 with the norm."""

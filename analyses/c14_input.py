@@ -7,7 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
-from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
 from thermostats.claims.worlds import worlds_of_parts
 from thermostats.modelling.classical.mixed import variance_components
@@ -138,7 +138,7 @@ PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 FAMILY, SIDED = Trial(of_the_family, sides, "model_id", SIDES), Trial(published, sides, worlds=SIDES)
 SHARED = Trial(published, parts, worlds=PARTS)
 SIDED_HERE, SHARED_HERE = Trial(measured, sides, worlds=SIDES), Trial(measured, parts, worlds=PARTS)
-VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(REPLICATED, POOLED, NURSERY))
+VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 

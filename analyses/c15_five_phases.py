@@ -8,7 +8,7 @@ from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, 
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.laws.phases import LEAST_POINTS, phases
+from thermostats.modelling.classical.phases import LEAST_POINTS, phases
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.nursery.rows import at_the_end

@@ -27,7 +27,8 @@ SEED, ALPHA = 17, 0.02
 """At a level of 0.05 the stated exponent would be excluded falsely in more than 5% of studies of eight models."""
 SCALE = 1.0
 """Last MLP gains that differ by a factor e over one SD of size would be no surprise."""
-VIEWS = Views(models=4)
+SUB_BLOCKS = ("layers.gain_attention", "layers.gain_mlp")
+VIEWS = Views(models=4, reads=SUB_BLOCKS)
 PARTS = ("exponent", "attention", "last_mlp")
 INTERVAL = "Clopper–Pearson exact interval over models, 95%"
 EXPONENT = V("exponent")
@@ -94,7 +95,11 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 
 
 @CLAIM.finding(
-    "exponent", primary=Decide(WITHIN & HOLDS, EXCLUDED), robustness=AS_STATED, trial=LINE, views=Views(models=8)
+    "exponent",
+    primary=Decide(WITHIN & HOLDS, EXCLUDED),
+    robustness=AS_STATED,
+    trial=LINE,
+    views=Views(models=8, reads=SUB_BLOCKS),
 )
 def exponent(evidence: Evidence) -> Result:
     """Exponent of the last MLP gain over the number of parameters."""

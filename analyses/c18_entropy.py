@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
-from thermostats.claims.evidence import MEASURED, POOLED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, REPLICATED
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import ALIKE, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
@@ -31,7 +31,7 @@ POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
 SLOPE = Posterior("slope > 0")
 LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
 ENOUGH = AtLeast(models=4)
-OTHERS = Views(models=4, sets=(REPLICATED, POOLED, NURSERY))
+OTHERS = Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
 """What was measured here has a finding of its own."""
 CLAIM = Claim.read(__file__)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Result, Trial, Views
-from thermostats.claims.model_rows import model_rows
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.shares import fit_share
@@ -17,6 +16,7 @@ from thermostats.studies.delia2026.amplification import (
     published_product,
 )
 from thermostats.studies.delia2026.claim_figures import net_amplification
+from thermostats.tables.model_rows import model_rows
 
 SEED = 20
 STATED, APART = float(np.log(124)), 1.0
@@ -45,7 +45,7 @@ def of_models(evidence: Evidence) -> pd.DataFrame:
     if evidence.name != PUBLISHED:
         rows = model_rows(evidence, "total_amplification")
         half = (rows["upper"] / rows["gain"] - 1).fillna(0.0)
-        return rows[rows["comparable"]].assign(log=rows["log_gain"], half=half)
+        return rows.assign(log=rows["log_gain"], half=half)
     return logs(amplification(evidence, seed=SEED))
 
 

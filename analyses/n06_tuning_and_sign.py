@@ -10,8 +10,8 @@ from thermostats.claims.rule import AtLeast, Decide, Given, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_share
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.plan import SHARES
 from thermostats.studies.nursery.second import CHOSEN, HALF_WITH_CHOSEN, early_and_late, pairs
+from thermostats.studies.nursery.shipped import SHARES
 from thermostats.studies.nursery.signs import HALF, KAPPA, RARE, RARER, R, by_ranks
 from thermostats.tables.vocabulary import NURSERY
 

@@ -7,11 +7,11 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
-from thermostats.claims.model_rows import model_rows
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.studies.delia2026.amplification import families_that_amplify
 from thermostats.studies.delia2026.claim_figures import net_amplification
+from thermostats.tables.model_rows import model_rows
 
 LEAST = AtLeast(models=4)
 """As C20 asks of another set of evidence."""
@@ -66,7 +66,7 @@ def pre_norm(evidence: Evidence) -> Result:
     found = share(models_of(evidence, post=False))
     own = found.rows["models"]
     shown = own.assign(per_block=np.exp(own["log"] / (own["n_layers"] - 1)))
-    decoders = model_rows(evidence.named(POOLED), "geometric_gain_to_penultimate").query("comparable")["gain"]
+    decoders = model_rows(evidence.named(POOLED), "geometric_gain_to_penultimate")["gain"]
     words = {"shown": shown, "n_decoders": len(decoders), "median": float(decoders.median())}
     draw = net_amplification(own, "net amplification, blocks after the first")
     return found.adding(table=own, draw=draw, words=words)

@@ -26,11 +26,11 @@ sys.path.insert(0, str(ROOT / "tests" / "measurement"))
 import tiny  # noqa: E402 - the conformance suite's builder
 from test_loading import write_tokenizer  # noqa: E402
 
-from thermostats.measurement import oracle  # noqa: E402
+from thermostats.measurement import proof  # noqa: E402
 from thermostats.measurement.batching import ImagePrompt  # noqa: E402
 from thermostats.measurement.forward import as_measured, call, make_batches  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
-from thermostats.measurement.oracle import check_proof, second_pass  # noqa: E402
+from thermostats.measurement.proof import check_proof, second_pass  # noqa: E402
 from thermostats.measurement.session import measure_one  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables.folders import begun  # noqa: E402
@@ -62,10 +62,10 @@ def of_default_run(found: Any, folder: Path) -> float:
     spent = []
 
     def watched(work: Any) -> Any:
-        def run(*given: Any) -> Any:
+        def run(*given: Any, **options: Any) -> Any:
             began = process_time()
             try:
-                return work(*given)
+                return work(*given, **options)
             finally:
                 spent.append(process_time() - began)
 
@@ -78,13 +78,13 @@ def of_default_run(found: Any, folder: Path) -> float:
         transformers.ViTImageProcessor(size={"height": 168, "width": 168}).save_pretrained(folder)  # type: ignore[attr-defined]
     spec = RunSpec(model=str(folder), name="own/model", heritage="Own", prompts=prompts)
     kept = check_proof, second_pass
-    oracle.check_proof, oracle.second_pass = map(watched, kept)
+    proof.check_proof, proof.second_pass = map(watched, kept)
     with TemporaryDirectory() as data, begun(f"{data}/mine") as folder_of_rows:
         outcomes = []
         whole = timed(lambda: outcomes.append(measure_one(spec, folder_of_rows)))
     if outcomes[0].status != "measured":
         sys.exit(outcomes[0].reason)
-    oracle.check_proof, oracle.second_pass = kept
+    proof.check_proof, proof.second_pass = kept
     return sum(spent) / whole
 
 
@@ -108,7 +108,7 @@ def row(name: str, repeats: int, folder: Path) -> dict[str, Any]:
 
     def prove() -> None:
         check_proof(found)
-        second_pass(found, given, lambda one, depth: measure_gains(found, one, depth=depth, packed=False).layers, rows)
+        second_pass(found, given, lambda one: measure_gains(found, [one], token_budget=1, packed=False).layers, rows)
 
     work = {
         "forward": plain,

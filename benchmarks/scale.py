@@ -149,7 +149,7 @@ def step(name: str, folder: Path) -> int:
     row = run_row(runs)
     n_prompts = len(store.load("prompts", folder))
     frames = [frame.assign(run_id=row["run_id"]) for frame in rows_of_run(runs, n_prompts).values()]
-    join([pd.DataFrame([row]), *frames], data=folder)
+    join([pd.DataFrame([row]), *frames], data=folder, accept=True)
     return sum(map(len, frames)) + 1
 
 

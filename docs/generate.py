@@ -30,15 +30,14 @@ SETTING = """
 import thermostats
 
 rows = thermostats.gain_rows("penultimate_gain")
-fit = thermostats.fit_heritage(rows, estimand="penultimate_gain", method="closed form")
-features = thermostats.features().dropna(subset="penultimate_gain").drop_duplicates("model_id")
+fit = thermostats.fit_heritage(rows, estimand="penultimate_gain")
+features = thermostats.model_rows("pooled", "penultimate_gain")
 line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.5)
 """
 FIGURES = {
     "Shares of variance": "fit.plot()",
     "Labs": 'fit.plot(kind="labs")',
     "Orders": 'fit.plot(kind="orders")',
-    "Without each lab": 'fit.plot(kind="left-out-lab")',
     "Prior and posterior": 'fit.plot(kind="prior")',
     "Replicated data": 'fit.plot(kind="replicated")',
     "A line": "line.plot()",

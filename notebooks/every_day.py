@@ -13,14 +13,13 @@
 # `pip install 'thermostats[measure]'`; without torch its cells are skipped.
 
 # %%
-import pickle
 from pathlib import Path
 
 import pandas as pd
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.plan import shipped_models
+from thermostats.tables.folders import shipped_models
 
 # %% [markdown]
 # ## Tables
@@ -63,7 +62,7 @@ found[["finding", "verdict", "reason", "estimate"]].head(3)
 
 # %%
 rows = thermostats.gain_rows("penultimate_gain")
-fit = thermostats.fit_heritage(rows, estimand="penultimate_gain", method="closed form")
+fit = thermostats.fit_heritage(rows, estimand="penultimate_gain")
 print(len(repr(fit).splitlines()) <= 10, fit.seed, fit.level)
 fit
 
@@ -73,18 +72,18 @@ print(gate.passes, fit.check().table().equals(gate.table()))
 gate
 
 # %%
-for kind in ("fit", "intervals", "prior", "replicated", "labs"):
+for kind in ("blocks", "intervals", "prior", "replicated", "labs"):
     axes = fit.plot(kind=kind)
     axes.figure.draw_without_rendering()
     drawn, (width, height) = axes.figure.get_tightbbox(), axes.figure.get_size_inches()
     print(kind, min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) > -0.01)
 
 # %%
-copy = pickle.loads(pickle.dumps(fit))
+copy = thermostats.load_fit(fit.save("fit.nc"), law=fit.law)
 print(copy.summary().equals(fit.summary()), copy.check().passes)
 
 # %%
-features = thermostats.features().dropna(subset="penultimate_gain").drop_duplicates("model_id")
+features = thermostats.model_rows("pooled", "penultimate_gain")
 expanding = features.assign(expands=features["penultimate_gain"] > 1)
 line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.5)
 share = thermostats.fit_share(expanding, "expands")

@@ -22,7 +22,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import thermostats
-from thermostats.studies.nursery.plan import shipped_models
+from thermostats.tables.folders import shipped_models
 
 MODEL = os.environ.get("MODEL") or next(str(folder) for folder in shipped_models() if folder.name == "r07-5")
 

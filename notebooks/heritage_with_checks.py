@@ -26,8 +26,8 @@ print(rows.groupby("heritage")["model_id"].nunique().to_string())
 # ## The model
 
 # %%
-fit = fit_heritage(rows, estimand="penultimate_gain", seed=1, method="closed form")
-print(*fit.equations, sep="\n")
+fit = fit_heritage(rows, estimand="penultimate_gain", seed=1)
+print(*fit.law.equations, sep="\n")
 
 # %% [markdown]
 # ## May it be believed?
@@ -48,17 +48,17 @@ predictive.table.round(2)
 # ## What it says
 
 # %%
-fit.orders().round(2)
+fit.table("orders").round(2)
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 2.4))
-_ = fit.plot(axes)
+_ = fit.plot(axes=axes)
 
 # %% [markdown]
 # The rule asks for P ≥ 0.95 or ≤ 0.05. Anything else is inconclusive, and so is any fit that fails its checks.
 
 # %%
-print(fit.verdict())
+print(fit.status, round(fit.probability(ORDER), 2))
 
 # %% [markdown]
 # ## What else it could have said

@@ -24,7 +24,7 @@ import thermostats
 plt.rcParams["figure.dpi"] = 50
 warnings.filterwarnings("ignore", category=UserWarning)  # of large Pareto k: looked at below
 
-models = thermostats.features().dropna(subset="penultimate_gain").drop_duplicates("model_id")
+models = thermostats.model_rows("pooled", "penultimate_gain")
 models["log_gain"] = np.log(models["penultimate_gain"])
 models["log_depth"] = np.log(models["n_layers"].astype(float))
 
@@ -77,19 +77,19 @@ compared
 # %% [markdown]
 # ## The heritage model
 #
-# Its likelihood is of the model, over the effect that each model has of its own: `loo` leaves out models, not prompts.
+# Its likelihood is of the models' means: `loo` leaves out models, not prompts.
 
 # %%
 rows = thermostats.gain_rows("penultimate_gain")
-heritage = thermostats.fit_heritage(rows, estimand="penultimate_gain", method="closed form").to_arviz()
-print(dict(heritage["log_likelihood"]["outcome"].sizes))
-print(dict(heritage["posterior"]["share"].sizes), *heritage["posterior"]["block"].to_numpy())
+heritage = thermostats.fit_heritage(rows, estimand="penultimate_gain").to_arviz()
+shares = [name for name in heritage["posterior"].data_vars if name.startswith("share_")]
+print(dict(heritage["log_likelihood"]["y"].sizes), *shares)
 
 # %%
-_ = az.plot_forest(heritage, var_names=["share"], combined=True)
+_ = az.plot_forest(heritage, var_names=shares, combined=True)
 
 # %%
-az.summary(heritage, var_names=["share"])
+az.summary(heritage, var_names=shares)
 
 # %% [markdown]
 # A formula of your own, in the same ArviZ: the how-to "Fit a formula with Bambi".

@@ -1,4 +1,4 @@
-"""Make the notebooks from their scripts, with what they print: `python notebooks/run.py`, or `make notebooks`."""
+"""Make the notebooks from their scripts, with what they print: `python notebooks/run.py`."""
 
 from __future__ import annotations
 

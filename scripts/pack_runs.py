@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermostats.tables import store
-from thermostats.tables.archive import as_found
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import ARCHIVE, ARCHIVES
 from thermostats.tables.schemas import FLOAT, TABLES, dtypes, key, written
+from thermostats.tables.table_files import schema
 
 
 def write(frame: pd.DataFrame, name: str, path: Path) -> None:
     """Write rows of table `name`, validated, as an archive, whole or not at all."""
     ordered = frame.sort_values(key(name), ignore_index=True)
-    table = pa.Table.from_pandas(ordered, as_found(name, written(frame, name)), preserve_index=False)
+    table = pa.Table.from_pandas(ordered, schema(name, written(frame, name)), preserve_index=False)
     numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
     content = io.BytesIO()
     pq.write_table(

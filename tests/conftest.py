@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import resource
 import shutil
 import subprocess
@@ -147,32 +146,6 @@ def browser() -> Iterator[Any]:
         started = driver.chromium.launch(executable_path=path, args=flags)
         yield started
         started.close()
-
-
-@pytest.fixture(scope="session")
-def small_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both corpora, of an English text made up here and of a hundred synthetic documents."""
-    from thermostats.studies.nursery import corpora, synthetic
-
-    draw = random.Random(1)  # noqa: S311 - no secret
-    chapters = (
-        f"Chapter {n}\n\n" + ".\n".join(" ".join(draw.choices(WORDS, k=8)) for _ in range(40)) + ".\n"
-        for n in range(1, 42)
-    )
-    folder = tmp_path_factory.mktemp("corpora")
-    text = folder / "novel.txt"
-    text.write_text("\n".join(chapters))
-    with pytest.MonkeyPatch.context() as patch:
-        few = synthetic.documents(100)
-        patch.setattr(synthetic, "documents", lambda: few)
-        corpora.build(folder, text)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def made(small_corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Such a folder for the tests of one file, which train in it."""
-    return shutil.copytree(small_corpora, tmp_path_factory.mktemp("trained") / "nursery")
 
 
 @pytest.fixture

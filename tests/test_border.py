@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thermostats.claims.study import GROUP, studies
-from thermostats.studies.delia2026.importer.import_files import FAMILIES
 from thermostats.tables import store
 from thermostats.tables.vocabulary import NURSERY
 
@@ -41,7 +40,9 @@ def names_of_models_and_labs() -> set[str]:
 
 
 def test_the_instrument_names_no_module_and_no_file_of_a_study() -> None:
-    stems = "|".join(re.escape(family.rsplit(".", 1)[0]) for family in FAMILIES)
+    stems = "|".join(
+        {re.escape(re.sub(r"_\d{8}_\d{6}", "", Path(file).stem)) for file in store.load("sources")["file"]}
+    )
     named = rf"{re.escape(GROUP)}\.|(?<![\w-])({stems})(_\d{{8}}_\d{{6}})?\.(json|csv)"
     found = {name_of(path): [text for text in texts(path) if re.search(named, text)] for path in INSTRUMENT}
     assert {name: words for name, words in found.items() if words} == {}
@@ -55,8 +56,16 @@ def test_the_instrument_names_no_model_and_no_lab() -> None:
     assert {name: words for name, words in found.items() if words} == {}
 
 
+def test_neither_the_package_nor_an_analysis_imports_the_training() -> None:
+    for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "analyses").glob("*.py")]:
+        tree = ast.parse(path.read_bytes())
+        names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        names |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+        assert not {name for name in names if name.partition(".")[0] == "nursery"}, path
+
+
 def test_a_study_can_be_taken_away() -> None:
     """What the instrument knows of a study it knows from the study's registration."""
     for name, study in studies().items():
-        for path in filter(None, [study.importer, study.verbs, study.read_table, *study.pages.values()]):
+        for path in filter(None, [study.verbs, study.read_table, *study.pages.values()]):
             assert path.startswith((f"{GROUP}.{name}.",))

@@ -15,8 +15,8 @@ import thermostats
 from thermostats import options
 from thermostats.choices import at_level
 from thermostats.errors import UsageError
-from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling import sampling
+from thermostats.modelling.draws import Settings
 from thermostats.tables.caching import CACHE_VARIABLE, cache_folder
 
 
@@ -47,7 +47,7 @@ def test_a_level_holds_for_the_fits_that_follow_and_not_for_a_report() -> None:
 
 def test_cores_are_at_most_so_many() -> None:
     options.cores = 1
-    assert sampling._cores(Settings()) == 1
+    assert sampling._options(Settings())["cores"] == 1
 
 
 def test_the_cache_is_a_folder_or_off(tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.cli.app import app
 from thermostats.cli.new_analysis import new_claim
-from thermostats.studies.nursery.plan import shipped_models
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import shipped, shipped_models
 from thermostats.tables.join import join
 
 
@@ -33,9 +32,9 @@ def test_help_has_an_example_and_names_a_type_only_where_a_value_is_to_be_given(
         for name, below in getattr(command, "commands", {}).items():
             yield from verbs(below, (*path, name))
 
-    groups = {(), ("new",), ("nursery",)}
+    groups = {(), ("new",)}
     told = {path: CliRunner().invoke(app, [*path, "--help"]) for path in verbs(get_command(app))}
-    assert {("report",), ("nursery", "train"), ("new", "claim"), ("new",), ()} <= set(told)
+    assert {("report",), ("new", "claim"), ("new",), ()} <= set(told)
     for path, helped in told.items():
         assert helped.exit_code == 0
         assert "--help" in helped.stdout and "bool" not in helped.stdout.casefold(), path
@@ -195,3 +194,22 @@ def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_
     assert len(models("--nursery")) > 10 * len(usual)
     runs = json.loads(thermostats("ls", "runs", "--lab", "TII", "--json").stdout)
     assert {row["model_id"] for row in runs} == {"tiiuae/falcon-7b"}
+
+
+def test_the_version_and_help_are_given_in_the_ways_people_try() -> None:
+    assert thermostats("version").stdout == thermostats("--version").stdout == f"{__version__}\n"
+    assert thermostats("measure", "-h").stdout == thermostats("measure", "--help").stdout
+
+
+def test_a_report_is_opened_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    done = CliRunner().invoke(app, ["report", "C07", "--out", str(tmp_path / "out"), "--open"])
+    assert done.exit_code == 0, done.output
+    assert opened == [(tmp_path / "out" / "index.html").as_uri()]
+
+
+def test_folders_of_shipped_models_are_listed_one_a_line() -> None:
+    lines = thermostats("ls", "models", "--paths").stdout.splitlines()
+    assert [Path(line).name for line in lines] == ["r03-1", "r07-5", "r15-2"]
+    assert all((Path(line) / "config.json").is_file() for line in lines)

@@ -1,9 +1,8 @@
-"""`make robustness`, and a short version of benchmarks/scale.py."""
+"""`make worlds` where a world fails, and a short version of benchmarks/scale.py."""
 
 from __future__ import annotations
 
 import importlib
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,19 +19,6 @@ ROOT = Path(__file__).resolve().parents[1]
 def module(folder: str, name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT / folder))
     return importlib.import_module(name)
-
-
-def test_the_page_about_kills_adds_them_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = {"kills": 3, "by_time": 2, "by_operation": 1, "torn": 0, "reruns": 4}
-    kills = [{"job": job, **counts, "faults": faults} for job, faults in (("b", ["x"]), ("a", []), ("b", ["y", "z"]))]
-    (tmp_path / "kills.jsonl").write_text("\n".join(map(json.dumps, kills)))
-    (tmp_path / "writers.jsonl").write_text(json.dumps({"writers": 8, "joins": 80, "kills": 2, "wrong": []}))
-    module("scripts", "robustness", monkeypatch).main(tmp_path, tmp_path)
-    rows = [line for line in (tmp_path / "faults.md").read_text().splitlines() if line.startswith("|")]
-    assert rows[2:4] == ["| b | 6 | 4 | 2 | 0 | 8 | 3 |", "| a | 3 | 2 | 1 | 0 | 4 | 0 |"]
-    assert rows[4] == "| all | 9 | 6 | 3 | 0 | 12 | 3 |"
-    assert rows[-1] == "| 8 | 80 | 2 | 0 |"
-    assert not (tmp_path / "clusters.md").exists()
 
 
 def test_worlds_that_are_finished_are_written_though_another_fails(

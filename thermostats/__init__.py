@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thermostats.choices import options as options
-    from thermostats.claims.study import import_published as import_published
     from thermostats.measurement.from_python import measure as measure
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
+    from thermostats.tables.forget import forget as forget
     from thermostats.tables.join import join as join
+    from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
     from thermostats.tables.runs import run_id as run_id
@@ -56,22 +57,27 @@ _HOME = {
     "fit_spectral": "thermostats.modelling.spectra",
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
+    "forget": "thermostats.tables.forget",
     "gain_rows": "thermostats.modelling.heritage.rows",
-    "import_published": "thermostats.claims.study",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
     "load_fit": "thermostats.modelling.saving",
     "measure": "thermostats.measurement.from_python",
+    "model_rows": "thermostats.tables.model_rows",
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
     "trajectories": "thermostats.plots.trajectories",
 }
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
+_GONE = {"import_published": "join, which takes rows and the texts of prompts"}
+"""Names of earlier versions, and what does their job now."""
 
 
 def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
+    if name in _GONE:
+        raise AttributeError(f"thermostats.{name} is gone; use {_GONE[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}")
     return getattr(import_module(_HOME[name]), name)

@@ -12,6 +12,8 @@ from thermostats.errors import UsageError, unknown
 
 CACHE_VARIABLE = "THERMOSTATS_CACHE"
 OFF = "off"
+THOROUGH_VARIABLE = "THERMOSTATS_THOROUGH"
+"""Set while a report refits sampled posteriors too, under other priors and without each unit."""
 LEVEL = 0.94
 """Default level of intervals: that of the study's report."""
 
@@ -21,8 +23,7 @@ class Options:
 
     level: probability of the intervals in summaries of fits made from then on, between 0 and 1; a report keeps to its
     own. cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws that are kept,
-    `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process. thorough: a report refits
-    sampled posteriors too, under other priors and without each unit.
+    `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process.
 
     Raises UsageError for other names and values.
     """
@@ -30,14 +31,13 @@ class Options:
     level: float
     cores: int | None
     cache: str | None
-    thorough: bool
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """Take back all but the cache."""
-        vars(self).update(level=LEVEL, cores=None, thorough=False)
+        vars(self).update(level=LEVEL, cores=None)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: D105
         if name not in NAMES:
@@ -48,8 +48,6 @@ class Options:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if name == "level" and not (number and 0 < value < 1):
             raise UsageError("not a level of intervals", got=repr(value)[:60], allowed="a number between 0 and 1")
-        if name == "thorough" and not isinstance(value, bool):
-            raise UsageError("neither yes nor no", where="thorough", got=repr(value)[:60], allowed="True, False")
         if name == "cores" and value is not None and not (type(value) is int and value > 0):
             raise UsageError("not a number of cores", got=repr(value)[:60], allowed="a whole number from 1, or None")
         vars(self)[name] = value
@@ -63,7 +61,7 @@ class Options:
         return "\n".join(f"{name}: {getattr(self, name)}" for name in NAMES)
 
 
-NAMES = ("level", "cores", "cache", "thorough")
+NAMES = ("level", "cores", "cache")
 options = Options()
 
 

@@ -24,23 +24,6 @@ Analyses = Annotated[
     Path | None,
     typer.Option("--analyses", help="Folder of your own analyses; by default those that ship with the package."),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
-Engine = Annotated[str, typer.Option(help="local, ray or slurm.")]
-Cpus = Annotated[int | None, typer.Option(min=1, help="Threads per model; by default 4, on Ray 1.")]
-Address = Annotated[str | None, typer.Option(help="Address of a running Ray cluster, as `ray start` printed it.")]
-Gpus = Annotated[int, typer.Option(min=1, help="Number of GPUs over which a model may be spread, on Ray and Slurm.")]
-GpuMemory = Annotated[
-    float | None, typer.Option(min=0.0, help="Memory of one GPU of the cluster, in GB; without it, CPUs are used.")
-]
-Slurm = Annotated[list[str] | None, typer.Option(help="Option of sbatch, such as partition=gpu.")]
-Retries = Annotated[
-    int, typer.Option(min=0, help="How often a measurement that fails for external reasons is retried.")
-]
-DiskBudget = Annotated[
-    float | None, typer.Option(min=0.0, help="Disk space for downloaded models, in GB; measured ones are deleted.")
-]
 
 
 def check_file(path: Path, otherwise: str = "check the path") -> None:

@@ -85,7 +85,8 @@ def of(model: str, file: str = "") -> Callable[[pd.DataFrame], pd.Series]:
 
 
 def measured_again(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows with those of the benchmark a second time, as measured here."""
+    """Rows with those of the benchmark a second time, as measured here, and nothing else that was."""
+    frame = frame[frame["source"] != "thermostats"]
     more = frame[of("", "thermo")(frame)]
     return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
 
@@ -115,9 +116,9 @@ class NoFit:
 
     quantities = numbers = _Draws()
     probabilities = _Chances()
-    panels: ClassVar[dict[str, object]] = {"variance-shares": None}
     sampled: ClassVar = {"changes": _Draws()}
     labels: ClassVar = {"mean": ("a model",), "share": ("model",)}
+    constants: ClassVar[dict[str, object]] = {"labels": labels}
     n_models = n_heritages = 2
     statements: ClassVar[dict[str, object]] = {ORDER: lambda drawn: drawn["order"] > 0}
     status = "passed"
@@ -125,20 +126,17 @@ class NoFit:
     def table(self, name: str) -> pd.DataFrame:
         if name == "new_pair":
             return pd.DataFrame({"pair": ["any pair"], "p_sign_changes": [0.5], "from_prior_alone": [0.5]})
+        if name == "across_labs":
+            return pd.DataFrame([dict.fromkeys(("r_squared_across_labs", "sign_right_across_labs"), 0.5)]).assign(
+                coverage_across_labs=0.9
+            )
+        if name == "orders":
+            return pd.DataFrame({"statement": [ORDER], "probability": [1.0], "prior": [0.25], "bayes_factor": [1.0]})
         if name != "models":
             return pd.DataFrame({"model_id": [], "heritage": [], "probability_dampens": []})
         rules = {rule: [6.0, 9.0 + k, 12.0] for k, rule in enumerate(("mean fraction", "published formula", "logit"))}
         named = {"model_id": ["a", "b", "c"], "heritage": ["x", "x", "y"]}
         return pd.DataFrame(named | {"n_layers": [12, 24, 24], "L_star": [7.0, 9.0, 14.0]} | rules)
-
-    def labs(self) -> pd.DataFrame:
-        return self.table("labs")
-
-    models = orders = labs
-
-    @property
-    def answer(self) -> NoFit:
-        return self
 
     def beside(self, name: str, other: object) -> NoFit:
         return self
@@ -149,5 +147,8 @@ def by_rules_alone(claim: str) -> ModuleType:
     module = analysis(claim)
     for name in [name for name in vars(module) if name.startswith("fit_")]:
         setattr(module, name, lambda *_, **__: NoFit())
+    for name, nothing in {"panels_of": (), "variance_shares": None, "tables_of": {}}.items():
+        if hasattr(module, name):
+            setattr(module, name, lambda *_, nothing=nothing: nothing)
     module.CLAIM.questions[:] = [replace(question, robustness=None) for question in module.CLAIM.questions]
     return module

@@ -10,7 +10,7 @@ from altered import ROOT
 
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.design import model_matrix
-from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables.vocabulary import GAINS, NURSERY
 
 STEPS = 600

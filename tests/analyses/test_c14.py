@@ -15,8 +15,8 @@ def test_on_the_published_tables() -> None:
         "own_side.last_gain": OPEN,
         "variance": YES,
         "entropy": OPEN,
-        "own_side.measured": UNMEASURED,
-        "variance.measured": UNMEASURED,
+        "own_side.measured": OPEN,
+        "variance.measured": OPEN,
     }
     rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
     assert len(rows) >= 41 and all(row.agrees for row in rows)

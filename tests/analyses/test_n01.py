@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from simulated_studies import Simulated
 
 from thermostats.claims.finding import Finding
-from thermostats.claims.fits import in_words
-from thermostats.modelling.heritage.held_out import HeldOut
+from thermostats.modelling.heritage.left_out import HeldOut
 from thermostats.studies.nursery.rows import (
     GEOMETRY,
     columns_of_block,
@@ -29,8 +28,7 @@ from thermostats.studies.nursery.shares import drawn_slopes, saved_by_recipe
 PRIMARY = "penultimate_gain"
 HELD = HeldOut(
     left_out="heritage",
-    method="closed form",
-    predictions=pd.DataFrame({"model_id": ["m"], "heritage": ["r01"], "status": ["passed"]}),
+    predictions=pd.DataFrame({"model_id": ["m"], "heritage": ["r01"]}),
     rmse=0.1,
     rmse_baseline=0.3,
     rmse_lab_mean=np.nan,
@@ -39,7 +37,6 @@ HELD = HeldOut(
     elpd=20.0,
     elpd_difference=9.0,
     elpd_difference_error=2.0,
-    all_passed=True,
 )
 
 
@@ -120,19 +117,17 @@ def test_slopes_of_the_fit_are_those_of_the_causes(rows: pd.DataFrame) -> None:
     unit = np.log(20 / 2) / 2
     assert slopes(fit, rows, "geometry", GEOMETRY).mean(axis=0) == pytest.approx([0.3 / unit, 0.0], abs=0.03)
     assert len(columns_of_block(rows, "architecture")) >= 5
-    assert any("u_recipe(i)" in line and "geometry: log_L, log_rho; scale: log_d" in line for line in fit.equations)
+    assert any("u_recipe(i)" in line and "geometry: log_L, log_rho; scale: log_d" in line for line in fit.law.equations)
 
 
 def test_pages_speak_of_recipes(rows: pd.DataFrame) -> None:
     fit = fit_recipes(rows, PRIMARY, seed=1)
-    table, summary, equations, priors = (
-        in_words(part, fit.called) for part in (fit.labs(), fit.summary(), fit.equations, fit.priors)
-    )
-    assert table.columns[0] == "recipe" and {"share_recipe", "sd_recipe"} <= set(summary["quantity"])
-    said = f"{equations} {priors} {summary.to_csv()}"
+    summary = fit.summary()
+    assert {"share_recipe", "sd_recipe"} <= set(summary["quantity"])
+    said = f"{fit.law.equations} {fit.law.priors} {summary.to_csv()} {list(fit.statements)}"
     assert "recipe > geometry" in analysis("n01").STATED and not {"heritage", "labs"} & set(re.findall("[a-z]+", said))
     axes = Figure().add_subplot()
-    fit.plot(axes)
+    fit.plot(axes=axes)
     assert "recipe" in {label.get_text() for label in axes.get_yticklabels()}
 
 
@@ -181,7 +176,7 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
     fit = fit_recipes(rows, PRIMARY, seed=1)
     assert drawn_slopes(fit, rows).shape[1] == 3
     n01 = analysis("n01")
-    n01.models, n01.answering, n01.published = lambda *_: rows, lambda *_: fit, lambda _: gains
+    n01.models, n01.recipe_fit, n01.published = lambda *_: rows, lambda *_: fit, lambda _: gains
     finding = findings(n01, shipped(), "carry_over")["carry_over"]
     assert finding.verdict in verdicts and (finding.estimate > 0) == (slope > 0)
     assert (finding.posterior.probability > 0.95) == (slope > 0)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.studies.nursery.design import CHECKPOINTS
-from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.studies.nursery.signs import (
     development,
     fixed_from,

@@ -11,9 +11,9 @@ from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
 from matplotlib.figure import Figure
 from statsmodels.formula.api import ols
 
+from nursery.recipes import drawn
 from thermostats.studies.nursery import second, together
 from thermostats.studies.nursery.components import REFERENCE
-from thermostats.studies.nursery.recipes import drawn
 
 SHAPES = list(itertools.product((4, 8, 16), (0.125, 2.0), (32, 80)))
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from altered import ROOT, analysis, by_rules_alone, shipped
 
 from thermostats.claims.fits import posterior_of
 from thermostats.claims.result import TooFew
 from thermostats.claims.rule import Posterior
-from thermostats.modelling.inference.calibration import Simulator
-from thermostats.modelling.inference.draws import Settings
-from thermostats.modelling.inference.fitted import Fitted
-from thermostats.modelling.inference.parts import Part
-from thermostats.modelling.inference.sampling import exact_draws
-from thermostats.modelling.inference.statements import AS_FITTED
+from thermostats.modelling.checks import AS_FITTED
+from thermostats.modelling.draws import Array, Settings
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.scales import HalfNormals
 
 pytestmark = pytest.mark.slow
 CLAIMS = [path.name[:3] for path in sorted((ROOT / "analyses").glob("[cn][0-9]*.py"))]
@@ -25,50 +25,37 @@ OF_DRAWS_ALONE = {"N01.carry_over", "N02.effect", "N02.sign"}
 SHAPE = (4, 25)
 
 
-class Drawn(dict[str, np.ndarray]):
+class Drawn(dict[str, Array]):
     """A quantity for every name, another one each, chain × draw."""
 
-    def __missing__(self, key: str) -> np.ndarray:
+    def __missing__(self, key: str) -> Array:
         return np.random.default_rng(list(key.encode())).normal(size=SHAPE)
 
-    def __contains__(self, key: object) -> bool:
-        return True
 
-
-def stand_in(statement: str) -> Fitted:
-    """A fit without a model, with one alternative and one unit to leave out."""
-    settings = Settings(chains=SHAPE[0], draws=SHAPE[1])
-    draws = exact_draws({"x": np.arange(100.0)}, seed=1, settings=settings, start=0.0)
-    made = np.random.default_rng(1).normal(size=(100, 5))
-    part = Part(
-        draws=draws,
-        observed=made[0],
-        statistics={"mean": np.mean},
-        prior=lambda seed: made,
-        replicate=lambda seed: made,
-        density=lambda: made,
-        log_prior=lambda: np.zeros(SHAPE),
-        simulator=Simulator(joint=lambda seed, size: ({}, made), posterior=lambda y, seed: None),
+def lay_out(rows: pd.DataFrame, like: Constants | None) -> Laid:
+    n = len(rows)
+    model = Gaussian(
+        y=rows["y"].to_numpy(),
+        X=np.ones((n, 1)),
+        sd=np.ones(1),
+        blocks={},
+        prior=HalfNormals((1.0,)),
+        error=np.zeros(n),
     )
-    refit = [("another", Drawn())]
-    return Fitted(
-        family="none",
-        estimand="none",
-        sources=(),
-        n_models=1,
-        n_heritages=1,
-        parts={"part": part},
-        quantities={"x": draws["x"]},
-        more=Drawn(),
+    return Laid(model=model)
+
+
+def stand_in(statement: str) -> Fit:
+    """A fit of five numbers that has every quantity, with one alternative."""
+    rows = pd.DataFrame({"y": [0.1, -0.2, 0.4, 0.0, 0.3], "model_id": list("abcde"), "heritage": list("xxyyz")})
+    law = Law(
+        name="none",
+        lay_out=lay_out,
+        quantities=lambda values, constants: Drawn(x=values["beta"][..., 0]),
+        reported=("x",),
         statements={statement: lambda q: q[statement] > 0},
-        probabilities={},
-        tables={},
-        warnings=(),
-        figure=lambda fit, axes: axes,
-        seed=1,
-        alternatives=lambda seed: refit,
-        left_out=lambda seed: refit,
     )
+    return law_fitted(replace(law, alternatives={"another": law}), rows, settings=Settings(draws=SHAPE[1]))
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
@@ -94,4 +81,4 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
             assert table is not None and set(table["statement"]) == {asked}, question.id
             assert table["probability"].iloc[0] == shown.probability, question.id
         assert others["alternative"].iloc[0] == AS_FITTED and shown.statement == f"P({asked})"
-        assert "another" in set(others["alternative"]) & set(units["left_out"]), question.id
+        assert "another" in set(others["alternative"]) and "a" in set(units["left_out"]), question.id

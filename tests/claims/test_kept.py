@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import pickle
+import json
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from thermostats.claims.as_json import decode, encode
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
 from thermostats.claims.kept import Kept
 from thermostats.claims.rule import Above, AtLeast
+from thermostats.claims.verdict import Verdict
 from thermostats.plots.general import drawing, forest
 
 KEY = "ab" * 32
@@ -45,7 +49,7 @@ all
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "findings" / "U01.bin"
+    return tmp_path / "cache" / "findings" / "U01.json"
 
 
 class Rows(Evidence):
@@ -114,7 +118,7 @@ def test_versions_that_say_the_same_are_told_apart_by_their_rows(tmp_path: Path,
             assert run(tmp_path, {"a": [2.0], "b": [0.5]}, names=names)[0] == made
 
 
-@pytest.mark.parametrize("damage", ["other code", "cut off", "a byte", "no cache"])
+@pytest.mark.parametrize("damage", ["other code", "cut off", "no record", "no cache"])
 def test_what_cannot_be_trusted_is_made_again(
     tmp_path: Path, cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,30 +127,54 @@ def test_what_cannot_be_trusted_is_made_again(
     content = cache.read_bytes()
     if damage == "cut off":
         cache.write_bytes(content[:-1])
-    if damage == "a byte":
-        cache.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    if damage == "no record":
+        cache.write_bytes(content.replace(b"thermostats.claims.finding:Finding", b"thermostats.claims.finding:Nothing"))
     if damage == "no cache":
         monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     made, *_ = run(tmp_path, gains, "cd" * 32 if damage == "other code" else KEY)
     assert made == ["a", "b", "whole"]
 
 
-class Evil:
-    """What a pickle makes of itself when it is loaded: a file that tells of it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.write_text, (self.path, "ran")
-
-
 def test_a_file_runs_no_code(tmp_path: Path, cache: Path) -> None:
-    ran = tmp_path / "ran"
-    run(tmp_path, {"a": [2.0], "b": [0.5]})
-    for content in (pickle.dumps(Evil(ran)), pickle.dumps({("U01.lab.a", "published"): [Evil(ran)]})):
-        cache.write_bytes(hashlib.sha256(content).digest() + bytes.fromhex(KEY) + content)
-        made, *_ = run(tmp_path, {"a": [2.0], "b": [0.5]})
-        assert made == ["a", "b", "whole"] and not ran.exists()
-    pickle.loads(content)  # noqa: S301 - it would have run
-    assert ran.exists()
+    """It names records of the package; whatever else it names is not called."""
+    gains = {"a": [2.0], "b": [0.5]}
+    run(tmp_path, gains)
+    content = cache.read_text()
+    for other in ("os:system", "thermostats.claims.kept:Kept", "thermostats.terminal:print"):
+        cache.write_text(content.replace("thermostats.claims.finding:Finding", other))
+        assert run(tmp_path, gains)[0] == ["a", "b", "whole"]
+    for kind in ("os:system", "builtins:eval", "thermostats.errors:install"):
+        with pytest.raises(ValueError, match="no record of the package"):
+            decode({"kind": kind, "value": "ls"})
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A record of another package."""
+
+    x: int = 1
+
+
+VALUES = [
+    *(None, True, 3, 0.1, math.inf, "é", b"\0", (1, (2.5, "a")), [1, [2]], {"a": {1: None}}, {}),
+    *(Estimate(1.0, 0.5, None, "95% t interval"), Verdict("supported"), np.float64(0.1), np.arange(6.0).reshape(2, 3)),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_a_value_is_read_as_it_was_written(value: Any) -> None:
+    again = decode(json.loads(json.dumps(encode(value))))
+    assert type(again) is type(value) and np.all(again == value)
+
+
+def test_a_table_is_read_as_it_was_written() -> None:
+    table = pd.DataFrame({"x": [0.1, math.nan], "n": pd.array([1, None], "Int64"), "of": ["a", ""]}, index=["r", "s"])
+    pd.testing.assert_frame_equal(decode(encode(table)), table, check_dtype=False)
+    pd.testing.assert_series_equal(decode(encode(table["x"])), table["x"])
+    assert math.isnan(decode(encode(math.nan)))
+
+
+@pytest.mark.parametrize("value", [Foreign(), len, pd.DataFrame({"a": [object()]}), {1j}])
+def test_what_has_no_form_in_json_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="has no form"):
+        encode(value)

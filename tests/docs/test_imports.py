@@ -32,11 +32,15 @@ def test_architecture_lists_the_layers_and_there_are_no_exceptions() -> None:
     assert [re.findall(r"\w+", names) for names in listed] == [re.findall(r"\w+", line) for line in layers if line]
 
 
-def test_only_the_seam_knows_the_sampler() -> None:
+def test_pymc_and_arviz_are_known_where_models_are_declared_and_drawn() -> None:
+    """ArviZ by the draws, nutpie by the sampler, and PyMC there and in the laws that declare a model in it."""
     found = {
         str(path.relative_to(ROOT)) for path in sorted((ROOT / "thermostats").rglob("*.py")) if SAMPLERS & _names(path)
     }
-    assert found == {"thermostats/modelling/inference/sampling.py"}
+    laws = {"kleiber", "means", "pairs", "ranking", "shares"}
+    assert found == {f"thermostats/modelling/{name}.py" for name in ("draws", "sampling", *laws)} | {
+        "thermostats/modelling/heritage/law.py"
+    }
 
 
 def _names(path: Path) -> set[str]:

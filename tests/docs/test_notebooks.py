@@ -41,7 +41,7 @@ def _said(name: str, text: str) -> str:
 def test_notebook_is_paired(script: Path) -> None:
     source, notebook = jupytext.read(script), jupytext.read(script.with_suffix(".ipynb"))
     assert [(c.cell_type, c.source) for c in notebook.cells] == [(c.cell_type, c.source) for c in source.cells], (
-        "the notebook is not that of its script: make notebooks"
+        "the notebook is not that of its script: python notebooks/run.py"
     )
 
 
@@ -54,5 +54,5 @@ def test_notebook_runs(name: str, tmp_path: Path) -> None:
     notebook = RUN.executed(script, tmp_path)
     committed = jupytext.read(script.with_suffix(".ipynb"))
     printed, known = ([_said(name, text) for text in _printed(one)] for one in (notebook, committed))
-    assert printed == known, "the notebook prints something else by now: make notebooks"
+    assert printed == known, "the notebook prints something else by now: python notebooks/run.py"
     assert any(printed)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from page_blocks import PAGES, ROOT, RUN, blocks, matches, run
 
-from thermostats.studies.nursery.plan import shipped_models
+from thermostats.tables.folders import shipped_models
 
 FOUND = {str(page.relative_to(ROOT)): blocks(page.read_text(encoding="utf-8")) for page in PAGES}
 RUNNING = [name for name, found in FOUND.items() if any(block.language in RUN for block in found)]

@@ -1,87 +1,131 @@
-"""A short version of `make kills` and `make writers`; figures of long ones stand in benchmarks/results/faults.md."""
+"""A join that is killed at a file operation, and writers at once: nothing half-written, the rest by a rerun."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
-from jobs import JOBS
-from kills import cycle, harness, run_forked
-from start_states import files_of
-from writers import faults, together
+from conftest import layer, make_store, model, run, table
+from start_states import files_of, make_news
 
+from thermostats.tables import store
 from thermostats.tables.folders import MARK, layers, writable_folder
+from thermostats.tables.forget import forget
+from thermostats.tables.join import join
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
+"""Operations that the interpreter reports to audit hooks; fsync is wrapped."""
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("report", "measure", "import")]
+def forked(command: Callable[[], object], kill_at: int = 0) -> tuple[int, int]:
+    """Wait status of a command in a child, and the file operations that it came to; at one of them it kills itself."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        count = 0
+
+        def operation() -> None:
+            nonlocal count
+            count += 1
+            if count == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def heard(event: str, arguments: tuple[Any, ...]) -> None:
+            writes = event != "open" or bool(arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+            if event in EVENTS and writes:
+                operation()
+
+        def synced(descriptor: int, sync: Callable[[int], None] = os.fsync) -> None:
+            operation()
+            sync(descriptor)
+
+        code = 1
+        try:
+            os.fsync = synced
+            sys.addaudithook(heard)
+            command()
+            code = 0
+        finally:
+            os.write(writer, str(count).encode())
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        done = int(stream.read() or 0)
+    return os.waitpid(child, 0)[1], done
 
 
-@pytest.mark.parametrize("name", ["join", *SLOW])
-def test_a_killed_command_run_again_ends_as_if_it_had_not_been(name: str) -> None:
-    if name == "measure":
-        pytest.importorskip("torch")
-    (tally,) = harness([JOBS[name]()], kills=4, seed=11)
-    assert tally.kills >= 4
-    assert tally.faults == []
+def joined(folder: Path) -> None:
+    news = [folder / "news" / f"{name}.csv" for name in ("models", "runs", "layers")]
+    join(news, data=folder / "data", replace=True, accept=True)
 
 
-def test_the_harness_sees_a_file_that_is_torn_and_one_that_stays(tmp_path: Path) -> None:
-    import random
-
-    from jobs import Job
-    from kills import Tally
-
-    def prepare(folder: Path) -> None:
-        (folder / "a.csv").write_text("old")
-
-    def careless(folder: Path) -> None:
-        with (folder / "a.csv").open("w") as stream:
-            stream.write("new, but only half")
-            stream.flush()
-            os.fsync(stream.fileno())
-            stream.write(" of it")
-
-    job = Job("careless", prepare, careless, operations=2, seconds=0.1)
-    start = tmp_path / "start"
-    start.mkdir()
-    prepare(start)
-    tally = Tally("careless")
-    end = {"a.csv": b"new, but only half of it"}
-    for seed in range(6):
-        cycle(job, start, end, tmp_path / "work", random.Random(seed), tally)  # noqa: S311
-    assert any("neither as it was nor as it will be" in fault for fault in tally.faults)
+def forgotten(folder: Path) -> None:
+    forget("tests", data=folder / "data")
 
 
-@pytest.mark.slow
-def test_every_file_operation_of_a_join_is_survived(tmp_path: Path) -> None:
-    import shutil
-
-    job = JOBS["join"]()
+@pytest.mark.parametrize("command", [joined, forgotten])
+def test_a_command_killed_at_a_file_operation_leaves_whole_files_and_ends_when_run_again(
+    command: Callable[[Path], None], tmp_path: Path
+) -> None:
     start, work = tmp_path / "start", tmp_path / "work"
-    start.mkdir()
-    job.prepare(start)
+    make_store(start / "data")
+    make_news(start / "news")
     shutil.copytree(start, work)
-    _, operations = run_forked(partial(job.run, work))
-    end = files_of(work, leftovers=True)
-    assert operations > 20
-    for number in range(2, operations + 1, 12):
+    status, operations = forked(partial(command, work))
+    before, end = files_of(start), files_of(work, leftovers=True)
+    assert status == 0 and operations > 3 and end != before
+    for number in range(1, operations + 1, max(1, operations // 6)):
         shutil.rmtree(work)
         shutil.copytree(start, work)
-        status, _ = run_forked(partial(job.run, work), at=number)
-        assert os.WIFSIGNALED(status), number
-        assert run_forked(partial(job.run, work))[0] == 0
+        assert os.WIFSIGNALED(forked(partial(command, work), kill_at=number)[0]), number
+        now = files_of(work)
+        torn = [name for name in now if now[name] not in (before.get(name), end.get(name))]
+        assert torn == [], number
+        if now != end:
+            assert forked(partial(command, work))[0] == 0, number
         assert files_of(work, leftovers=True) == end, number
 
 
-@pytest.mark.slow
-def test_eight_writers_at_once_some_killed(tmp_path: Path) -> None:
-    assert together(tmp_path / "data", writers=8, joins=1, kills=3) >= 1
-    assert faults(tmp_path / "data", writers=8, joins=1) == []
+def rows(writer: int) -> list[object]:
+    """What one writer joins at once: a model of its own, a run of all writers' model, and layers."""
+    own = model(f"lab/{writer}")
+    measured = run(str(own["model_id"]), prompt_set="", prompt_sha="")
+    shared = run("lab/everyone", prompt_set="", prompt_sha="")
+    gains = table("layers", *(layer(measured, depth, 1 + writer / 8 + depth / 64) for depth in (1, 2, 3)))
+    return [table("models", own, model("lab/everyone")), table("runs", measured, shared), gains]
+
+
+def test_writers_at_once_one_of_them_killed_leave_every_row_once(tmp_path: Path) -> None:
+    folder, alone = make_store(tmp_path / "data"), make_store(tmp_path / "alone")
+    children = {}
+    for writer in range(3):
+        children[os.fork()] = writer
+        if 0 in children:
+            code = 1
+            try:
+                join(rows(writer), data=folder)
+                code = 0
+            finally:
+                os._exit(code)
+    time.sleep(0.05)
+    os.kill(next(iter(children)), signal.SIGKILL)
+    for child, writer in children.items():
+        if os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+            join(rows(writer), data=folder)
+        join(rows(writer), data=alone)
+    assert files_of(folder, leftovers=True) == files_of(alone, leftovers=True)
+    assert store.check(folder)["models"] == 5
 
 
 def _begin(folder: Path) -> str:

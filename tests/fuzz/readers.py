@@ -6,25 +6,22 @@ import json
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-from conftest import SHA, STUDY, layer, model, run, table
+from conftest import SHA, layer, model, run, table
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
-from thermostats.modelling.inference import draws
 from thermostats.reporting import stale
 from thermostats.reporting.pages.claim import read_entry
-from thermostats.studies.delia2026.importer import import_files, source_files
-from thermostats.studies.delia2026.importer.reading import Reading
 from thermostats.tables import incoming, spec_states, store
+from thermostats.tables.column_map import load_map
 from thermostats.tables.join import as_tables
-from thermostats.tables.mapping import load_map
 from thermostats.tables.validation import typed
 
 SIZES = {"n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6}
@@ -99,22 +96,9 @@ def read_sidecars(path: Path) -> None:
         for read in (stale.read_seconds, stale.read_manifest, spec_states.read):
             with suppress(ThermostatsError):
                 read(path.parent)
-        draws.load_draws(path)
     finally:
         (folder / "0.json").unlink()
         folder.rmdir()
-
-
-def read_published(family: str, path: Path) -> None:
-    """One of the reading's files through its own reader, with the other that this reads."""
-    first = next(name for name in import_files.READERS if family in (name, import_files.COPIES.get(name)))
-    families = [name for name in (first, import_files.COPIES.get(first)) if name]
-    documents = {name: source_files.read(path if name == family else published()[name]) for name in families}
-    import_files.read(Reading(documents, facts()), first)
-
-
-published = cache(lambda: source_files.find(STUDY, import_files.FAMILIES)[0])
-facts = cache(lambda: import_files.facts(store.load("models")))
 
 
 def readers() -> dict[str, Reader]:
@@ -129,7 +113,6 @@ def readers() -> dict[str, Reader]:
     lines = "\n".join(map(json.dumps, json.loads(rows)))
     stamp = {"machine": {}, "claims": {"C01": "0"}, "seconds": {"C01": 1.0}}
     manifest = {"C01": {"script": "0", "code": "0", "page": "0", "selections": {}, "files": {"a": "0"}}}
-    of_studies = ("gptj_parallel_test.json", "OPT_anomaly.json", "restriction_map_summary.csv", "H4_validation.json")
     found = [
         Reader("safetensors header", "model.safetensors", (weights, safetensors({"a": (2, 0)})), read_weights),
         Reader("model config", "config.json", (config,), read_model, (("model.safetensors", weights),)),
@@ -159,15 +142,6 @@ def readers() -> dict[str, Reader]:
         Reader("sidecars", "manifest.json", (json.dumps(manifest).encode(), json.dumps(stamp).encode()), read_sidecars),
         Reader(
             "findings", "findings.json", (b'{"claim": {}, "findings": []}',), lambda path: read_entry(path.read_bytes())
-        ),
-        *(
-            Reader(
-                f"published {name}",
-                published()[name].name,
-                (published()[name].read_bytes(),),
-                partial(read_published, name),
-            )
-            for name in of_studies
         ),
     ]
     return {reader.name: reader for reader in found}

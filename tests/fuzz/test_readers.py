@@ -1,4 +1,4 @@
-"""Whatever a file holds, its reader accepts it or refuses it with a sentence. `make fuzz` draws many more files."""
+"""Whatever a file holds, its reader accepts it or refuses it with a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JSON = [name for name in READERS if READERS[name].file.endswith((".json", ".json
 INCOMPLETE = ("findings", "rows as JSON lines", "sidecars")
 """Their seeds have the form alone."""
 EXAMPLES = settings.default.max_examples
-"""100 in the run of all tests; `make fuzz` sets more."""
+"""100 in the run of all tests."""
 
 
 def some(share: float) -> settings:

@@ -34,3 +34,8 @@ def specs(folder: Path, count: int, **options: object) -> list[RunSpec]:
     prompts = str(save_prompts(folder))
     found = [save_model(folder / f"m{i}", seed=i, n_layer=2 + i) for i in range(count)]
     return [RunSpec(str(path), prompts=prompts, heritage="Us", **options) for path in found]  # type: ignore[arg-type]
+
+
+def rows(data: Path) -> dict[str, bytes]:
+    """Files of gains by name; those of runs also hold the time."""
+    return {path.name: path.read_bytes() for path in (data / "measured" / "layers").glob("*.csv")}

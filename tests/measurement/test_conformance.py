@@ -19,13 +19,14 @@ import torch
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import ARCHITECTURES, lookup, of_layer
-from thermostats.measurement.forward import Decoder, as_measured, input_of, submodule, tensor_of
+from thermostats.measurement.forward import Decoder, as_measured, attends, input_of, mixing, submodule, tensor_of
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.layouts import split, stored_rows, value_rows
-from thermostats.measurement.oracle import conformance
+from thermostats.measurement.oracle import PROOF, TOLERANCES, conformance
 from thermostats.measurement.spectra import weights
 
 LENGTHS = (2, 9, 6, 5)
+NO_MLP = "not a number in float32, or the module was not called on every token once: gain_mlp, write_mlp"
 
 
 KIND = attrgetter("layout", "n_kv_heads", "transposed", "parallel", "causal", "reads", "sinks", "shared")
@@ -59,11 +60,12 @@ def run_plainly(found: Decoder, prompt: Any) -> dict[str, list[torch.Tensor]]:
         handles.append(module.register_forward_hook(after))
 
     entry = found.entry
-    paths = {entry.attention, entry.attention_norm, entry.attention_out, entry.attention_write, entry.output}
+    paths = {entry.attention_norm, entry.attention_out, entry.attention_write}
     paths |= {entry.mlp, entry.mlp_norm, entry.mlp_out, entry.mlp_write, *entry.norm_after}
     for block in dict.fromkeys(found.blocks):
-        for path in paths - {""}:
+        for path in {*paths, entry.output if attends(block, entry) else ""} - {""}:
             keep(submodule(block, path, entry), path)
+        keep(submodule(block, mixing(block, entry), entry), "mixer")
         keep(block, "block")
     with as_measured(found.model):
         kept["last hidden"].append(found.base(**tiny.arguments(prompt)).last_hidden_state[0].double())
@@ -80,11 +82,8 @@ def test_every_entry_has_a_tiny_model_and_is_found_for_it(found: Decoder) -> Non
 
 
 def test_value_and_output_matrices_are_what_the_model_multiplies_by(found: Decoder) -> None:
-    if found.entry.sinks:
-        for block in found.blocks:
-            submodule(block, found.entry.attention, found.entry).sinks.data.fill_(-1e4)
     differences = conformance(found)
-    assert max(differences.value, differences.circuit, differences.residual) < 1e-5
+    assert max(getattr(differences, name) for name in PROOF) < 1e-5
 
 
 def test_no_other_layout_passes(found: Decoder) -> None:
@@ -95,12 +94,15 @@ def test_no_other_layout_passes(found: Decoder) -> None:
         for heads in ("config", "one", "all")
         if entry.layout != "latent" and (layout != "partitioned" or heads == "all")
     ]
+    if not entry.value:
+        return
+    place = next(layer for layer in range(len(found.blocks)) if layer and attends(found.blocks[layer], entry))
     same = value_rows(entry, config).tolist()
     for other in others:
         rows = value_rows(other, config)
         if rows.tolist() != same and stored_rows(other, config) == stored_rows(entry, config):
-            differences = conformance(replace(found, entry=other), layers=[1])
-            assert min(differences.value, differences.circuit) > 0.1, (other.layout, other.n_kv_heads)
+            differences = conformance(replace(found, entry=other), layers=[place])
+            assert differences.value > 0.1, (other.layout, other.n_kv_heads)
 
 
 def test_writes_add_up_to_the_step_of_the_stream(found: Decoder) -> None:
@@ -125,7 +127,11 @@ def writes(found: Decoder, kept: dict[str, list[torch.Tensor]]) -> tuple[list[to
     """What attention and feed-forward layer add to the stream, block by block."""
     entry, both = found.entry, []
     for part in ("attention", "mlp"):
-        name = getattr(entry, f"{part}_write") or getattr(entry, f"{part}_out") or getattr(entry, part)
+        name = getattr(entry, f"{part}_write") or getattr(entry, f"{part}_out")
+        name = name or ("mixer" if part == "attention" else entry.mlp)
+        if not name:
+            both.append([torch.zeros_like(x) for x in kept["block in"]])
+            continue
         scale = getattr(entry, f"{part}_scale")
         factors = [attrgetter(scale)(block).detach().double() if scale else 1.0 for block in found.blocks]
         multiplier = found.config.get(entry.residual_multiplier, 1.0)
@@ -140,19 +146,22 @@ def test_subblocks_read_what_their_norms_leave(found: Decoder) -> None:
     for layer, block in enumerate(found.blocks):
         x = kept["block in"][layer]
         norm = submodule(block, entry.attention_norm, entry) if entry.attention_norm else torch.nn.Identity()
-        read, normed = kept[f"{entry.attention} in"][layer], norm(x.float()).double()
+        read, normed = kept["mixer in"][layer], norm(x.float()).double()
         if entry.depths:  # windows hold the tokens in another order
             read, normed = (each.sort(dim=0).values for each in (read, normed))
         torch.testing.assert_close(normed, read, rtol=1e-5, atol=1e-5)
         middle = x if entry.parallel else x + attention[layer]
         norm = submodule(block, entry.mlp_norm, entry) if entry.mlp_norm else torch.nn.Identity()
-        if not entry.depths:
+        if not entry.depths and entry.mlp:
             into = kept[f"{entry.mlp} in"][layer]
             torch.testing.assert_close(norm(middle.float()).double(), into, rtol=1e-5, atol=1e-5)
+        if not attends(block, entry):
+            continue
         # the attention's output is W_O (+ bias) on what stands before the output projection
         projection = submodule(block, entry.output, entry)
-        out = projection(kept[f"{entry.output} in"][layer].float()).double()
-        whole = kept[f"{entry.attention_out or entry.attention} out"][layer]
+        place = sum(attends(before, entry) for before in found.blocks[:layer])
+        out = projection(kept[f"{entry.output} in"][place].float()).double()
+        whole = kept[f"{entry.attention_out or 'mixer'} out"][layer]
         torch.testing.assert_close(out, whole, rtol=1e-5, atol=1e-5)
 
 
@@ -174,6 +183,7 @@ def test_last_block_output_is_the_stream_before_the_final_norm(found: Decoder) -
 
 def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
     entry, given = found.entry, tiny.inputs(found, *LENGTHS)
+    rounding = 3e-6 if entry.attends else TOLERANCES[torch.float32]  # a recurrence sums a padded row in other steps
     measured = measure_gains(found, given, token_budget=24)
     table = {(r["prompt_id"], r["layer"], r["position"]): r for r in measured.layers.to_dict("records")}
     summaries = measured.summaries.set_index("prompt_id")["value"]
@@ -186,18 +196,18 @@ def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
             own = next(at for at in places.values() if isinstance(at, slice))
             assert {key[2] for key in table} == set(places)
             x, y = kept["block in"][layer], kept["block out"][layer]
-            a_in, m_in = kept[f"{entry.attention} in"][layer], kept[f"{entry.mlp} in"][layer]
-            a_out = kept[f"{entry.attention_out or entry.attention} out"][layer]
-            m_out = kept[f"{entry.mlp_out or entry.mlp} out"][layer]
+            a_in, a_out = kept["mixer in"][layer], kept[f"{entry.attention_out or 'mixer'} out"][layer]
             norm_in = x.norm(dim=-1)
             expected = {
                 "norm_in": norm_in,
                 "gain_block": y.norm(dim=-1) / norm_in,
                 "gain_attention": a_out.norm(dim=-1) / a_in.norm(dim=-1),
-                "gain_mlp": m_out.norm(dim=-1) / m_in.norm(dim=-1),
                 "write_attention": attention[layer].norm(dim=-1) / norm_in,
-                "write_mlp": mlp[layer].norm(dim=-1) / norm_in,
             }
+            if entry.mlp:
+                m_in, m_out = kept[f"{entry.mlp} in"][layer], kept[f"{entry.mlp_out or entry.mlp} out"][layer]
+                expected["gain_mlp"] = m_out.norm(dim=-1) / m_in.norm(dim=-1)
+                expected["write_mlp"] = mlp[layer].norm(dim=-1) / norm_in
             if entry.norm_after:
                 middle = kept[f"{entry.norm_after[0]} out"][layer]
                 expected["gain_sum_attention"] = (x + attention[layer]).norm(dim=-1) / norm_in
@@ -207,12 +217,14 @@ def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
                 row = table[prompt.prompt_id, layer + 1, position]
                 for column, values in expected.items():
                     value = values[at].log().mean().exp() if isinstance(at, slice) else values[at]
-                    assert abs(row[column] / float(value) - 1) < 3e-6, (column, position, layer)
+                    assert abs(row[column] / float(value) - 1) < rounding, (column, position, layer)
                 value = cosine[at].mean() if isinstance(at, slice) else cosine[at]
                 assert row["cosine"] == pytest.approx(float(value), abs=2e-6)
                 assert np.isnan(row["gain_sum_mlp"]) == entry.additive
                 few = "fewer than three tokens: anisotropy" if own.stop - own.start < 2 else ""
-                assert row["missing"] == few and row["n_tokens"] == n
+                none = "" if entry.mlp else NO_MLP
+                assert set(filter(None, row["missing"].split("; "))) == {few, none} - {""}
+                assert row["n_tokens"] == n
                 if not few:
                     unit = y[own] / y[own].norm(dim=-1, keepdim=True)
                     pairs = (unit @ unit.T)[~torch.eye(len(unit), dtype=torch.bool)]
@@ -266,7 +278,8 @@ def test_a_saved_model_gives_the_spectra_of_its_modules(found: Decoder, tmp_path
     model.save_pretrained(tmp_path)  # type: ignore[operator]
     spectral = weights(tmp_path).set_index(["layer", "matrix", "head"])["spectral_norm"]
     exact = {}
-    for layer, block in enumerate(dict.fromkeys(found.blocks), 1):
+    attending = [(layer, b) for layer, b in enumerate(dict.fromkeys(found.blocks), 1) if attends(b, entry)]
+    for layer, block in attending:
         value, output = (
             submodule(block, path, entry).weight.detach().double().numpy() for path in (entry.value, entry.output)
         )
@@ -279,6 +292,6 @@ def test_a_saved_model_gives_the_spectra_of_its_modules(found: Decoder, tmp_path
     if entry.has_head:
         exact[0, "unembedding", ""] = model.get_output_embeddings().weight.detach().double().numpy()
     assert {key for key in spectral.index if key[0] == 0} == {key for key in exact if key[0] == 0}
-    assert spectral.index.get_level_values("layer").max() == len(dict.fromkeys(found.blocks))
+    assert set(spectral.index.get_level_values("layer")) - {0} == {layer for layer, _ in attending}
     for key, W in exact.items():
         assert spectral[key] == pytest.approx(np.linalg.norm(W, 2), rel=1e-6), key

@@ -57,10 +57,10 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(downloads, "folder_of", fetch)
     monkeypatch.setattr(hub, "model_folder", not_here)
 
-    def on_hub(model: str, revision: str) -> SimpleNamespace:
-        return SimpleNamespace(n_bytes=SIZE * (9 if model == "lab/huge" else 1))
+    def download_bytes(model: str, revision: str) -> int:
+        return SIZE * (9 if model == "lab/huge" else 1)
 
-    monkeypatch.setattr(hub, "on_hub", on_hub)
+    monkeypatch.setattr(hub, "download_bytes", download_bytes)
     monkeypatch.setattr(downloads, "PAUSES", (0.0, 0.0))
     yield fetched
 
@@ -163,6 +163,6 @@ def test_bytes_of_a_download_are_those_of_the_files_that_are_fetched(monkeypatch
         return SimpleNamespace(siblings=files, sha="0" * 40, gated=False)
 
     monkeypatch.setattr(hub.HfApi, "model_info", listed)
-    assert hub.on_hub("lab/model").n_bytes == 1000 + 10 + 5
+    assert hub.download_bytes("lab/model") == 1000 + 10 + 5
     del sizes["model.safetensors"]
-    assert hub.on_hub("lab/model").n_bytes == 2000 + 10 + 5
+    assert hub.download_bytes("lab/model") == 2000 + 10 + 5

@@ -211,13 +211,31 @@ def test_dinov2_reads_images_of_another_size_than_it_was_trained_on() -> None:
     assert set(layers["n_tokens"]) == {1 + 5 * 4}
 
 
-def test_a_run_whose_inputs_are_not_kept_apart_is_refused(
+def test_inputs_that_are_not_kept_apart_are_measured_each_alone(
     encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\nc\n")
-    before = snapshot(data)
+    wanted = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), token_budget=1)
     monkeypatch.setattr(forward, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
     monkeypatch.setattr(gains, "call", forward.call)
+    rows = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), source="without mask")
+    np.testing.assert_allclose(rows["gain_block"], wanted["gain_block"], rtol=1e-6)
+    runs = store.load("runs", data).set_index("source")
+    assert runs.loc["without mask", "proof"].endswith(" alone")
+
+
+def test_a_model_that_gives_other_numbers_each_time_is_refused(
+    encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\n")
+    before, plain = snapshot(data), forward.call
+
+    def noisy(module: Any, batch: Any, **more: Any) -> Any:
+        with torch.no_grad():
+            module.embeddings.LayerNorm.weight.copy_(torch.rand(module.config.hidden_size))
+        return plain(module, batch, **more)
+
+    monkeypatch.setattr(gains, "call", noisy)
     with pytest.raises(ThermostatsError, match="two inputs measured again by themselves give different numbers"):
         measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",))
     assert snapshot(data) == before
@@ -242,7 +260,7 @@ def head_alone(folder: Path) -> None:
 REFUSED: dict[str, tuple[Any, str, str]] = {
     "text to images": (lambda _: None, "p.txt", "reads image cannot be given text.*--prompts images"),
     "no processor": (lambda folder: without(folder, "preprocessor_config.json"), "images", "no usable image processor"),
-    "not a number": (not_finite, "images", "failed its own check: W_V is not"),
+    "not a number": (not_finite, "images", "weights hold numbers that are not finite.*v_proj"),
     "head alone": (head_alone, "images", "weights and configuration disagree.*missing"),
 }
 """What is done to the folder, the prompts, and what is then said."""

@@ -7,24 +7,27 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import clusters
 import small
 import transformers
 
+from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline, Local
 from thermostats.measurement.estimate import Place, estimate
-from thermostats.measurement.execute import execute, largest_first
+from thermostats.measurement.execute import execute, largest_first, open_engine
+from thermostats.measurement.session import Outcome
 from thermostats.measurement.settings import Settings
 from thermostats.measurement.spec import RunSpec
-from thermostats.tables import spec_states
+from thermostats.tables import spec_states, store
 
 GAINS = ("gains",)
 
@@ -41,7 +44,7 @@ def expected(asked: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> 
     outcomes = list(execute(asked, data))
     assert [outcome.status for outcome in outcomes] == ["measured"] * 4, outcomes
     assert [Path(outcome.model).name for outcome in outcomes] == ["m3", "m2", "m1", "m0"]  # the largest first
-    return clusters.rows(data)
+    return small.rows(data)
 
 
 @pytest.mark.slow
@@ -65,7 +68,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     assert {name: o.attempts for name, o in outcomes.items() if o.status == "measured"} == {
         name: 2 if name in killed else 1 for name in ("m0", "m1")
     }
-    assert clusters.rows(data).items() <= expected.items() and len(clusters.rows(data)) == 2
+    assert small.rows(data).items() <= expected.items() and len(small.rows(data)) == 2
     assert not engine.workers
     (left,) = spec_states.read(data)
     assert (Path(left.model).name, left.state) == ("nowhere", "failed")
@@ -95,28 +98,60 @@ def test_memory_of_the_weights_is_what_the_model_has(asked: list[RunSpec]) -> No
         assert estimate(folder, replace(spec, what=("weights",)), ["a"], "cpu").total == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "library"), [("slurm", "submitit"), ("ray", "ray")])
-def test_one_at_work_on_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
-    name: str, library: str, asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
-) -> None:
-    pytest.importorskip(library)
-    found = clusters.run(name, asked, expected, tmp_path / "data", nodes=2)
-    assert (found["kills"], found["measured"], found["differ"], found["left"]) == (1, 4, 0, 0), found
-    assert found["checked"] and found["again"] >= 1, found
+@pytest.fixture
+def ray_nodes() -> Iterator[Any]:
+    """A Ray cluster of a head without cores and two nodes of one core each."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        cluster.held = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        yield cluster
+    finally:
+        cluster.shutdown()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "library"), [("slurm", "submitit"), ("ray", "ray")])
-def test_a_model_that_fails_on_a_cluster_does_not_stop_the_others(
-    name: str, library: str, asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
+    ray_nodes: Any, asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
-    pytest.importorskip(library)
-    data = tmp_path / "data"
-    with clusters.ENGINES[name](data, 1) as (engine, _, _):
-        outcomes = list(execute([*asked[:2], replace(asked[2], model=str(tmp_path))], data, engine=engine))
-    assert sorted(o.status for o in outcomes) == ["failed", "measured", "measured"], outcomes
-    assert clusters.rows(data).items() <= expected.items() and len(clusters.rows(data)) == 2
+    data, killed = tmp_path / "data", []
+    engine = open_engine(Settings("ray", address=ray_nodes.address), data)
+    wait = engine.wait
+
+    def lose_a_node(seconds: float) -> list[tuple[Job, Outcome]]:
+        running = [state for state in spec_states.read(data) if state.state == spec_states.RUNNING]
+        if len(running) == 2 and not killed:
+            killed.append(ray_nodes.held[-1])
+            ray_nodes.remove_node(killed[0], allow_graceful=False)
+        return wait(min(seconds, 0.2))
+
+    engine.wait = lose_a_node  # type: ignore[method-assign]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    outcomes = list(execute([*asked, replace(asked[0], model=str(empty))], data, engine=engine))
+    assert sorted(outcome.status for outcome in outcomes) == ["failed", *["measured"] * 4], outcomes
+    assert killed and any(outcome.attempts > 1 for outcome in outcomes)
+    assert small.rows(data) == expected
+    assert [state.state for state in spec_states.read(data)] == ["failed"]
+    runs = store.load("runs", data)["run_id"]
+    assert runs.isin([name.removesuffix(".csv") for name in expected]).sum() == 4
+
+
+@pytest.mark.slow
+def test_shards_that_run_at_once_measure_each_model_once(
+    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "gains"} for spec in asked]
+    (tmp_path / "specs.jsonl").write_text("\n".join(map(json.dumps, listed)))
+    command = [sys.executable, "-m", "thermostats", "measure", str(tmp_path / "specs.jsonl"), "--json"]
+    command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--set", "cpus=1", "--shard"]
+    jobs = [subprocess.Popen([*command, f"{k}/3"], stdout=subprocess.PIPE, text=True) for k in (1, 2, 3)]
+    models = [sorted(Path(row["model"]).name for row in json.loads(job.communicate()[0])) for job in jobs]
+    assert [job.returncode for job in jobs] == [0, 0, 0]
+    assert models == [["m0", "m3"], ["m1"], ["m2"]]
+    assert small.rows(tmp_path / "data") == expected
 
 
 @pytest.mark.slow
@@ -125,7 +160,7 @@ def test_specs_of_a_file_on_the_command_line(asked: list[RunSpec], tmp_path: Pat
     path = tmp_path / "specs.jsonl"
     path.write_text("\n".join(map(json.dumps, listed)))
     command = [sys.executable, "-c", "from thermostats.cli.app import main; main()", "measure", str(path)]
-    command += ["--heritage", "Us", "--data", str(tmp_path / "data"), "--json"]
+    command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert [row["status"] for row in json.loads(ran.stdout)] == ["measured"] * 2

@@ -58,13 +58,13 @@ def test_a_refusal_says_what_would_fit() -> None:
     assert on_cpu.where == "lab/a in float32"
     assert on_cpu.got == "4 GiB of weights and 6 GiB of activations, 6 GiB there are"
     assert on_cpu.next_step == (
-        "what would fit: --dtype bfloat16 (5 GiB); a smaller --token-budget or shorter prompts; "
+        "what would fit: --dtype bfloat16 (5 GiB); a smaller --set token_budget=N or shorter prompts; "
         "a machine with 10.6 GiB free; --what weights, which reads only the files"
     )
     on_gpu = refusal(RunSpec("lab/a", dtype="bfloat16"), Need(10**9, 6 * GIB, 4 * GIB), Place("accelerator", 4 * GIB))
     assert on_gpu is not None
     assert on_gpu.next_step == (
-        "what would fit: --device-map auto over 3 devices of 4 GiB; --device cpu; "
+        "what would fit: --set device_map=auto over 3 devices of 4 GiB; --set device=cpu; "
         "--what weights, which reads only the files"
     )
 
@@ -109,7 +109,7 @@ def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, atten
 def test_a_batch_that_would_not_fit_is_named_before_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate, "memory_available", lambda _device: 100_000)
     for measure, attention in ((measure_gains, "sdpa"), (measure_attention, "eager")):
-        with pytest.raises(ThermostatsError, match=r"not enough memory for a batch of prompts.*--token-budget"):
+        with pytest.raises(ThermostatsError, match=r"not enough memory for a batch of prompts.*--set token_budget"):
             measure(tiny.opened("gpt2", attention, **LARGER["gpt2"]), tiny.prompts(200))
 
 

@@ -73,7 +73,7 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     needs = [n_bytes for name, _, n_bytes in engine.seen if name == "m0"]
     assert needs == [needs[0], 2 * needs[0], 4 * needs[0]]
     assert engine.closed
-    with pytest.raises(UsageError, match="local, ray, slurm"):
+    with pytest.raises(UsageError, match="local, ray"):
         Settings("cloud")
     left = {Path(state.model).name: (state.state, state.reason) for state in spec_states.read(tmp_path / "d")}
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")

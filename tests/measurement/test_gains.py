@@ -182,7 +182,7 @@ def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
         raise error
 
     handle = found.blocks[1].register_forward_pre_hook(fail)
-    with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts, 1 × 18 tokens.*--token-budget"):
+    with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts, 1 × 18 tokens.*--set token_budget"):
         measure_gains(found, tiny.prompts(9, 9))
     handle.remove()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())

@@ -7,7 +7,9 @@ import pytest
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts, read_prompts
+from thermostats.measurement.spec import spec_of
 from thermostats.tables import store
+from thermostats.tables.join import join
 from thermostats.tables.runs import prompt_sha
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "published"
@@ -70,10 +72,32 @@ def test_hash_of_a_set_is_over_its_texts_in_order_of_their_names(tmp_path):
 def test_imported_texts_fill_a_set_and_hashes_alone_do_not(tmp_path):
     frame = folder_with(tmp_path, [("a", "Once upon a time")])
     store.save(frame.assign(text=""), "prompts", tmp_path / "prompts.csv")
-    with pytest.raises(DataError, match=r"not shipped.*thermostats import"):
+    with pytest.raises(DataError, match=r"not shipped.*thermostats join"):
         load_prompts("mine", tmp_path)
     store.save(frame, "prompts", tmp_path / "private" / "prompts.csv")
     assert load_prompts("mine", tmp_path)["text"].tolist() == ["Once upon a time"]
+
+
+def test_a_set_that_ships_is_meant_though_a_folder_is_called_the_same(tmp_path, monkeypatch):
+    (tmp_path / "core").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert len(load_prompts("core")) == 25
+    assert spec_of("gpt2", {"prompts": "core"}).prompts == "core"
+    (tmp_path / "photos").mkdir()
+    assert spec_of("gpt2", {"prompts": "photos"}).prompts == str(tmp_path / "photos")
+
+
+def test_a_joined_text_finds_its_hash_and_stays_private(tmp_path):
+    made = folder_with(tmp_path, [("a", "Once upon a time"), ("b", "never given")])
+    store.save(made.assign(text=""), "prompts", tmp_path / "prompts.csv")
+    (done,) = join(made.iloc[:1], data=tmp_path)
+    assert (done.added, done.replaced) == (0, 0)
+    texts = store.load("prompts", tmp_path)
+    assert texts.loc[texts["prompt_set"] == "mine", "text"].tolist() == ["Once upon a time", ""]
+    public = store.load("prompts", tmp_path, private=False)
+    assert (public.loc[public["prompt_set"] == "mine", "text"] == "").all()
+    with pytest.raises(DataError, match="other values"):
+        join(made.iloc[:1].assign(text="Another"), data=tmp_path)
 
 
 def test_a_text_that_is_not_the_one_of_its_hash(tmp_path):

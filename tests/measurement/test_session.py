@@ -143,10 +143,10 @@ BROKEN = {
         "not a safetensors file, or a truncated one",
     ),
     "shard": (truncated_in_the_middle, r"truncated one \(.*model-00002-of"),
-    "hybrid": (lambda f: reconfigured(f, model_type="jamba"), "models of type jamba are not measured"),
+    "hybrid": (lambda f: reconfigured(f, model_type="zamba"), "models of type zamba are not measured"),
     "code": (
         lambda f: reconfigured(f, model_type="own", auto_map={"AutoModelForCausalLM": "own.Model"}),
-        "its own code.*--trust-remote-code",
+        "its own code.*--set trust_remote_code=yes",
     ),
     "layers": (lambda f: reconfigured(f, n_layer=2), "weights and configuration disagree.*unexpected"),
     "width": (lambda f: reconfigured(f, n_embd=20, n_inner=64), "weights and configuration disagree|another shape"),

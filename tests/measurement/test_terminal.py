@@ -13,16 +13,16 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
-from thermostats.measurement import terminal
+from thermostats.measurement import progress
+from thermostats.measurement.progress import Bars, Lines
 from thermostats.measurement.session import Outcome
-from thermostats.measurement.settings import Settings
-from thermostats.measurement.terminal import CACHE_VARIABLE, Bars, Lines, measure_models, own_cache, summary
+from thermostats.measurement.terminal import CACHE_VARIABLE, measure_models, own_cache, summary
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "perf_counter", iter((0.0, 10.0, 40.0, 45.0, 80.0, 90.0)).__next__)
+    monkeypatch.setattr(progress, "perf_counter", iter((0.0, 10.0, 40.0, 45.0, 80.0, 90.0)).__next__)
     report = Lines(every=30).report
     for done in (0, 1, 5, 6):
         report("gpt2", "gains", done, 25)
@@ -91,5 +91,5 @@ def test_models_within_a_budget_have_a_folder_of_their_own(monkeypatch: pytest.M
 def test_measuring_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "thermostats.measurement.execute", None)
     with pytest.raises(UsageError, match=r"pip install -e '.*\[measure\]'"):
-        measure_models(["gpt2"], {}, tmp_path / "mine", dry_run=False, settings=Settings())
+        measure_models(["gpt2"], {}, tmp_path / "mine", dry_run=False)
     assert list(tmp_path.iterdir()) == []

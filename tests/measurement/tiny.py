@@ -140,12 +140,43 @@ SMALL: dict[str, Any] = {
     **{"image_size": 12, "patch_size": 4, "num_register_tokens": 2, "window_size": 2, "is_decoder": False},
 }
 """What any configuration class may want, as far as it has it; shapes that differ wherever the class lets them."""
+SIDES = {
+    **{"d_model": 32, "encoder_layers": 3, "decoder_layers": 1, "encoder_ffn_dim": 40, "decoder_ffn_dim": 24},
+    **{"encoder_attention_heads": 4, "decoder_attention_heads": 2},
+}
+STATE = {"state_size": 5, "time_step_rank": 3, "head_dim": 8}
+STATE2 = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 5, "mamba_n_groups": 2, "mamba_chunk_size": 4}
+LINEAR = {
+    **{"layer_types": ["linear_attention", "full_attention", "linear_attention"], "head_dim": 8},
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 6, "linear_value_head_dim": 5},
+    **{"shared_expert_intermediate_size": 24},
+}
 OWN: dict[str, dict[str, Any]] = {
     "beit": {"layer_scale_init_value": 0.5, "use_relative_position_bias": True},
     **{name: {"layerscale_value": 0.5} for name in ("dinov2", "dinov2_with_registers", "dinov3_vit")},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False},
     "deberta": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16},
     "modernbert": {"local_attention": 4},
+    **{
+        name: {"num_layers": 3, "num_heads": 4, "d_kv": 6, "d_ff": 40, "relative_attention_num_buckets": 8}
+        for name in ("t5", "mt5", "umt5")
+    },
+    **{
+        name: {**SIDES, "max_position_embeddings": 64, "scale_embedding": True}
+        for name in ("mbart", "pegasus", "blenderbot", "m2m_100", "bart", "plbart", "mvp", "marian", "blenderbot-small")
+    },
+    "mamba": {**STATE, "intermediate_size": 64},
+    "falcon_mamba": {**STATE, "intermediate_size": 64},
+    "mamba2": {**STATE, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4},
+    "jamba": {"attn_layer_period": 3, "attn_layer_offset": 1, "mamba_d_state": 5, "mamba_dt_rank": 3},
+    "bamba": {"attn_layer_indices": [1], **STATE2},
+    "granitemoehybrid_dense": {
+        **{"num_local_experts": 0, "layer_types": ["mamba", "attention", "mamba"], "residual_multiplier": 0.3},
+        **{"shared_intermediate_size": 40, **STATE2},
+    },
+    **{name: {"layer_types": ["conv", "full_attention", "conv"]} for name in ("lfm2", "lfm2_moe")},
+    "recurrent_gemma": {"lru_width": 32, "attention_window_size": 64},
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), LINEAR),
 }
 for _entry in ARCHITECTURES:
     if _entry.name not in CONFIGURATIONS:
@@ -170,7 +201,12 @@ def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
     """A model with random weights, norms and biases."""
     known = next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
     kind = getattr(transformers, known.loader if known and head else "AutoModelForCausalLM" if head else "AutoModel")
-    return noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
+    made = noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
+    return made.get_submodule(known.part) if known and head else made
+
+
+DRAWN = ("sinks", "router.bias", "class_embedding", "cls_token")
+"""Vectors that classes leave as they happen to be in memory, or draw."""
 
 
 def noisy(model: torch.nn.Module) -> torch.nn.Module:
@@ -181,7 +217,7 @@ def noisy(model: torch.nn.Module) -> torch.nn.Module:
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.ndim > 1:
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
-            elif path.endswith("sinks"):
+            elif path.endswith(DRAWN):
                 parameter.copy_(noise)
             else:
                 parameter.add_(0.3 * noise)

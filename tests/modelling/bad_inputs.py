@@ -12,20 +12,19 @@ import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
 from thermostats.modelling.crossed_table import cells
+from thermostats.modelling.crowding import crowding_rows, fit_crowding, fit_threshold
 from thermostats.modelling.entropy import fit_slopes
-from thermostats.modelling.heritage.blocks import design
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
-from thermostats.modelling.laws.crowding import crowding_rows, fit_crowding
-from thermostats.modelling.laws.depth import bounded_rows, fit_kleiber
-from thermostats.modelling.laws.lines import fit_line
-from thermostats.modelling.laws.spectra import fit_spectral, spectral_rows
-from thermostats.modelling.laws.transition import fit_transition, transition_rows
+from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
+from thermostats.modelling.lines import fit_line
 from thermostats.modelling.means import fit_means
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
+from thermostats.modelling.spectra import fit_spectral, spectral_rows
+from thermostats.modelling.transition import fit_transition, transition_rows
 
 Table = pd.DataFrame
 REFUSED, SAID = "refused", "said"
@@ -96,13 +95,16 @@ CASES = {
     "heritage": Case(
         averages,
         lambda t: fit_heritage(t, estimand="last_gain", seed=1),
-        lambda t: design(t, "last_gain").warnings,
+        None,
         "gain",
         ("n_layers", "n_heads", "d_head"),
         lambda t: t.assign(n_heads=2 * t["n_layers"]),
     ),
     "kleiber": Case(
         gains, lambda t: fit_kleiber(t, GAIN, seed=1), lambda t: bounded_rows(t, GAIN).warnings, GAIN, ("n_layers",)
+    ),
+    "envelope": Case(
+        gains, lambda t: fit_envelope(t, GAIN, seed=1), lambda t: bounded_rows(t, GAIN).warnings, GAIN, ("n_layers",)
     ),
     "transition": Case(
         networks,
@@ -115,6 +117,14 @@ CASES = {
     "crowding": Case(
         gains,
         lambda t: fit_crowding(t, GAIN, seed=1),
+        lambda t: crowding_rows(t, GAIN).warnings,
+        GAIN,
+        ("rho",),
+        lambda t: t.assign(rho=t.groupby("heritage")["rho"].transform("first")),
+    ),
+    "threshold": Case(
+        gains,
+        lambda t: fit_threshold(t, GAIN, seed=1),
         lambda t: crowding_rows(t, GAIN).warnings,
         GAIN,
         ("rho",),
@@ -315,6 +325,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "rank-deficient": (SAID, "columns of rank 1 of 2"),
     },
 }
+EXPECTED |= {"envelope": EXPECTED["kleiber"], "threshold": EXPECTED["crowding"]}
 TAKEN = {
     ("invariance", "one model a lab"): "pairs of several labs are one population",
     ("invariance", "two models"): "two pairs: the number is said in the result",

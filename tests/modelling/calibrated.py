@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from thermostats.modelling.draws import Settings
+from thermostats.choices import LEVEL
+from thermostats.modelling.draws import Draws, Settings, mcse
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import LEVEL, Draws
 from thermostats.modelling.sampling import Sampled
 
 Read = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -55,7 +54,7 @@ def assert_same_means(one: Draws, other: Draws) -> None:
     for a, b, name in pairs:
         for k in range(a.shape[2]):
             x, y = a[:, :, k], b[:, :, k]
-            z = (x.mean() - y.mean()) / np.hypot(sampling.mcse(x), sampling.mcse(y))
+            z = (x.mean() - y.mean()) / np.hypot(mcse(x), mcse(y))
             assert abs(z) < bound, f"{name}[{k}]: z {z:.1f}"
             assert 0.8 < x.std() / y.std() < 1.25, f"{name}[{k}]: spreads {x.std():.3g} and {y.std():.3g}"
 

@@ -11,9 +11,9 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, share_table
-from thermostats.studies.nursery.plan import shipped_table
 from thermostats.studies.nursery.rows import GEOMETRY, judged
 from thermostats.studies.nursery.shares import design_blocks
+from thermostats.studies.nursery.shipped import shipped_table
 
 WORLDS = 400
 

@@ -1,142 +1,340 @@
-"""The heritage model by sampling: truth recovered, agreement with the closed form, bad input, cross-validation."""
+"""What a fit of the heritage model says, against its draws by hand; bad input; free blocks; labs never seen."""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import ORDER, block_sds, lab_basis, orders, scaled_basis
-from thermostats.modelling.heritage.closed_form import closed_form
-from thermostats.modelling.heritage.fit import HeritageFit, fit_heritage
-from thermostats.modelling.heritage.held_out import leave_one_out, refit_without
-from thermostats.modelling.heritage.model import AVERAGES, OF_LAB, block_contributions, heritage_model
-from thermostats.modelling.heritage.rows import gain_rows
-from thermostats.modelling.heritage.simulate import Simulated, model_facts, simulate_heritage
-from thermostats.modelling.inference import sampling
-from thermostats.modelling.inference.draws import Settings
-from thermostats.tables.caching import CACHE_VARIABLE
+from thermostats.modelling.fit import NO_SOURCE, Fit
+from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.law import contributions, lab_means, log_gains
+from thermostats.modelling.heritage.left_out import leave_one_out
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
-mpl.use("Agg")
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
+BLOCKS = ("heritage", "geometry", "scale", "model")
+
+
+def rows(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
+    facts = model_facts(n_models, n_labs, np.random.default_rng(1))
+    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=6, n_categories=1).table
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Simulated:
-    facts = model_facts(18, 6, np.random.default_rng(1))
-    return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=20, n_categories=1)
+def fitted() -> Fit:
+    return fit_heritage(rows().assign(source="made up"), estimand="last_gain", seed=3)
 
 
-@pytest.fixture(scope="module")
-def fitted(simulated: Simulated, tmp_path_factory: pytest.TempPathFactory) -> HeritageFit:
-    """Prompts for all models but four, of which only mean and spread are known."""
-    table = simulated.table
-    chosen = sorted(set(table["model_id"]))[:4]
-    of_chosen = table[table["model_id"].isin(chosen)].groupby("model_id")
-    means = of_chosen[["heritage", "n_layers", "n_heads", "d_head", "n_params"]].first().reset_index()
-    gains = of_chosen["gain"].agg(["mean", "std", "size"]).to_numpy().T
-    means = means.assign(**dict(zip(("gain", "gain_sd", "n_prompts"), gains, strict=True)))
-    mixed = pd.concat([table[~table["model_id"].isin(chosen)], means.assign(prompt_id="", category="")])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
-        return fit_heritage(mixed, estimand="simulated", seed=2)
+def test_it_says_what_it_rests_on(fitted: Fit) -> None:
+    assert NO_SOURCE not in fitted.warnings
+    assert (fitted.estimand, fitted.sources, len(fitted.rows)) == ("last_gain", ("made up",), 12)
+    assert (fitted.law.name, fitted.draws.engine, fitted.seed, fitted.status) == ("heritage", "exact", 3, "passed")
+    assert repr(fitted).startswith("heritage fit of last_gain: 12 models of 4 labs, passed")
+    assert fitted.model.prior.total == 0.5
+    assert fit_heritage(rows(), estimand="total_amplification", seed=3).model.prior.total == 2.0
+    assert len(fitted.law.priors) == len({prior[0] for prior in fitted.law.priors}) >= 4
 
 
-@pytest.mark.slow
-def test_truth_is_recovered(fitted: HeritageFit, simulated: Simulated) -> None:
-    assert fitted.status == "passed", fitted.draws.failures()
-    table = fitted.models()
-    assert list(table["model_id"]) == sorted(set(simulated.table["model_id"]))
-    inside = (table["lower"] <= simulated.means) & (simulated.means <= table["upper"])
-    assert inside.mean() >= 0.8
-    summary = fitted.summary().set_index("quantity")
-    for block, truth in simulated.sds.items():
-        assert summary["lower"][f"sd_{block}"] <= truth <= summary["upper"][f"sd_{block}"], block
-    shares = [summary["mean"][f"share_{block}"] for block in simulated.contributions]
-    assert sum(shares) == pytest.approx(1)
+def test_means_and_errors_are_those_of_the_prompts(fitted: Fit) -> None:
+    logs = np.log(rows()["gain"]).groupby(rows()["model_id"])
+    assert fitted.rows["log_gain"].to_numpy() == pytest.approx(logs.mean().to_numpy())
+    assert fitted.rows["sd"].to_numpy() == pytest.approx(logs.std().to_numpy())
+    assert (fitted.rows["n_prompts"] == 6).all()
+    off = np.log(fitted.rows["error"] * 6**0.5 / fitted.rows["sd"])
+    assert off.abs().max() < 1 and np.ptp(off) > 0.05  # moderated
 
 
-@pytest.mark.slow
-def test_sampling_agrees_with_the_closed_form(fitted: HeritageFit) -> None:
-    drawn = closed_form(fitted.design, total_sd=fitted.total_sd, seed=1)
-    sd = block_sds(block_contributions(fitted.design, drawn))
-    sampled = fitted.quantities
-    for b, block in enumerate(("heritage", "geometry", "scale", "model")):
-        assert sampled[f"sd_{block}"].mean() == pytest.approx(sd[f"sd_{block}"].mean(), abs=0.01), block
-        assert sampled[f"share_{block}"].mean() == pytest.approx(drawn["share"][..., b].mean(), abs=0.03), block
-    for statement, probability in orders(sd).items():
-        assert fitted.probabilities[statement] == pytest.approx(probability, abs=0.06)
+def test_an_average_is_worth_its_prompts() -> None:
+    """The same table known by mean and spread of the logs alone."""
+    table = rows()
+    logs = np.log(table["gain"]).groupby(table["model_id"])
+    facts = table.drop(columns=["prompt_id", "category", "gain"]).drop_duplicates("model_id")
+    mean, sd = (facts["model_id"].map(values) for values in (logs.mean(), logs.std()))
+    gain = np.exp(mean + sd**2 / 2)
+    averaged = facts.assign(gain=gain, gain_sd=sd * gain, n_prompts=6, prompt_id="")
+    one, other = (fit_heritage(t, estimand="last_gain", seed=3) for t in (table, averaged))
+    for column in ("log_gain", "error", "freedom"):
+        assert one.rows[column].to_numpy() == pytest.approx(other.rows[column].to_numpy(), rel=1e-6), column
 
 
-@pytest.mark.slow
-def test_sensitivity_lists_every_alternative_and_influence_every_unit(fitted: HeritageFit) -> None:
-    """Of the order by default, of a lab's mean where that is asked."""
-    table = fitted.sensitivity(seed=1)
-    assert set(table["statement"]) == {ORDER} and table["probability"][0] == fitted.probabilities[ORDER]
-    exact = {"closed form", "concentration 0.5", "concentration 2", "scale dropped", "geometry residualised on scale"}
-    assert {"as fitted", "scale residualised on geometry", *exact} < set(table["alternative"])
-    lab = fitted.design.labs[0]
-    asked = {"below 1": lambda q: q[f"{OF_LAB}{lab}"] < 0}
-    influence = fitted.check(asked, seed=1).checks[-1].table
-    assert set(influence["statement"]) == {"below 1"} and len(influence) == 1 + 5 + 18
-    assert lab not in set(influence["left_out"])
+def test_models_and_labs_are_summed_up_from_their_draws(fitted: Fit) -> None:
+    m, models, labs = log_gains(fitted.draws.values, fitted.constants), fitted.table("models"), fitted.table("labs")
+    assert models["model_id"].tolist() == sorted(set(rows()["model_id"])) == list(fitted.constants["outcomes"])
+    assert models["mean"].to_numpy() == pytest.approx(m.mean(axis=(0, 1)))
+    assert models["probability_dampens"].to_numpy() == pytest.approx((m < 0).mean(axis=(0, 1)))
+    lower, upper = np.quantile(m.reshape(-1, 12), [0.03, 0.97], axis=0)
+    assert (models["lower"].to_numpy(), models["upper"].to_numpy()) == (pytest.approx(lower), pytest.approx(upper))
+    effect = contributions(fitted.draws.values, fitted.constants)["heritage"]
+    assert (labs["mean"] * labs["n_models"]).sum() == pytest.approx(0, abs=1e-9)
+    for row in labs.to_dict("records"):
+        own = np.flatnonzero(models["heritage"] == row["heritage"])
+        mean = m[..., own].mean(axis=-1)
+        assert row["n_models"] == own.size
+        assert row["mean"] == pytest.approx(effect[..., own].mean())
+        assert (row["mean_log_gain"], row["probability_dampens"]) == pytest.approx((mean.mean(), (mean < 0).mean()))
+        assert fitted.quantities[f"mean log gain of {row['heritage']}"] == pytest.approx(mean)
 
 
-@pytest.mark.slow
-def test_refit_without_a_lab_predicts_it_from_geometry_and_scale(
-    fitted: HeritageFit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Models left out are as uncertain as new ones, the others as before; sampling and closed form agree."""
-    monkeypatch.setenv(CACHE_VARIABLE, "off")
-    out = fitted.design.lab == 0
-    before = fitted.draws.flat("m")
-    data = fitted.data()
-    for of_rows, models in ((("y", "y_model"), data["y_model"]), (AVERAGES, data["average_model"])):
-        data |= {name: data[name][~out[models]] for name in of_rows}
-    data["seen"] = (~out).astype(float)
-    settings = Settings(draws=400, tune=400)
-    m = sampling.fit(heritage_model, data, seed=1, settings=settings).flat("m")
-    assert (m[:, out].std(axis=0) > 3 * before[:, out].std(axis=0)).all()
-    assert m[:, ~out].mean(axis=0) == pytest.approx(before[:, ~out].mean(axis=0), abs=0.02)
-    closed = refit_without(fitted, np.flatnonzero(out), seed=1).flat("m")
-    assert closed[:, out].mean(axis=0) == pytest.approx(m[:, out].mean(axis=0), abs=0.03)
-    assert closed[:, out].std(axis=0) == pytest.approx(m[:, out].std(axis=0), rel=0.2)
+def test_log_gains_lie_between_what_was_measured_and_what_the_blocks_say(fitted: Fit) -> None:
+    """Given scales and effects they are N(weighted mean, harmonic variance)."""
+    values, model = fitted.draws.values, fitted.model
+    few = fitted.draws.few(fitted.draws.size)
+    centre, own = model.expected(few), np.square(few["scale"][:, -1:])
+    weight = own / (own + np.square(few["error"]))
+    off = log_gains(values, fitted.constants).reshape(centre.shape) - (centre + weight * (model.y - centre))
+    z = off / np.sqrt(weight * np.square(few["error"]))
+    assert z.mean() == pytest.approx(0, abs=0.01) and z.std() == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.slow
-def test_what_cannot_be_left_out_is_refused(fitted: HeritageFit) -> None:
-    with pytest.raises(UsageError, match="nothing to leave out"):
-        leave_one_out(fitted, by="prompt", seed=1)
-    with pytest.raises(UsageError, match="no such refit"):
-        refit_without(replace(fitted, lab_df=4.0), np.array([0]), seed=1)
+def test_a_lab_s_population_is_less_sure_than_its_models_and_its_next_model_less_still() -> None:
+    """By simulation from the draws: new families and residuals with the geometry and scale of models at hand."""
+    table = rows(16, 4).assign(gain=lambda t: t["gain"] * 0.95)
+    family = table["model_id"].str[-2:].astype(int) % 3
+    fit = fit_heritage(table.assign(family=family.astype(str)), estimand="last_gain", seed=1)
+    rng, values, constants = np.random.default_rng(1), fit.draws.values, fit.constants
+    scale = values["scale"].reshape(-1, 5)
+    sizes = constants["levels"]["family"].to_numpy()
+    unit = 1 / np.sqrt(1 - np.square(sizes).sum())
+    parts = {name: part.reshape(-1, 16) for name, part in contributions(values, constants).items()}
+    mean = fit.draws.flat("beta") + parts["heritage"] + parts["geometry"] + parts["scale"]
+    mean = mean - unit * (fit.draws.flat("u_family") @ sizes)[:, None]
+    new = mean + unit * scale[:, [3]] * rng.normal(size=mean.shape) + scale[:, [4]] * rng.normal(size=mean.shape)
+    found = fit.table("labs")
+    for number, row in found.iterrows():
+        own = constants["codes"]["heritage"] == number
+        assert row["population_dampens"] == pytest.approx((mean[:, own].mean(axis=1) < 0).mean(), abs=1e-9)
+        assert row["next_dampens"] == pytest.approx((new[:, own] < 0).mean(), abs=0.02)
+    doubt = {name: (found[name] - 0.5).abs().mean() for name in found if str(name).endswith("dampens")}
+    assert doubt["probability_dampens"] > doubt["population_dampens"] > doubt["next_dampens"]
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_published_tables_pass_every_check_and_leave_the_order_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What docs/how-to/heritage.md says of the closed form holds of the sampled model too, prompt by prompt."""
-    monkeypatch.setenv(CACHE_VARIABLE, "off")
-    rows = gain_rows("penultimate_gain")
-    rows = rows[rows["source"] != "thermostats"]
-    fit = fit_heritage(rows, estimand="penultimate_gain", seed=1)
-    assert (fit.method, fit.n_models, fit.n_heritages) == ("sampling", 22, 5)
-    gate = fit.check()
+def test_the_spread_of_few_labs_is_shown_under_other_priors(fitted: Fit) -> None:
+    table = fitted.table("superpopulation")
+    assert table["prior"].tolist() == ["as fitted", "half the prior scale", "double the prior scale"]
+    assert (table["groups"] == 4).all()
+    upper = table.set_index("prior")["upper"]
+    assert upper["half the prior scale"] < upper["as fitted"] < upper["double the prior scale"]
+    assert table["median"][0] == pytest.approx(np.median(fitted.draws["scale"][..., 0]))
+
+
+def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
+    quantities, square = fitted.quantities, np.square(fitted.draws["scale"])
+    for number, name in enumerate(BLOCKS):
+        part = contributions(fitted.draws.values, fitted.constants)[name]
+        assert quantities[f"sd_{name}"] == pytest.approx(part.std(axis=-1))
+        assert quantities[f"share_{name}"] == pytest.approx(square[..., number] / square.sum(axis=-1))
+    assert quantities["total_sd"] == pytest.approx(np.sqrt(square.sum(axis=-1)))
+    m = log_gains(fitted.draws.values, fitted.constants)
+    assert quantities["mean_log_gain"] == pytest.approx(m.mean(axis=-1))
+    assert set(fitted.summary()["quantity"]) == {name for name in quantities if not name.startswith("mean log gain of")}
+
+
+def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit) -> None:
+    sd = {name: fitted.quantities[f"sd_{name}"] for name in BLOCKS}
+    counted = np.mean((sd["heritage"] > sd["geometry"]) & (sd["geometry"] > sd["scale"]))
+    assert fitted.probabilities[ORDER] == pytest.approx(counted)
+    orders = fitted.table("orders").set_index("statement")
+    assert list(orders.index) == ["heritage > geometry", "geometry > scale", ORDER]
+    for row in orders.itertuples():
+        p, q = row.probability, row.prior
+        assert row.bayes_factor == pytest.approx(p / (1 - p) / (q / (1 - q)) if p < 1 else np.inf)
+    assert (bayes_factor(0.25, 0.25), bayes_factor(1.0, 0.25)) == (pytest.approx(1), np.inf)
+
+
+def test_prior_odds_of_the_order_come_from_simulation() -> None:
+    """About 0.25 rather than 1/6, since a block of one column has a small standard deviation more often."""
+    fit = fit_heritage(rows(24, 8), estimand="last_gain")
+    assert fit.table("orders").set_index("statement")["prior"][ORDER] == pytest.approx(0.24, abs=0.03)
+
+
+def test_checks_list_every_alternative_and_every_unit(fitted: Fit) -> None:
+    gate = fitted.check()
     assert gate.passes, gate.reasons
-    assert fit.verdict() == "inconclusive"
-    means = fit_heritage(rows, estimand="penultimate_gain", seed=1, method="closed form")
-    for statement, probability in means.probabilities.items():
-        assert fit.probabilities[statement] == pytest.approx(probability, abs=0.1), statement
+    tables = {check.name: check.table for check in gate.checks}
+    others = set(tables["prior sensitivity"]["alternative"])
+    assert {"concentration 0.5", "concentration 2", "scale dropped", "geometry residualised on scale"} < others
+    assert "scale residualised on geometry" in others
+    left = tables["influence"]
+    assert len(left[left["statement"] == ORDER]) == 1 + 4 + 12
+    assert set(tables["posterior predictive"]["statistic"]) >= {"curvature", "spread by group"}
+
+
+def test_a_dropped_scale_has_no_spread_and_one_beyond_the_other_is_orthogonal_to_it(fitted: Fit) -> None:
+    laws = fitted.law.alternatives
+    assert (fitted.under(laws["scale dropped"]).quantities["sd_scale"] == 0).all()
+    bases = fitted.under(laws["geometry residualised on scale"]).constants["bases"]
+    assert bases["geometry"].T @ bases["scale"] == pytest.approx(np.zeros((3, 1)), abs=1e-9)
+    assert np.square(bases["geometry"]).sum() == pytest.approx(12)
+
+
+def test_labs_of_one_model_can_be_left_out() -> None:
+    table = rows(13, 4)
+    table["heritage"] = table["heritage"].where(table["model_id"] != table["model_id"].max(), "alone")
+    fit = fit_heritage(table, estimand="last_gain")
+    assert fit.under(fit.law.alternatives["without labs of one model"]).model.y.size == 12
+
+
+def test_what_a_lab_left_out_takes_with_it_is_passed_over() -> None:
+    """Of two labs none can be left out: then there is one, whose effect cannot be separated from the mean."""
+    fit = fit_heritage(rows(8, 2), estimand="last_gain")
+    first = fit.rows["heritage"] == fit.rows["heritage"][0]
+    assert "sd_heritage" not in fit.without(first).quantities
+    influence = fit.check().checks[-1].table
+    assert set(influence["left_out"]) == {"nothing", *fit.rows["model_id"]}
+
+
+def test_tables_and_the_record_are_json(fitted: Fit) -> None:
+    record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
+    names = {"orders", "labs", "models", "superpopulation", "left out", "classical", "dominance", "commonality"}
+    assert set(record["tables"]) == set(fitted.law.tables) == names
+    assert len(record["tables"]["models"]) == 12 and len(record["tables"]["left out"]) == 2
+    assert record["status"] == "passed" and record["equations"] == list(fitted.law.equations)
+    with pytest.raises(UsageError, match="no such table"):
+        fitted.table("ranks")
+
+
+@pytest.mark.parametrize("kind", ["blocks", "shares", "orders", "labs", "prior", "replicated", "intervals"])
+def test_figures_are_drawn(fitted: Fit, kind: str) -> None:
+    axes = fitted.plot(kind, Figure().subplots())
+    assert axes.has_data()
+    if kind == "blocks":
+        assert axes.get_xlabel() == "standard deviation over models, log last gain"
+        shown = {label.get_text() for label in axes.get_yticklabels()}
+        assert shown >= {"heritage", "geometry", "scale", "residual between models"}
+
+
+def test_what_is_refused_is_said() -> None:
+    for options, words in (
+        ({"concentration": 0.0}, "priors out of range"),
+        ({"concentration": math.inf}, "priors out of range"),
+        ({"lab_df": math.nan}, "priors out of range"),
+        ({"lab_df": 2.0}, "priors out of range"),
+        ({"residuals": "skewed"}, "did you mean skew"),
+        ({"blocks": {}}, "no such blocks"),
+        ({"blocks": {"heritage": []}}, "no such blocks"),
+        ({"blocks": {"family": ["heritage"]}}, "no such blocks"),
+        ({"blocks": {"heritage": ["lab"]}}, "no such column"),
+        ({"blocks": {"recipe": ["heritage", "n_layers"]}}, "a block of names and numbers"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            fit_heritage(rows(), estimand="last_gain", **options)
+    with pytest.raises(UsageError, match="log last_gain"):
+        fit_heritage(rows().assign(gain=2.0), estimand="last_gain")
+
+
+def test_families_have_a_share_of_their_own_and_lineage_is_both() -> None:
+    table = rows(16, 4)
+    family = (table["model_id"].str[-2:].astype(int) // 4 % 2).astype(str)
+    fit = fit_heritage(table.assign(family=family), estimand="last_gain")
+    parts = contributions(fit.draws.values, fit.constants)
+    assert list(parts) == ["heritage", "geometry", "scale", "family", "model"]
+    assert fit.quantities["sd_lineage"] == pytest.approx((parts["heritage"] + parts["family"]).std(axis=-1))
+    both = fit.quantities["share_heritage"] + fit.quantities["share_family"]
+    assert fit.quantities["lineage_share"] == pytest.approx(both)
+    assert "lineage > geometry > scale" in fit.probabilities
+    assert "families dropped" in fit.law.alternatives
+
+
+def test_families_without_labs_are_not_taken_for_labs() -> None:
+    """Eight families in four labs, whose effects are large; labs have none."""
+    rng = np.random.default_rng(4)
+    facts = model_facts(32, 4, rng).sort_values("heritage").reset_index(drop=True)
+    family = (facts.groupby("heritage").cumcount() // 2).astype(str)
+    effect = dict(zip(sorted(set(facts["heritage"] + family)), np.tile([0.4, -0.4, 0.4, -0.4], 4), strict=True))
+    gain = np.exp((facts["heritage"] + family).map(effect) + rng.normal(0, 0.03, 32))
+    fit = fit_heritage(facts.assign(family=family, gain=gain), estimand="last_gain")
+    means = {name: values.mean() for name, values in fit.quantities.items()}
+    assert means["sd_family"] > 3 * means["sd_heritage"] and means["sd_lineage"] > 0.2
+    assert fit.probabilities["heritage > geometry"] < 0.95
+
+
+def test_blocks_are_free_and_fits_of_other_blocks_are_compared() -> None:
+    table = rows(24, 6).rename(columns={"heritage": "lab"})
+    labs = fit_heritage(table, estimand="last_gain", blocks={"heritage": ["lab"]})
+    assert labs.probabilities == {} and list(labs.quantities)[:2] == ["sd_heritage", "sd_model"]
+    shape = fit_heritage(table, estimand="last_gain", blocks={"size": ["n_params"], "depth": ["n_layers"]})
+    assert list(shape.probabilities) == ["size > depth"] and "labs" not in shape.law.tables
+    compared = labs.compare(shape)
+    assert compared["fit"].tolist() == ["this", "other"] and compared["se_difference"][1] > 0
+    with pytest.raises(UsageError, match="with labs"):
+        leave_one_out(shape, by="model")
+    both = fit_heritage(table, estimand="last_gain", blocks={"recipe": ["lab"], "depth": ["n_layers"]})
+    assert list(both.probabilities) == ["recipe > depth"] and both.law.units == ("lab", "model_id")
+    assert orders_of(("a", "b")) == ("a > b",)
+
+
+def test_a_lab_never_seen_is_drawn_anew(fitted: Fit) -> None:
+    """Models at hand are predicted by their blocks; two of one new lab share its effect, two of two new labs do not."""
+    facts = rows().drop_duplicates("model_id").sort_values("model_id").drop(columns=["gain"])
+    centre = fitted.model.expected(fitted.draws.few(4000)).mean(axis=0)
+    assert fitted.predict(facts)["mean"].to_numpy() == pytest.approx(centre, abs=0.02)
+    pair = pd.concat([facts.head(1)] * 2, ignore_index=True).assign(model_id=["a", "b"])
+    known, one, two = (fitted.predicted(pair.assign(heritage=labs)) for labs in (pair["heritage"], "new", ["x", "y"]))
+    assert one.std(axis=0).min() > known.std(axis=0).max()
+    own = np.square(fitted.draws["scale"][..., -1]).mean()
+    share = 1 - own / one.var(axis=0).mean()
+    assert np.corrcoef(one.T)[0, 1] == pytest.approx(share, abs=0.1)
+    assert np.corrcoef(two.T)[0, 1] < np.corrcoef(one.T)[0, 1] - 0.2
+
+
+def test_models_and_labs_left_out_are_predicted(fitted: Fit) -> None:
+    held = leave_one_out(fitted, by="model")
+    assert len(held.predictions) == 12 and held.coverage >= 0.75
+    assert held.rmse < held.rmse_baseline and held.elpd_difference > 0
+    own = held.predictions
+    mean = own["observed"].mean()
+    assert own["baseline"].to_numpy() == pytest.approx((12 * mean - own["observed"]) / 11)
+    labs = own.groupby("heritage")["observed"].transform("sum")
+    assert own["lab_mean"].to_numpy() == pytest.approx((labs - own["observed"]) / 2)
+    by_lab = leave_one_out(fitted, by="heritage")
+    assert np.isnan(by_lab.rmse_lab_mean) and len(by_lab.predictions) == 12
+    assert fitted.table("left out")["left_out"].tolist() == ["model", "heritage"]
+    with pytest.raises(UsageError, match="nothing to leave out"):
+        leave_one_out(fitted, by="prompt")
+
+
+def test_a_lab_left_out_is_predicted_as_by_a_fit_without_it(fitted: Fit) -> None:
+    """The refit's own prediction of a lab that it has never seen."""
+    held = leave_one_out(fitted, by="heritage").predictions
+    lab = held["heritage"][0]
+    out = fitted.rows["heritage"] == lab
+    without = fitted.without(out).predict(fitted.rows[out].drop(columns="log_gain"))
+    own = held[held["heritage"] == lab]
+    assert own["predicted"].to_numpy() == pytest.approx(without["mean"].to_numpy(), abs=0.05)
+    assert (own["upper"] - own["lower"]).to_numpy() == pytest.approx(
+        (without["upper"] - without["lower"]).to_numpy(), rel=0.3
+    )
 
 
 def test_blocks_have_unit_expected_variance() -> None:
     rng = np.random.default_rng(0)
     lab = np.array([0, 0, 0, 0, 1, 1, 2])
-    for basis in (lab_basis(lab), scaled_basis(rng.normal(size=(7, 3)))):
+    columns = rng.normal(size=(7, 3))
+    mapped = (columns - columns.mean(axis=0)) @ scaled_map(columns)
+    for basis in (group_basis(lab, np.bincount(lab) / 7), mapped):
         assert basis.mean(axis=0) == pytest.approx(0, abs=1e-12)
         assert np.trace(basis @ basis.T) / 7 == pytest.approx(1)
-    columns = rng.normal(size=(9, 2))
-    assert scaled_basis(np.column_stack([columns, columns.sum(axis=1)])).shape == (9, 2)
+    deficient = rng.normal(size=(9, 2))
+    assert scaled_map(np.column_stack([deficient, deficient.sum(axis=1)])).shape == (3, 2)
+    assert scaled_map(np.ones((4, 2))).shape == (2, 0)
+
+
+def test_means_over_labs(fitted: Fit) -> None:
+    means = np.arange(12.0) @ lab_means(fitted.constants)
+    expected = pd.Series(np.arange(12.0)).groupby(fitted.rows["heritage"]).mean()
+    assert means == pytest.approx(expected.to_numpy())
+
+
+def test_other_concentrations_are_other_priors(fitted: Fit) -> None:
+    other = fit_heritage(rows(), estimand="last_gain", seed=3, concentration=4.0)
+    assert other.model.prior == replace(fitted.model.prior, concentration=4.0)
+    spread = [fit.quantities["share_heritage"].std() for fit in (other, fitted)]
+    assert spread[0] < spread[1]

@@ -8,28 +8,29 @@ import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
-from thermostats.modelling.heritage.blocks import Design, design
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.classical import classical, commonality, dominance_table, model_frame
-from thermostats.modelling.heritage.model import geometry_and_scale
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.law import geometry_and_scale
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 
 @pytest.fixture(scope="module")
-def laid_out() -> Design:
+def fit() -> Fit:
     facts = model_facts(24, 6, np.random.default_rng(3))
     one = simulate_heritage(facts, shares={"heritage": 0.6, "geometry": 0.2, "scale": 0.1}, seed=3, n_prompts=10)
-    return design(one.table, "simulated")
+    return fit_heritage(one.table, estimand="simulated")
 
 
-def formulas(laid_out: Design) -> tuple[pd.DataFrame, dict[str, str]]:
-    frame, blocks = model_frame(laid_out)
+def formulas(fit: Fit) -> tuple[pd.DataFrame, dict[str, str]]:
+    frame, blocks = model_frame(fit)
     terms = {name: " + ".join(columns) for name, columns in blocks.items()}
     return frame, terms | {"heritage": "C(heritage)"}
 
 
-def test_block_tests_are_those_of_statsmodels(laid_out: Design) -> None:
-    frame, terms = formulas(laid_out)
-    table = classical(laid_out, seed=1, permutations=199).set_index(["method", "block"])
+def test_block_tests_are_those_of_statsmodels(fit: Fit) -> None:
+    frame, terms = formulas(fit)
+    table = classical(fit, permutations=199).set_index(["method", "block"])
     full = smf.ols("log_gain ~ " + " + ".join(terms.values()), frame).fit()
     for block in terms:
         others = " + ".join(term for name, term in terms.items() if name != block)
@@ -48,23 +49,24 @@ def test_block_tests_are_those_of_statsmodels(laid_out: Design) -> None:
 def test_what_cannot_be_tested_says_why() -> None:
     """Five models in four labs leave no residual."""
     facts = model_facts(6, 4, np.random.default_rng(0)).assign(gain=np.exp(np.linspace(0, 1, 6)))
-    table = classical(design(facts, "simulated"), seed=1, permutations=99)
+    fit = fit_heritage(facts, estimand="simulated")
+    table = classical(fit, permutations=99)
     assert table["note"].str.startswith("not possible").sum() >= 6
     assert len(table) == 9
-    assert "not possible" in dominance_table(design(facts, "simulated"), seed=1)["note"][0]
+    assert "not possible" in dominance_table(fit)["note"][0]
 
 
-def test_r_squared_adds_up(laid_out: Design) -> None:
-    frame, terms = formulas(laid_out)
-    table = commonality(laid_out)
+def test_r_squared_adds_up(fit: Fit) -> None:
+    frame, terms = formulas(fit)
+    table = commonality(fit)
     for given, base in (("nothing", "1"), ("heritage", terms["heritage"])):
         both = smf.ols(f"log_gain ~ {base} + {terms['geometry']} + {terms['scale']}", frame).fit().rsquared
         alone = smf.ols(f"log_gain ~ {base}", frame).fit().rsquared
         assert table.loc[table["given"] == given, "r_squared"].sum() == pytest.approx(both - alone)
 
 
-def test_dominance_stands_beside_its_null(laid_out: Design) -> None:
-    table = dominance_table(laid_out, seed=1)
+def test_dominance_stands_beside_its_null(fit: Fit) -> None:
+    table = dominance_table(fit)
     assert list(table["block"]) == ["heritage", "geometry", "scale"]
     assert list(table["df"]) == [5, 3, 1]
     assert table["null_mean"].is_monotonic_decreasing  # by size alone
@@ -72,17 +74,26 @@ def test_dominance_stands_beside_its_null(laid_out: Design) -> None:
     assert sorted(table["rank"]) == [1, 2, 3]
 
 
-def test_parts_of_geometry_and_scale(laid_out: Design) -> None:
+def test_a_fit_without_labs_or_scale_says_what_is_not_possible() -> None:
+    facts = model_facts(24, 6, np.random.default_rng(3)).assign(gain=np.exp(np.linspace(0, 0.3, 24)))
+    fit = fit_heritage(facts, blocks={"depth": ["n_layers"], "heads": ["n_heads"]})
+    table = classical(fit, permutations=99).set_index(["method", "block"])
+    assert table.loc["mixed model", "note"].str.contains("there are no labs").all()
+    assert table.loc[("partial F", "depth"), "df"] == 1
+    assert "not possible" in commonality(fit)["note"][0]
+
+
+def test_parts_of_geometry_and_scale(fit: Fit) -> None:
     """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale is all geometry's."""
-    M = laid_out.n_models
-    shared = 0.3 * laid_out.scale[:, 0]
+    bases = fit.constants["bases"]
+    shared = 0.3 * bases["scale"][:, 0]
 
     def parts(geometry: np.ndarray) -> dict[str, np.ndarray]:
-        return geometry_and_scale(laid_out, {"geometry": geometry[None, None], "scale": np.zeros((1, 1, M))})
+        return geometry_and_scale({"geometry": geometry[None, None], "scale": np.zeros((1, 1, 24))}, bases)
 
     found = parts(shared)
     assert found["sd_geometry_alone"].item() == pytest.approx(0, abs=1e-12)
     assert found["sd_geometry_and_scale"].item() == pytest.approx(shared.std())
-    q, _ = np.linalg.qr(laid_out.scale)
-    free = laid_out.geometry[:, 0] - q @ (q.T @ laid_out.geometry[:, 0])
+    q, _ = np.linalg.qr(bases["scale"])
+    free = bases["geometry"][:, 0] - q @ (q.T @ bases["geometry"][:, 0])
     assert parts(free)["sd_geometry_alone"].item() == pytest.approx(free.std())

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.blocks import design
+from thermostats.modelling.heritage.law import STANDARD
 from thermostats.modelling.heritage.power import Power, power
 from thermostats.modelling.heritage.simulate import contributions, model_facts
 from thermostats.modelling.heritage.study import parsed
@@ -48,10 +48,10 @@ def test_geometry_as_it_is_met() -> None:
 
 
 def test_contributions_have_the_stated_shares() -> None:
-    laid_out = design(model_facts(30, 10, np.random.default_rng(1)).assign(gain=1.0), "simulated")
+    bases = STANDARD.lay_out(model_facts(30, 10, np.random.default_rng(1)), None).constants["bases"]
     rng = np.random.default_rng(2)
     shares = {"heritage": 0.5, "geometry": 0.2, "scale": 0.1, "model": 0.2}
-    drawn = [contributions(laid_out, shares, 0.3, rng) for _ in range(2000)]
+    drawn = [contributions(bases, shares, 0.3, rng) for _ in range(2000)]
     for name, share in shares.items():
         square = np.mean([np.square(parts[name]).mean() for parts in drawn])
         assert square == pytest.approx(0.09 * share, rel=0.1), name

@@ -79,7 +79,7 @@ def test_outcomes_left_out_are_predicted_as_by_grid(model: Gaussian) -> None:
 
 
 def test_densities_are_finite_where_no_posterior_reaches() -> None:
-    """Also where one scale is immense and the residual is nothing, with a thousand outcomes and a block of no column."""
+    """Also where one scale is immense and the residual is nothing, with a thousand outcomes."""
     rng = np.random.default_rng(1)
     group = np.eye(100)[np.arange(1000) % 100]
     blocks = {"u": group - group.mean(axis=0), "none": np.zeros((1000, 1))}

@@ -191,7 +191,7 @@ CLAIM = Claim(
 
 def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[str, bytes]:
     """Files of a claim with these findings, some of which are drawn."""
-    made_of = {"inputs": "0", "script": "1", "code": "2", "selections": 1, "machine": {"python": "3"}}
+    made_of = {"inputs": "0", "script": "1", "package": "2", "selections": 1, "machine": {"python": "3"}}
     made = [Made(one, (drawn or {}).get(number, b""), (), {}) for number, one in enumerate(findings, 1)]
     return claim_files(CLAIM, made, "c01.py", made_of)
 
@@ -370,13 +370,14 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     text = read(out / "thermostats-report.html")
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
-    assert articles == ["index", "means", "c01", "c02", "c03", "c04", "c05", "figures", "atlas", "methods", "data"]
+    claims, pages = ["c01", "c02", "c03", "c04", "c05"], ["figures", "sources", "atlas", "methods", "data"]
+    assert articles == ["index", "means", *claims, *pages]
     assert 'href="#c03"' in text and "data:text/csv" in text
     assert len(text) < 15_000_000
 
 
 def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from thermostats.modelling.inference import draws
+    from thermostats.modelling import draws
     from thermostats.reporting.pages import methods
 
     assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(out / "methods.md")

@@ -21,7 +21,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
 from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import Outcome, Result, report
-from thermostats.reporting.stale import PAGE_CODE, read_manifest
+from thermostats.reporting.stale import PAGES, read_manifest
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
@@ -80,7 +80,7 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     build()
     write_gains(workplace["data"], "meta/small", 0.6)
     checked = build(check=True)
-    assert stale(checked) == {"C01", "atlas", "data", "MANIFEST.sha256"}
+    assert stale(checked) == {"C01", "atlas", "data", "index", "means", "sources", "MANIFEST.sha256"}
     assert not checked.ok and "rows" in str(checked)
     result = build()
     assert statuses(result) == {"C01": "built", "C02": "fresh"}
@@ -288,16 +288,15 @@ def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_pa
     assert str(tmp_path) not in (out / "data.html").read_text()
 
 
-def test_another_style_makes_pages_of_the_text_that_is_there(
+def test_other_links_make_pages_of_the_text_that_is_there(
     build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_fitted(workplace["analyses"], "C03", "TII")
     build()
     before = snapshot(workplace["out"])
-    monkeypatch.setattr("thermostats.reporting.stale.page_sha", lambda: "another")
-    assert PAGE_CODE in str(build(check=True))
-    monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
     monkeypatch.setitem(state.TITLES, state.INDEX, "Every claim")
+    assert PAGES in str(build(check=True))
+    monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
     assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
     after = snapshot(workplace["out"])
     assert b"Every claim" in after["c03/index.html"]
@@ -312,10 +311,10 @@ def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(
 ) -> None:
     build()
     begun, *lines = capsys.readouterr().err.splitlines()
-    told = "building 2 claims and 2 pages about all claims; a line as each is done"
+    told = "building 2 claims and 3 pages about all claims; a line as each is done"
     assert begun == f"{workplace['out']}: {told}"
-    assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "atlas"]
-    assert lines[0].endswith(" s left)") and lines[-1].endswith("s (4 of 4)")
+    assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "sources", "atlas"]
+    assert lines[0].endswith(" s left)") and lines[-1].endswith("s (5 of 5)")
     build()
     build(check=True)
     assert capsys.readouterr().err == ""
@@ -328,12 +327,12 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
         return str(build(**options)).splitlines()[-2].rpartition(" in ")[0]
 
     assert told().startswith("built: 2 claims; ")
-    every = "2 claims, 7 pages about all claims and the list of checksums"
+    every = "2 claims, 8 pages about all claims and the list of checksums"
     assert told(check=True) == f"up to date: {every}; 0 files written"
     write_gains(workplace["data"], "meta/small", 0.6)
     assert told(check=True) == (
-        "up to date: 1 claim and 5 pages about all claims; "
-        "stale: 1 claim, 2 pages about all claims and the list of checksums; 0 files written"
+        "up to date: 1 claim and 3 pages about all claims; "
+        "stale: 1 claim, 5 pages about all claims and the list of checksums; 0 files written"
     )
     made = Outcome("C01", "built"), Outcome("C02", "broken", "why"), Outcome("atlas", "broken", "why")
     assert "built: 1 claim; failed: 1 claim and 1 page about all claims; 1 file written" in str(
@@ -342,16 +341,16 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
 
 
 def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thermostats.modelling.inference import sampling
+    from thermostats.modelling import sampling
 
     monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
     with runner._shared("1"):
-        assert sampling._cores(sampling.Settings()) == 1
-    alone = sampling._cores(sampling.Settings())
+        assert sampling._options(sampling.Settings())["cores"] == 1
+    alone = sampling._options(sampling.Settings())["cores"]
     assert alone == min(4, cores_there_are())
     monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
     with runner._shared("1"):
-        assert sampling._cores(sampling.Settings()) == 2  # what the user has set stays
+        assert sampling._options(sampling.Settings())["cores"] == 2  # what the user has set stays
 
 
 HOW = """

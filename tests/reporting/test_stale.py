@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
 from thermostats.reporting import stale, state
 from thermostats.reporting.names import MANIFEST
-from thermostats.reporting.stale import PAGE_CODE, Record, stale_because
+from thermostats.reporting.stale import PAGES, Record, stale_because
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_a_claim_is_stale_where_its_rules_are_tried_anew(tmp_path: Path, monkeyp
 
 @pytest.fixture
 def record(tables: Evidence) -> Record:
-    return Record(script="1", code="2", page="3", selections=dict(tables.selections))
+    return Record(script="1", package="2", page="3", selections=dict(tables.selections))
 
 
 def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evidence, tmp_path: Path) -> None:
@@ -49,10 +50,9 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evi
         "not built yet": (None, record),
         "its script, its words or the error rates of its rules changed": (record, replace(record, script="4")),
         "what it shows changed": (replace(record, selections={}), replace(record, script="4")),
-        "built with other versions of libraries": (record, replace(record, machine="5")),
-        "code that it imports changed": (record, replace(record, code="4")),
+        "built with another version of the package or of libraries": (record, replace(record, package="4")),
         "rows that it reads changed": (replace(record, selections=other), record),
-        PAGE_CODE: (record, replace(record, page="4")),
+        PAGES: (record, replace(record, page="4")),
     }
     assert {why: stale_because(before, now, tables.changed, tmp_path) for why, (before, now) in reasons.items()} == {
         why: why for why in reasons
@@ -87,54 +87,24 @@ def test_a_library_that_is_not_installed_has_no_version(monkeypatch: pytest.Monk
     assert found["pymc"] == "pymc 1"
 
 
-def test_code_that_a_file_does_not_import_makes_it_not_stale() -> None:
-    path = Path(__file__).with_name("imports_plots.py")
-    found = {file.relative_to(stale.HERE).as_posix() for file in stale.closure(path)}
-    assert {"plots/general.py", "plots/labels.py", "tables/store.py"} <= found
-    assert not {"reporting/pages/claim.py", "tables/join.py"} & found
-    assert stale.code_sha(path) == stale.code_sha(path)
+def test_in_a_checkout_every_file_of_the_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed, the version alone does."""
+    monkeypatch.setattr(stale, "HERE", tmp_path / "thermostats")
+    (tmp_path / "thermostats" / "plots").mkdir(parents=True)
+    style = tmp_path / "thermostats" / "plots" / "house.mplstyle"
+
+    def digest(text: str) -> str:
+        style.write_text(text)
+        stale.package_sha.cache_clear()
+        return stale.package_sha()
+
+    assert digest("a") == digest("b")
+    (tmp_path / "pyproject.toml").touch()
+    assert digest("a") != digest("b")
+    stale.package_sha.cache_clear()
 
 
-def test_a_style_next_to_a_module_counts_as_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = Path(__file__).with_name("imports_plots.py")
-    before, read = stale.code_sha(path), stale._own
-
-    def with_another_style(file: Path) -> bytes:
-        return read(file) + b"axes.grid : True" * (file.name == "house.mplstyle")
-
-    monkeypatch.setattr(stale, "_own", with_another_style)
-    assert stale.code_sha(path) != before
-
-
-STYLES = {
-    "backslash": "from thermostats.tables \\\n    import export",
-    "after a semicolon": "a = 1; from thermostats.tables import export",
-    "try on one line": "try: import thermostats.tables.export\nexcept ImportError: pass",
-    "a # in a string before": "a = '#'; import thermostats.tables.export",
-    "parentheses": "import thermostats.tables.store\n(thermostats\n .export('there'))",
-    "another part imported": "import thermostats.tables.store\nthermostats.export('there')",
-    "by another name": "import thermostats as own\nown.export('there')",
-}
-
-
-@pytest.mark.parametrize("source", STYLES.values(), ids=list(STYLES))
-def test_imports_of_a_user_s_script_count_in_every_style(tmp_path: Path, source: str) -> None:
-    (tmp_path / "u01_own.py").write_text(f"{source}\n")
-    assert stale.HERE / "tables" / "export.py" in stale.closure(tmp_path / "u01_own.py")
-
-
-@pytest.mark.parametrize("reader", [stale._imported, stale._imported_by])
-def test_imports_for_the_type_checker_alone_do_not_count(reader: Callable[[bytes], frozenset[Path]]) -> None:
-    source = b"if TYPE_CHECKING:  # x\n    from thermostats.tables import export\n\nfrom thermostats import errors\n"
-    assert reader(source) == {stale.HERE / "errors.py"}
-
-
-def test_a_script_with_a_mistake_imports_nothing_that_is_known() -> None:
-    for source in (b"from thermostats.tables import (", b"\0"):
-        assert stale._imported_by(source) == frozenset()
-
-
-def test_the_text_of_the_package_s_files_says_all_that_their_syntax_does() -> None:
-    files = [*stale.HERE.rglob("*.py"), *stale.folders.shipped("analyses").glob("*.py")]
-    sources = {str(path): path.read_bytes() for path in files}
-    assert [name for name, text in sources.items() if stale._imported_by(text) - stale._imported(text)] == []
+def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
+    older = {"script": "1", "code": "2", "machine": "3", "page": "", "tables": "", "selections": {}, "files": {}}
+    (tmp_path / MANIFEST).write_text(json.dumps({"C01": older, "C02": asdict(Record("1", "2"))}))
+    assert list(stale.read_manifest(tmp_path)) == ["C02"]

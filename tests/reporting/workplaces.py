@@ -84,7 +84,7 @@ FITTED = '''
 import numpy as np
 import pandas as pd
 
-from thermostats.modelling.inference.checks import Check, Gate
+from thermostats.modelling.checks import Check, Gate
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import Panel, Posterior

@@ -124,7 +124,7 @@ def test_code_of_a_model_does_not_run_unless_asked_for(tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     done = command("measure", folder, "--data", tmp_path / "mine", "--prompts", prompts(tmp_path), cwd=tmp_path)
     assert done.returncode != 0
-    assert "--trust-remote-code" in done.stderr + done.stdout
+    assert "--set trust_remote_code=yes" in done.stderr + done.stdout
     assert not told.exists()
 
 

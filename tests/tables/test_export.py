@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import snapshot, table
+from conftest import snapshot
 
 from thermostats.errors import UsageError
 from thermostats.tables import store
-from thermostats.tables.describe import CROISSANT, DATAPACKAGE, describe
+from thermostats.tables.describe import DATAPACKAGE
 from thermostats.tables.export import export
 from thermostats.tables.folders import own_files
 from thermostats.tables.join import join
-from thermostats.tables.schemas import TABLES, absent, key
+from thermostats.tables.schemas import TABLES
 
 SHIPPED = store.shipped("data")
 
@@ -50,42 +48,6 @@ def test_the_data_package_tells_a_wrong_value(small_store: Path, tmp_path: Path)
     runs.write_text(runs.read_text().replace("lab/small", "lab/none"))
     told = frictionless.validate(str(out / DATAPACKAGE)).flatten(["type"])
     assert {"constraint-error", "type-error", "foreign-key"} <= {kind for (kind,) in told}
-
-
-def test_the_croissant_file_names_every_file_and_column(small_store: Path) -> None:
-    store.save(table("layers"), "layers", small_store / "measured" / "layers" / "other.csv")
-    describe(small_store)
-    for folder in (SHIPPED, small_store):
-        content = json.loads((folder / CROISSANT).read_bytes())
-        assert content["conformsTo"] == "http://mlcommons.org/croissant/1.0"
-        named = {item["@id"]: item.get("includes", [item["@id"]]) for item in content["distribution"]}
-        for record_set in content["recordSet"]:
-            resource = record_set["name"]
-            name = resource.partition("-")[0]
-            told = [field["name"] for field in record_set["field"]]
-            whole, ending = (name, f"{name}-archive"), ".csv" if resource == name else ".parquet"
-            own = [path for path in own_files(name, folder) if path.suffix == ending]
-            paths = [p for p in own if (not release(p) if resource in whole else resource == name + release(p))]
-            read = pd.read_csv if ending == ".csv" else pd.read_parquet
-            held = {label for path in paths for label in read(path).columns}
-            assert told == [label for label in TABLES[name].columns if label not in absent(name) or label in held]
-            assert [each["@id"] for each in record_set["key"]] == [f"{resource}/{label}" for label in key(name)]
-            [source] = {next(iter(field["source"].values()))["@id"] for field in record_set["field"]}
-            files = [path.relative_to(folder).as_posix() for path in paths]
-            assert all(any(fnmatch(file, pattern) for pattern in named[source]) for file in files)
-        named = {each["name"].partition("-")[0] for each in content["recordSet"]}
-        assert named == {name for name in TABLES if own_files(name, folder)}
-
-
-@pytest.mark.slow
-def test_a_reader_of_croissant_gets_every_row() -> None:
-    """With mlcroissant, which is no part of the environment for tests: it brings stubs that alter type checks."""
-    mlcroissant = pytest.importorskip("mlcroissant")
-    dataset = mlcroissant.Dataset(str(SHIPPED / CROISSANT))
-    assert dataset.metadata.ctx.issues.report() == ""
-    for name in ("models", "prompts", "runs", "layers"):
-        parts = [each.id for each in dataset.metadata.record_sets if each.id.removesuffix("-archive") == name]
-        assert sum(1 for part in parts for _ in dataset.records(part)) == len(store.load(name, SHIPPED))
 
 
 @pytest.mark.parametrize("format_", ["csv", "parquet"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.feature_columns import FEATURES, TRANSITION
-from thermostats.tables.features import features
+from thermostats.tables.features import combine, features
 from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.schemas import FLAG
 from thermostats.tables.vocabulary import GAINS
@@ -245,3 +245,15 @@ def test_texts_are_numbered_in_their_order() -> None:
     number, texts = numbered(rows, ["a", "b"])
     assert number.tolist() == [2, 1, 2, 0]
     assert texts.to_dict("list") == {"a": ["x", "x", "y"], "b": ["1", "2", "1"]}
+
+
+def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
+    found = combine(
+        table("runs", {"run_id": "r"}),
+        table("models", {"n_layers": 1}),
+        table("layers", *gains("r", "p1", {1: 3.0}), *gains("r", "p2", {1: 5.0})),
+        *(table(name) for name in ("summaries", "transitions", "weights")),
+    ).iloc[0]
+    assert (found["total_amplification"], found["total_amplification_from_input"]) == (1.0, 4.0)
+    assert (found["total_amplification_n"], found["last_gain"]) == (2, 4.0)
+    assert np.isnan(found["geometric_gain"]) and np.isnan(found["penultimate_gain"])

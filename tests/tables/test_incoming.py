@@ -11,9 +11,9 @@ from conftest import layer, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import incoming, limits, store
+from thermostats.tables.column_map import load_map
 from thermostats.tables.incoming import read
 from thermostats.tables.join import join
-from thermostats.tables.mapping import load_map
 
 MAP = """\
 table = "layers"

@@ -34,7 +34,7 @@ def test_columns_with_their_types_and_units() -> None:
     assert len(by) == sum(len(schema.columns) for schema in TABLES.values()) + len(FEATURES)
     meaning = "n_(l-1), Euclidean norm of the stream entering the block"
     assert list(by["layers", "norm_in"].values()) == ["layers", "norm_in", "", "optional", "float64", "norm", meaning]
-    assert by["models", "norm_kind"]["meaning"] == "normalisation; one of LayerNorm, RMSNorm"
+    assert by["models", "norm_kind"]["meaning"] == "normalisation; empty: not stated; one of LayerNorm, RMSNorm"
     assert by["models", "norm_place"]["meaning"].count("pre") == 1  # its meaning tells the values already
     assert set(by["features", "comparable"]) == set(shown) and by["features", "comparable"]["joined"] == ""
     assert [by["layers", name]["key"] for name in ("run_id", "layer", "cosine")] == ["key", "key", ""]

@@ -12,9 +12,10 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
+from thermostats.tables.column_map import ColumnMap, load_map
 from thermostats.tables.join import join
 from thermostats.tables.join_columns import NEEDED, OPTIONAL, REFUSED, when_joined
-from thermostats.tables.mapping import ColumnMap, load_map, mapped, with_runs
+from thermostats.tables.mapping import mapped, with_runs
 from thermostats.tables.runs import prompt_sha, run_id
 from thermostats.tables.schemas import TABLES
 
@@ -38,21 +39,22 @@ def test_a_mapping_file_says_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words", "got"),
     [
-        ("", "the mapping file names no table", "''"),
-        ('table = "layrs"', "the mapping file names no table.*did you mean layers", "'layrs'"),
-        ("table = 3", "table of the mapping file is not valid", "3"),
-        ('table = "layers"\ncolumns = "x"', "columns of the mapping file is not valid", "'x'"),
-        ('table = "layers"\nfactors = []', "factors of the mapping file is not valid", "[]"),
-        ('table = "layers"\nconstants = 1', "constants of the mapping file is not valid", "1"),
-        ('table = "layers"\nignore = 1', "ignore of the mapping file is not valid", "1"),
+        ("", "the mapping names no table", "no table of ours has all columns that it names"),
+        ('table = "layrs"', "the mapping names no table.*did you mean layers", "'layrs'"),
+        ("table = 3", "table of the mapping is not valid", "3"),
+        ('table = "layers"\ncolumns = "x"', "columns of the mapping is not valid", "'x'"),
+        ('table = "layers"\nfactors = []', "factors of the mapping is not valid", "[]"),
+        ('table = "layers"\nconstants = 1', "constants of the mapping is not valid", "1"),
+        ('table = "layers"\nignore = 1', "ignore of the mapping is not valid", "1"),
         ('table = "layers"\n[column]', "has no such entry.*did you mean columns", "'column'"),
         ('table = "layers"\n[columns]\na = "gain_blok"', "columns .* our columns.*mean gain_block", "'gain_blok'"),
         ('table = "layers"\n[columns]\na = 1', "columns .* one of our.*thermostats ls columns layers", "1"),
-        ('table = "layers"\n[factors]\na = 1', "factors of the mapping file is not one of our columns", "'a'"),
+        ('table = "layers"\n[factors]\na = 1', "factors of the mapping is not one of our columns", "'a'"),
         ('table = "models"\n[constants]\nseconds = 1', "constants .* one of our columns", "'seconds'"),
         ('table = "layers"\n[factors]\nnorm_in = "1"', "a factor is a number for a column", "norm_in = '1'"),
         ('table = "layers"\n[factors]\nnorm_in = true', "a factor is a number for a column", "norm_in = True"),
-        ('table = "layers"\n[factors]\nlayer = 2', "a factor is a number for a column", "layer = 2"),
+        ('table = "layers"\n[factors]\nposition = 2', "a factor is a number for a column", "position = 2"),
+        ('table = "layers"\n[wide]\ncolumns = "l*"', r"\[wide\] lacks name", ""),
     ],
 )
 def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str, words: str, got: str) -> None:
@@ -63,7 +65,7 @@ def test_a_mapping_that_says_what_cannot_be_is_refused(tmp_path: Path, text: str
 
 
 TYPES = {
-    "position": "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'unstated'",
+    "position": "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'mean_norm', 'unstated'",
     "dtype": "one of 'float32', 'bfloat16', 'float16', 'float64', 'mixed', 'unstated'",
 }
 
@@ -86,7 +88,7 @@ def test_a_constant_that_its_column_may_not_have_is_told_as_one(
     tmp_path: Path, constant: str, got: str, allowed: str
 ) -> None:
     path = written(tmp_path, f'table = "layers"\n[constants]\n{constant}\n')
-    with pytest.raises(UsageError, match="a constant of the mapping file does not fit its column") as caught:
+    with pytest.raises(UsageError, match="a constant of the mapping does not fit its column") as caught:
         load_map(path)
     assert (caught.value.got, caught.value.allowed, caught.value.where) == (got, allowed, str(path))
     table = "runs" if got.startswith(("dtype", "source")) else "layers"
@@ -132,9 +134,9 @@ def test_rows_under_a_mapping() -> None:
 @pytest.mark.parametrize(
     ("using", "words", "got"),
     [
-        ({"columns": {"blok": "layer"}}, "a column that the mapping file names is missing", "'blok'"),
-        ({"ignore": ("note",)}, "columns that are not ours and that the mapping file does not name", "more"),
-        ({"ignore": ()}, "columns that are not ours and that the mapping file does not name", "note, more"),
+        ({"columns": {"blok": "layer"}}, "a column that the mapping names is missing", "'blok'"),
+        ({"ignore": ("note",)}, "columns that are not ours and that the mapping does not name", "more"),
+        ({"ignore": ()}, "columns that are not ours and that the mapping does not name", "note, more"),
         ({"constants": {"gain_block": 1.0}}, "one of our columns is filled twice", "gain_block"),
         ({"columns": {"block": "layer", "n": "gain_block"}}, "one of our columns is filled twice", "gain_block"),
     ],

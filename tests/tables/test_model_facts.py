@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from conftest import command, model, snapshot, table
 
-from thermostats.errors import ThermostatsError
+from thermostats.errors import ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import own_models, set_facts, spelt_otherwise
+from thermostats.tables.model_facts import check_lab, own_models, set_facts, spelt_otherwise
 
 
 @pytest.fixture
@@ -71,3 +71,12 @@ def test_wrong_use_in_the_shell(mine: Path) -> None:
     unsaid = command("set", "my-model", "heritage=Karpathy")
     assert (unsaid.returncode, "read-only" in unsaid.stderr) == (2, True)
     assert isinstance(own_models(mine.parent / "none"), pd.DataFrame)
+
+
+def test_a_lab_that_is_new_but_spelt_like_another_is_asked_about(mine: Path) -> None:
+    for lab in ("eleutherai", "EleutherAI ", "Eleuther-AI"):
+        with pytest.raises(UsageError, match="spell this lab otherwise") as caught:
+            check_lab(lab, "me/x", mine)
+        assert caught.value.allowed == "EleutherAI" and "thermostats set me/x" in caught.value.next_step
+    for lab in ("EleutherAI", "A new lab", ""):
+        check_lab(lab, "me/x", mine)

@@ -31,7 +31,8 @@ PUBLISHED = {
     "bigscience/bloom-560m": 559214592,
 }
 OUTSIDE = {"embed_tokens", "embed_in", "embed_out", "embed_positions", "wte", "wpe", "word_embeddings", "lm_head"}
-MODELS = pd.read_csv(store.shipped("data") / "models.csv", keep_default_na=False)
+FACTS = [store.shipped("data") / name for name in ("models.csv", "external/models.csv")]
+MODELS = pd.concat([pd.read_csv(path, keep_default_na=False) for path in FACTS], ignore_index=True)
 ROWS: dict[str, dict[str, Any]] = {row["model_id"]: row for row in MODELS.to_dict("records")}
 
 
@@ -66,6 +67,8 @@ def configuration(row: dict[str, Any]) -> Any:
         "falcon": {**names, "bias": False, "multi_query": True, "parallel_attn": True, "alibi": False},
         "gemma": {**grouped, "head_dim": row["d_head"]},
         "gemma2": {**grouped, "head_dim": row["d_head"]},
+        "mistral": {**grouped, "head_dim": row["d_head"]},
+        "qwen3": {**grouped, "head_dim": row["d_head"]},
     }
     return transformers.AutoConfig.for_model(kind, **common, **particular.get(kind, grouped))
 

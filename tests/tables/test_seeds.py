@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims.evidence import NURSERY, POOLED, Evidence
-from thermostats.claims.model_rows import model_rows
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.tables.model_rows import model_rows
 from thermostats.tables.seeds import one_a_recipe, seed_noise
-from thermostats.tables.vocabulary import GAINS
+from thermostats.tables.vocabulary import GAINS, NURSERY
 
 SEED_SD, CAUSES = 0.03, 0.10
 

@@ -21,7 +21,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.claims.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import Question, Views, answered, together, unmeasured
 from thermostats.claims.operating import Trial
@@ -33,8 +33,8 @@ from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
-__all__ = ["EVERY", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim", "Estimate", "Evidence"]
-__all__ += ["Finding", "Result", "TooFew", "Trial", "Views"]
+__all__ = ["EVERY", "EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim"]
+__all__ += ["Estimate", "Evidence", "Finding", "Result", "TooFew", "Trial", "Views"]
 EVERY = POOLED
 """Its name in analyses written before the sets had theirs."""
 
@@ -213,7 +213,7 @@ class Claim:
         except TooFew as few:
             return unmeasured(self.id, self.words, question, few.result)
         rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.id, self.words, question, result, rows)
+        return answered(self.id, self.words, question, result, rows, evidence)
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""

@@ -46,6 +46,8 @@ class Finding:
     n_heritages: int = 0
     group: str = "lab"
     """What `n_heritages` counts: labs, or recipes where models were trained in the controlled study."""
+    coincidence: str = ""
+    """Labs that one source alone measured, in a sentence; empty where the set has one source, or no such lab."""
     rhat_max: float | None = None
     ess_min: float | None = None
     divergences: int | None = None
@@ -92,7 +94,7 @@ def text_of(finding: Finding) -> str:
         lines.append(
             f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"
         )
-    lines += [wrapped(f"Note: {note}") for note in finding.notes]
+    lines += [wrapped(f"Note: {note}") for note in (finding.coincidence, *finding.notes) if note]
     if finding.table is not None:
         lines.append(finding.table.to_string(index=False, float_format=number))
     return "\n".join(lines)

@@ -8,17 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.evidence import VIEWS
+from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import convergence, posterior_of
-from thermostats.claims.operating import FAIR, Known, Trial, hangs_on, rates, table
+from thermostats.claims.operating import FAIR, Known, Trial, hangs_on, hangs_on_source, rates, table
 from thermostats.claims.posterior import Posterior as Fitted
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Given, Posterior, Rule, wanted
+from thermostats.claims.sources import coincidence
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError
-from thermostats.modelling.inference.draws import PASSED
+from thermostats.modelling.draws import PASSED
 from thermostats.words import chance_of, listed
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
@@ -31,6 +32,8 @@ class Views(AtLeast):
     including: tuple[str, ...] = ()
     """Labs that must be among them."""
     sets: tuple[str, ...] = VIEWS
+    reads: tuple[str, ...] = ()
+    """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim measures."""
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows handed on where they are enough; raises TooFew where not."""
@@ -77,11 +80,13 @@ class Question:
         return said + (f"; {self.needs.words()}" if self.needs else "")
 
 
-def answered(claim: str, words: Template, question: Question, result: Result, rows: pd.DataFrame | None) -> Finding:
-    """The finding of one result; `rows`: those of the question's trial.
+def answered(
+    claim: str, words: Template, question: Question, result: Result, rows: pd.DataFrame | None, evidence: Evidence
+) -> Finding:
+    """The finding of one result; `rows`: those of the question's trial, from `evidence`.
 
-    The primary rule decides. Its verdict stands where no single unit carries it and where, in simulated worlds, that
-    side is wrong in at most 5%. Raises DataError where rule, words and result do not fit one another.
+    The primary rule decides. Its verdict stands where no single unit or source carries it and where, in simulated
+    worlds, that side is wrong in at most 5%. Raises DataError where rule, words and result do not fit one another.
     """
     if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
         return unmeasured(claim, words, question, result)
@@ -97,21 +102,24 @@ def answered(claim: str, words: Template, question: Question, result: Result, ro
             verdict = Verdict(fitted.concluded)
         if asked is primary and not fitted.gate.passes:
             reason = Reason.NO_MODEL if result.fit is None or result.fit.status == PASSED else Reason.SAMPLER
-    known = Known(table().iloc[:0])
+    known, coincide = Known(table().iloc[:0]), ""
     if question.trial is not None and rows is not None:
         unit = hangs_on(primary, question.trial, rows, verdict)
-        known = Known(rates(question, len(rows)), unit, question.trial.larger)
+        source = "" if unit else hangs_on_source(question, evidence, rows, verdict, question.needs)
+        known = Known(rates(question, len(rows)), unit, source, question.trial.larger)
+        coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
     said = known.sentence(verdict, question.group)
     verdict, reason = standing(primary, result, known, verdict, reason)
-    return _finding(claim, words, question, result, verdict, fitted, reason, known, said)
+    found = _finding(claim, words, question, result, verdict, fitted, reason, known, said)
+    return replace(found, coincidence=coincide)
 
 
 def standing(
     primary: Rule, result: Result, known: Known, verdict: Verdict, reason: Reason = Reason.NONE
 ) -> tuple[Verdict, Reason]:
-    """The verdict that stands, and why it is open: it must not hang on one unit, nor be of a side that errs often."""
-    if known.hangs_on:
-        return OPEN, Reason.ONE_UNIT
+    """The verdict that stands, and why it is open: it must hang on no unit or source, nor be of a side that errs."""
+    if known.hangs_on or known.source:
+        return OPEN, Reason.ONE_UNIT if known.hangs_on else Reason.ONE_SOURCE
     if known.worst(verdict) is not None:
         verdict = OPEN
     if verdict == OPEN and reason == Reason.NONE:

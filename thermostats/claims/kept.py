@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import pickle
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, is_dataclass, replace
-from enum import Enum
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from thermostats.claims.as_json import as_it_is, decode, encode
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.plots.svg import drawn
@@ -19,14 +18,6 @@ from thermostats.tables.caching import cache_folder
 
 LAST = 3
 """Versions of a finding that are kept: on the package's tables alone, and with rows of one's own."""
-DIGEST = hashlib.sha256().digest_size
-TABLES = {
-    *("bytearray", "slice", "_reconstruct", "ndarray", "dtype", "scalar", "DataFrame", "Series", "BlockManager"),
-    *("SingleBlockManager", "_unpickle_block", "_new_Index", "Index", "RangeIndex", "MultiIndex", "StringArray"),
-    *("ArrowStringArray", "StringDtype", "_restore_array", "type_for_alias", "py_buffer", "IntegerArray", "Int64Dtype"),
-    *("FloatingArray", "Float64Dtype", "BooleanArray", "BooleanDtype"),
-}
-"""What builtins, numpy, pandas and pyarrow make a table of; nothing else of theirs is called by a file of findings."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +36,8 @@ class Kept:
 
     def __init__(self, claim: str, key: str = "") -> None:
         folder = cache_folder() if key else None
-        self.file = folder / "findings" / f"{claim}.bin" if folder else None
-        self.key = bytes.fromhex(key)
+        self.file = folder / "findings" / f"{claim}.json" if folder else None
+        self.key = key
         self.made: dict[tuple[str, str], Made] = {}
         """What this run gave, by id and set of evidence."""
         self._known: dict[tuple[str, str], list[Made]] = _read(self.file, self.key) if self.file else {}
@@ -72,36 +63,27 @@ class Kept:
     def write(self) -> None:
         """Keep what this run gave for the next one."""
         if self.file and self._new:
-            content = pickle.dumps(self._known)
+            content = json.dumps({"key": self.key, "findings": list(_written(self._known))})
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.file, hashlib.sha256(content).digest() + self.key + content)
+            write_atomically(self.file, content.encode())
 
 
-def _read(file: Path, key: bytes) -> dict[tuple[str, str], list[Made]]:
-    """What a file keeps under a key; nothing where there is no such file, or not the whole of it and nothing else."""
-    content = file.read_bytes() if file.is_file() else b""
-    digest, of, rest = content[:DIGEST], content[DIGEST : 2 * DIGEST], content[2 * DIGEST :]
-    if of != key or digest != hashlib.sha256(rest).digest():
-        return {}
+def _written(known: Mapping[tuple[str, str], Sequence[Made]]) -> Iterator[tuple[str, str, list[Any]]]:
+    """Findings as JSON; one whose tables have no form in Parquet is made again the next time."""
+    for (name, evidence), versions in known.items():
+        with suppress(TypeError):
+            yield name, evidence, [encode(made) for made in versions]
+
+
+def _read(file: Path, key: str) -> dict[tuple[str, str], list[Made]]:
+    """What a file keeps under a key; nothing where there is no such file, or it is damaged."""
     try:
-        known: dict[tuple[str, str], list[Made]] = _Records(io.BytesIO(rest)).load()
-    except pickle.UnpicklingError:
+        content = json.loads(file.read_bytes())
+        if content["key"] != key:
+            return {}
+        return {(name, evidence): [decode(made) for made in each] for name, evidence, each in content["findings"]}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError):
         return {}
-    return known
-
-
-class _Records(pickle.Unpickler):
-    """Reads a file of findings and runs no code but that of records and tables; UnpicklingError for any other."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        root = module.partition(".")[0]
-        if root in ("builtins", "numpy", "pandas", "pyarrow") and name in TABLES:
-            return super().find_class(module, name)
-        if root == "thermostats":
-            found = super().find_class(module, name)
-            if found is _as_it_is or is_dataclass(found) or (isinstance(found, type) and issubclass(found, Enum)):
-                return found
-        raise pickle.UnpicklingError(f"A file of findings does not hold {module}.{name}.")
 
 
 def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
@@ -110,9 +92,5 @@ def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
     panels: tuple[bytes, ...] = ()
     if posterior is not None:
         panels = tuple(drawn(panel.draw) for panel in posterior.panels)
-        posterior = replace(posterior, panels=tuple(replace(panel, draw=_as_it_is) for panel in posterior.panels))
+        posterior = replace(posterior, panels=tuple(replace(panel, draw=as_it_is) for panel in posterior.panels))
     return Made(replace(finding, draw=None, posterior=posterior), figure, panels, selections)
-
-
-def _as_it_is(axes: object) -> object:
-    return axes

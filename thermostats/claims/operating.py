@@ -1,4 +1,4 @@
-"""What a rule could have shown: how often it says what in simulated worlds, and whether it hangs on one unit.
+"""What a rule could have shown: how often it says what in simulated worlds, and whether it hangs on one unit or source.
 
 `make worlds` makes `data/worlds.csv`, one row per rule, number of models and world; reports read it and simulate
 nothing. What a finding is asked over does not matter: outcomes are simulated.
@@ -12,7 +12,7 @@ import math
 import time
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from types import CodeType
@@ -23,8 +23,8 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.result import Result, TooFew
-from thermostats.claims.rule import Decide, Given, Rule
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Verdict
+from thermostats.claims.rule import AtLeast, Decide, Given, Rule
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Verdict
 from thermostats.claims.worlds import World
 from thermostats.errors import UsageError
 from thermostats.tables.folders import shipped
@@ -89,6 +89,8 @@ class Known:
     """Rows of the committed table; may be empty."""
     hangs_on: str = ""
     """The unit without which the verdict would not stand."""
+    source: str = ""
+    """The source of rows without which it would not stand."""
     larger: str = "model"
     """What a larger study would have more of."""
     design: str = "this design"
@@ -151,8 +153,9 @@ class Known:
 
     def sentence(self, verdict: Verdict, group: str) -> str:
         """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated."""
-        if self.hangs_on:
-            return f"Without {self.hangs_on} the verdict would not stand, so it is left open."
+        if self.hangs_on or self.source:
+            without = self.hangs_on or f"the rows of the source {self.source}"
+            return f"Without {without} the verdict would not stand, so it is left open."
         if (worst := self.worst(verdict)) is not None:
             rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['world']})"
             return (
@@ -176,18 +179,52 @@ def hangs_on(rule: Rule, trial: Trial, rows: pd.DataFrame, verdict: Verdict) -> 
     Of more than `MANY` units none carries a verdict. Near: the estimate on the same side, p at most 0.20, a posterior
     probability of at least 0.80 (or at most 0.20). A unit without which the test cannot be made is passed over.
     """
-    if not trial.unit or verdict not in {SUPPORTED, AGAINST} or rows[trial.unit].nunique() > MANY:
+    if not trial.unit or not 1 < len(units := rows[trial.unit].drop_duplicates()) <= MANY:
         return ""
-    for unit in rows[trial.unit].drop_duplicates():
-        others = rows[rows[trial.unit] != unit].reset_index(drop=True)
-        if others.empty:
-            continue
+
+    def rest(unit: Any) -> Result:
+        return trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))
+
+    return _falls_without(rule, verdict, units, rest)
+
+
+def hangs_on_source(question: Any, evidence: Any, rows: pd.DataFrame, verdict: Verdict, least: AtLeast | None) -> str:
+    """The source of rows without which a decisive verdict would not be near; empty where there is none.
+
+    The rows are chosen anew without each source of the set in turn, so that a model which others measured too stays.
+    Near: as for `hangs_on`. A source without which the rows are fewer than `least`, or the test cannot be made, is
+    passed over, as nothing is known of it; and a set of one source has none to leave out. Where one counterexample
+    decides (`Trial.unit` is empty), a verdict against the statement stands: leaving its source out takes nothing back.
+    """
+    if verdict == AGAINST and not question.trial.unit:
+        return ""
+    sources = evidence.sources(set(rows["model_id"])) if "model_id" in rows else []
+    if len(sources) < 2:
+        return ""
+
+    def rest(source: str) -> Result:
+        others = question.trial.of(evidence.without(source), question.over)
+        if least is not None and not least.rows:
+            least.of(others)
+        result: Result = question.trial.test(others)
+        if least is not None and least.rows and least.verdict(result) == UNMEASURED:
+            raise TooFew(result)
+        return result
+
+    return _falls_without(question.primary, verdict, sources, rest)
+
+
+def _falls_without(rule: Rule, verdict: Verdict, parts: Iterable[Any], rest: Callable[[Any], Result]) -> str:
+    """The first part without which a decisive verdict would not be near; `rest`: the result without a part."""
+    if verdict not in {SUPPORTED, AGAINST}:
+        return ""
+    for part in parts:
         try:
-            rest = trial.test(others)
-        except (UsageError, TooFew):  # the rest does not carry the test: nothing is known of the unit
+            result = rest(part)
+        except (UsageError, TooFew):  # the rest does not carry the test: nothing is known of the part
             continue
-        if not _stands(rule, verdict, replace(rest, near=True)):
-            return str(unit)
+        if not _stands(rule, verdict, replace(result, near=True)):
+            return str(part)
     return ""
 
 

@@ -6,16 +6,25 @@ posterior, decision rule, predictive checks, sensitivity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from thermostats.claims.verdict import OPEN
-from thermostats.modelling.inference.checks import Gate
-from thermostats.modelling.inference.fitted import Panel
+from thermostats.modelling.checks import Gate
 
-__all__ = ["Panel", "Posterior"]
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One figure of a fit."""
+
+    name: str
+    """Short, for a file name: `prior-to-posterior`."""
+    draw: Callable[..., object]
+    """Draws the figure onto the matplotlib axes it is given."""
+    caption: str
+    """What it shows and what was estimated, with its result; the alt text."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.modelling.inference.statements import truth_of
+from thermostats.modelling.checks import truth_of
 
 if TYPE_CHECKING:
+    from thermostats.claims.posterior import Panel
+    from thermostats.modelling.checks import Statement
     from thermostats.modelling.classical import estimates
-    from thermostats.modelling.inference.fitted import Fitted, Panel
-    from thermostats.modelling.inference.statements import Statement
+    from thermostats.modelling.fit import Fit
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Result:
     """Further values for the sentences: numbers, names, tables; no sentences."""
     draw: Callable[..., object] | None = None
     """Draws the finding's figure onto the matplotlib axes it is given."""
-    fit: Fitted | None = None
+    fit: Fit | None = None
     statements: Mapping[str, Statement] = field(default_factory=dict)
     """What a rule asks the fit beyond its own `statements`: functions of its quantities, so that refits answer too."""
     model: str = ""
@@ -102,7 +103,7 @@ class Result:
         Raises DataError for one that neither the result nor its fit knows.
         """
         if statement in self.statements:
-            drawn = self.fit.everything if self.fit is not None else {}
+            drawn = self.fit.quantities if self.fit is not None else {}
             return float(truth_of(self.statements[statement], drawn).mean())
         if self.fit is not None and statement in self.fit.probabilities:
             return float(self.fit.probabilities[statement])

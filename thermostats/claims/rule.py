@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Verdict, if_probable
 from thermostats.errors import DataError
+from thermostats.modelling.checks import Statement, truth_of
 from thermostats.modelling.classical.estimates import holm
-from thermostats.modelling.inference.statements import Statement, truth_of
 from thermostats.words import declared, listed, plural
 
 Truth = NDArray[np.bool_]
@@ -346,7 +346,7 @@ class Posterior:
         """Whether it holds, chain × draw; None where the fit knows the probability alone."""
         if result.fit is None:
             return None
-        drawn = result.fit.everything
+        drawn = result.fit.quantities
         return next((truth_of(statement, drawn) for statement in self.asked(result).values()), None)
 
     def probability(self, result: Result) -> float:

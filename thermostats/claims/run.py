@@ -27,7 +27,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.kept import Kept, Made
 from thermostats.claims.scripts import ONE_THREAD, scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
-from thermostats.modelling.inference.sampling import CORES_VARIABLE
+from thermostats.modelling.sampling import CORES_VARIABLE
 from thermostats.tables import folders
 
 BEGIN = "a store created by thermostats includes them: name a new folder with --data to measure or join"

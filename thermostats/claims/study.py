@@ -11,8 +11,6 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from thermostats.errors import UsageError
-
 GROUP = "thermostats.studies"
 """Package whose modules are searched for a `STUDY`, and the entry-point group of studies installed elsewhere."""
 
@@ -38,8 +36,6 @@ class Study:
     """DOI of its published files."""
     citation: Mapping[str, str] = field(default_factory=dict)
     """BibTeX fields of what to cite where rows are from these files, with `key`."""
-    importer: str = ""
-    """Function `(source, data) -> Imported` that reads its files into `data/published`."""
     pages: Mapping[str, str] = field(default_factory=dict)
     """Pages of the report by name: modules with a function `files(tables)`."""
     layers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -51,49 +47,6 @@ class Study:
     """Function `(name) -> DataFrame` that reads them."""
     verbs: str = ""
     """Typer application of its commands."""
-    replication: str = ""
-    """Package whose folder `replication` holds the plan by which its models are measured anew (`replication.py`)."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """How a table differs from the one that was there, in rows by key."""
-
-    table: str
-    added: int
-    removed: int
-    altered: int
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What an import found and did."""
-
-    files: int
-    numbers: int
-    fates: Mapping[str, int]
-    """Numbers by fate: imported, derivable, left out."""
-    rows: Mapping[str, int]
-    """Rows by table."""
-    ignored: tuple[str, ...]
-    """Files of the folder that hold no figures."""
-    changes: tuple[Change, ...]
-    """What differs from the tables that were there; empty: unchanged, nothing was written."""
-
-    @property
-    def unchanged(self) -> bool:
-        """True where the tables there were equal already."""
-        return not self.changes
-
-    def __str__(self) -> str:
-        """What was read, and what changed, a line each."""
-        fates = ", ".join(f"{count} {fate}" for fate, count in self.fates.items())
-        lines = [f"{self.files} files, {self.numbers} numbers: {fates}"]
-        lines += [f"ignored: {', '.join(self.ignored)}"] * bool(self.ignored)
-        if self.unchanged:
-            return "\n".join([*lines, "unchanged: the tables are equal, so nothing was written"])
-        lines += [f"{c.table}: {c.added} rows added, {c.removed} removed, {c.altered} altered" for c in self.changes]
-        return "\n".join(lines)
 
 
 @cache
@@ -116,21 +69,3 @@ def named(path: str) -> Any:
     """The module `package.module`, or what it calls `name` for `package.module:name`."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name) if name else import_module(module)
-
-
-def import_published(source: Path, data: Path, study: str = "") -> Imported:
-    """Read the result files of a study in `source` into `data/published`, prompt texts into `data/private`.
-
-    study: its name; not needed if only one study has an importer. Everything is read, accounted for, validated and
-    serialised before the first file is written; tables that are there already are replaced whole where they differ.
-
-    Raises UsageError where the folder, a file or the study is missing, DataError where a file is damaged or not as
-    published, or the data folder cannot be written; nothing has changed then.
-    """
-    importers = {name: found.importer for name, found in studies().items() if found.importer and study in ("", name)}
-    if len(importers) != 1:
-        allowed = ", ".join(name for name, found in studies().items() if found.importer)
-        raise UsageError("it is not clear which study these files belong to", got=repr(study), allowed=allowed)
-    (importer,) = importers.values()
-    done: Imported = named(importer)(Path(source), Path(data))
-    return done

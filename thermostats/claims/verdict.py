@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NO_MODEL = "no declared model fits"
     SAMPLER = "sampler"
     ONE_UNIT = "hangs on one unit"
+    ONE_SOURCE = "hangs on one source"
     UNDECIDED = "undecided"
 
 

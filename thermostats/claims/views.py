@@ -11,14 +11,15 @@ import pandas as pd
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question, numbers, standing
-from thermostats.claims.model_rows import SHALLOW
-from thermostats.claims.operating import Known, hangs_on, nearest
+from thermostats.claims.operating import Known, hangs_on, hangs_on_source, nearest
 from thermostats.claims.result import Result, TooFew
+from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.evidence import DECODER
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_facts import own_models
+from thermostats.tables.model_rows import SHALLOW
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.seeds import seed_noise
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -30,6 +31,8 @@ ABOUT = 1.25
 """Designs that differ by less than this factor count as of one size."""
 GAIN = "penultimate_gain"
 """Whose noise is shown where a question is not over gains."""
+FACTS = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
+"""Facts of a model that questions read and that a joined row need not state."""
 NAMED = 12
 """Models up to which a set is listed."""
 
@@ -67,13 +70,15 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
         used = set(rows["model_id"])
         found = replace(found, notes=tuple(left_out(claim, measures, used, evidence)))
         rows = needs.of(rows)
-        found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.")
+        found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.", coincidence=coincidence(evidence, used))
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
         known = Known(nearest(question, needs.models)[0], larger=trial.larger)
         notes = found.notes if used else tuple(left_out(claim, measures, used, evidence))
-        takes = f"It {needs.words()}. {known.takes(group)}".strip()
+        without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
+        lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
+        takes = f"{lacks}It {needs.words()}. {known.takes(group)}".strip()
         return replace(found, **numbers(few.result), notes=notes, settles=takes)
     except UsageError as error:
         return replace(found, **numbers(there), settles=f"The test cannot be made: {error.what}.")
@@ -84,7 +89,8 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
         else f"a design of {plural(size, 'row')}, the nearest in size to the {len(rows):,} here"
     )
     unit = hangs_on(primary, trial, rows, said)
-    known = Known(tried, unit, trial.larger, design, smaller=size < len(rows) / ABOUT)
+    source = "" if unit else hangs_on_source(question, evidence, rows, said, needs)
+    known = Known(tried, unit, source, trial.larger, design, smaller=size < len(rows) / ABOUT)
     verdict, reason = standing(primary, result, known, said)
     return replace(
         found,
@@ -126,6 +132,8 @@ def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidenc
             yield f"{name} is counted with the other seeds of {row.seed_of}."
         elif row.n_layers <= SHALLOW:
             yield f"{name} is left out: it has {row.n_layers} blocks, none of which is an inner block."
+        elif unstated := [label for label in FACTS if pd.isna(getattr(row, label))]:
+            yield f"{name} is left out: its {listed(unstated)} {'is' if len(unstated) == 1 else 'are'} not stated."
         else:
             yield f"{name} is left out: it has no rows of the quantity in question; see `thermostats needs {claim}`."
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from thermostats import __version__, verbs
-from thermostats.claims.study import import_published, named, studies
+from thermostats import __version__
+from thermostats.claims.study import named, studies
 from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
-from thermostats.errors import UsageError, did_you_mean, not_installed
-from thermostats.measurement.settings import RETRIES, Settings, in_bytes
+from thermostats.errors import UsageError, did_you_mean
+from thermostats.measurement.settings import SETTINGS, parsed
+from thermostats.measurement.spec import shipped_lists
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
-from thermostats.tables.arguments import DESCRIBED, check_table
+from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Analyses, Data, Json, check_file
@@ -30,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     suggest_commands=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for registered in studies().values():
     if registered.verbs:
@@ -39,6 +42,7 @@ app.add_typer(tools)
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
     "claims": "thermostats report C04",
+    "evidence": "thermostats findings --evidence pooled",
     "columns": "thermostats ls columns models for one table alone",
     "models": "thermostats measure MODEL",
     "prompts": "thermostats measure MODEL --prompts SET",
@@ -69,6 +73,18 @@ def options(
     """Options that stand before the verb."""
 
 
+@app.command("version")
+def version_(as_json: Json = False) -> None:
+    """Print the version.
+
+    Example: `thermostats version`
+    """
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        print(__version__)
+
+
 def _claims() -> list[str]:
     from thermostats.claims.scripts import scripts  # noqa: PLC0415
 
@@ -76,54 +92,38 @@ def _claims() -> list[str]:
 
 
 def _models() -> list[str]:
-    from thermostats.tables import rows  # noqa: PLC0415 - Arrow
+    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
 
-    named = set(rows.load("models", folders.begun_or_shipped()).column("model_id").to_pylist())
+    named = set(load("models", folders.begun_or_shipped())["model_id"])
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
-
-
-@app.command("import")
-def import_(
-    source: Annotated[Path, typer.Argument(help="Folder with the study's result files.")],
-    study: Annotated[str, typer.Option(help="The study, if several studies have such files.")] = "",
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Read the study's result files into DATA/published.
-
-    Every number is accounted for: imported, recomputed from imported ones, or left out with the reason.
-
-    Example: `thermostats import results/ --data mine`
-    """
-    folders.own_folder(data)
-    if not source.is_dir():
-        raise UsageError("no such folder", where=source, next_step="name the folder with the study's result files")
-    done = import_published(source, folders.writable_folder(data), study)
-    if as_json:
-        print_json(asdict(done))
-    else:
-        print(done)
-    say_next("thermostats report --all", data=data, shown=not as_json)
 
 
 @app.command()
 def join(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each; bundles of "
-            "another lab's rows (.zip), which keep their source."
-        ),
+        typer.Argument(help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each."),
     ],
     mapping: Annotated[Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")] = None,
+    recipe: Annotated[str, typer.Option("--as", help=f"The tool whose tables these are: {', '.join(RECIPES)}.")] = "",
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constant", metavar="COLUMN=VALUE", help="What every row has, such as position=last; may be repeated."
+        ),
+    ] = None,
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Insist on rows that are hardly what they say, which are else refused.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and count; write nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Join new rows into the tables.
 
     Existing rows with equal values change nothing; rows with other values are refused, and the largest difference is
-    named.
+    named. So are values far beyond every known one of their kind, and columns that contradict each other.
 
     A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply by;
     under `[constants]` what every row has. With a mapping, rows of layers, summaries and the like need no run_id if
@@ -131,90 +131,118 @@ def join(
 
     Join models that are not in the tables yet first, then prompts, then gains.
 
-    Example: `thermostats join runs.csv layers.csv --data mine` or
-    `thermostats join gains.parquet --map map.toml --data mine`
+    Example: `thermostats join runs.csv layers.csv --data mine`, `thermostats join gains.parquet --map map.toml` or
+    `thermostats join norms.csv --as hidden-states --constant position=last`
     """
     folders.own_folder(data)
     for path in [*files, *([mapping] if mapping is not None else [])]:
         check_file(path)
+    if wrong := [each for each in constants or () if "=" not in each]:
+        raise UsageError("a constant is a column and its value", got=wrong[0], allowed="COLUMN=VALUE")
+    how: dict[str, Any] = {
+        "mapping": mapping,
+        "recipe": recipe,
+        "constants": dict(c.split("=", 1) for c in constants or ()),
+    }
+    how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
-    rows = [asdict(done) for done in join_tables(files, mapping=mapping, data=data, replace=replace)]
+    rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
-    say_next(OWN_ROWS, data=data, shown=changed and not as_json)
+    if dry_run:
+        print("nothing was written: --dry-run", file=sys.stderr)
+    say_next(OWN_ROWS, data=data, shown=changed and not as_json and not dry_run)
+
+
+@app.command()
+def forget(
+    source: Annotated[str, typer.Option("--source", help="Whose rows, as thermostats ls runs --own lists it.")],
+    data: Data = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go; remove nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take a join back: remove the rows of one source from your folder.
+
+    Its runs go with all their rows, and the models whose facts come from it, unless another run is of them. Rows that
+    ship with the package stay, and so do prompts.
+
+    Example: `thermostats forget --source "my own hooks" --data mine`
+    """
+    folder = folders.own_folder(data)
+    from thermostats.tables.forget import forget as forget_rows  # noqa: PLC0415 - pandas
+
+    removed = forget_rows(source, data=folder, dry_run=dry_run)
+    print_rows([{"table": name, "removed": count} for name, count in removed.items()], ["table", "removed"], as_json)
+    say_next("thermostats ls runs --own", data=data, shown=watched(as_json))
 
 
 @app.command()
 def measure(
     models: Annotated[
-        list[str],
-        typer.Argument(
-            help="Hub ids, folders of models, or files of specs: .toml, .csv, .jsonl.", autocompletion=_models
+        list[str] | None, typer.Argument(help="Hub ids, or folders of models.", autocompletion=_models)
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--models",
+            help="A file of models and how to measure each: .toml, .csv, .jsonl; or a list that ships: "
+            f"{', '.join(shipped_lists())}.",
         ),
-    ],
+    ] = None,
     revision: Annotated[
         str, typer.Option(help="Branch, tag or commit on the hub, or several: main,step1000..step5000:1000.")
     ] = "main",
-    name: Annotated[
-        str, typer.Option(help="Name of the model in the tables, such as me/my-model; for one model.")
-    ] = "",
     prompts: Annotated[
         str, typer.Option(help="A prompt set, a .txt, .csv or .jsonl file, or a folder of images.")
     ] = "core",
     what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
         "weights,gains,outputs,attention"
     ),
-    dtype: verbs.Dtype = "float32",
-    device: verbs.Device = "auto",
-    device_map: Annotated[str | None, typer.Option(help="auto: spread a model over several devices.")] = None,
-    token_budget: Annotated[
-        int | None, typer.Option(help="Largest number of tokens in a batch; a smaller one needs less memory.")
-    ] = None,
-    heritage: Annotated[str, typer.Option(help="Lab that trained the models, if the tables do not know it.")] = "",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    lab: Annotated[str, typer.Option(help="Lab that trained the models, if the tables do not know it.")] = "",
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
     ] = False,
-    offline: verbs.Offline = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be measured and stop.")] = False,
-    engine: verbs.Engine = "local",
-    cpus: verbs.Cpus = None,
-    address: verbs.Address = None,
-    gpus: verbs.Gpus = 1,
-    gpu_memory: verbs.GpuMemory = None,
-    slurm: verbs.Slurm = None,
-    retries: verbs.Retries = RETRIES,
-    disk_budget: verbs.DiskBudget = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what can be measured, memory, disk and time, and stop.")
+    ] = False,
+    shard: Annotated[
+        str, typer.Option(help="With 2/8 only every 8th model from the 2nd on: a shard for each job of a job array.")
+    ] = "1/1",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=f"A setting, may be repeated: {', '.join(SETTINGS)}."),
+    ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of their attention.
 
-    What is finished is skipped: after an interruption, run the same command again. A file of specs has a row for each
-    model (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them.
+    What is finished is skipped: after an interruption, run the same command again. A file of models has a row for each
+    (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them.
 
-    Example: `thermostats measure EleutherAI/pythia-160m ./my-model checkpoints.toml --data mine`
+    Example: `thermostats measure EleutherAI/pythia-160m ./my-model --data mine` or
+    `thermostats measure --models checkpoints.toml --set engine=ray --data mine`
     """
     if not dry_run:
         folders.own_folder(data)
     from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
 
-    options: dict[str, object] = {"revision": revision, "name": name, "dtype": dtype, "prompts": prompts}
-    options |= {"device": device, "device_map": device_map, "token_budget": token_budget}
-    options |= {"what": tuple(map(str.strip, what.split(","))), "trust_remote_code": trust_remote_code}
-    options |= {"heritage": heritage, "download": not offline}
-    cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
-    settings = Settings(engine, cpus, device, device_map is not None, gpu_memory=in_bytes(gpu_memory), **cluster)
-    limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
-    outcomes = measure_models(models, options, data, dry_run=dry_run, settings=settings, **limits)
+    options: dict[str, object] = {"revision": revision, "dtype": dtype, "prompts": prompts, "heritage": lab}
+    options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
+    asked, chosen = [*(models or ()), *(files or ())], parsed(set_ or ())
+    outcomes = measure_models(asked, options, data, dry_run=dry_run, shard=shard, **chosen)
     rows = [asdict(outcome) for outcome in outcomes]
     shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
+    if dry_run:
+        columns.insert(7, "disk")
     print_rows(shown, columns, as_json)
     if failed := [row for row in rows if row["status"] == "failed"]:
         say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
         raise typer.Exit(exit_code(outcomes))
-    if not (dry_run or heritage):
+    if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)
     say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
 
@@ -229,33 +257,11 @@ def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
         print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
 
 
-@app.command("can-measure")
-def can_measure(
-    model: Annotated[str, typer.Argument(help="A hub id or the folder of a model.")],
-    revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub.")] = "main",
-    dtype: verbs.Dtype = "float32",
-    offline: verbs.Offline = False,
-    as_json: Json = False,
-) -> None:
-    """Report what can be measured of a model here, what cannot and why, and roughly what memory and time it needs.
-
-    Reads the configuration and the headers of the weights alone, and fetches nothing else.
-
-    Example: `thermostats can-measure google/vit-base-patch16-224`
-    """
-    try:
-        from thermostats.measurement.can_measure import can_measure as ask  # noqa: PLC0415
-    except ImportError as error:
-        raise not_installed(error) from error
-    rows = ask(model, revision=revision, dtype=dtype, download=not offline)
-    print_rows(rows, list(rows[0]), as_json)
-    if not any(row["measured"] for row in rows):
-        raise typer.Exit(1)
-
-
 @app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
     """Check every table against its schema, keys and cross-references; name measurements of one model that disagree.
+
+    Names what an older version measured and this one would measure differently, or cannot tell the weights of.
 
     Example: `thermostats check --data mine`
     """
@@ -263,12 +269,17 @@ def check(data: Data = None, as_json: Json = False) -> None:
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
     print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
-    if folders.has_own_runs(data):
-        from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
-        from thermostats.tables.reading import features  # noqa: PLC0415
+    from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
+    from thermostats.tables.reading import features  # noqa: PLC0415
 
-        for line in disagreements(features(data)):
-            print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
+    if folders.has_own_runs(data):
+        from thermostats.measurement.versions import older  # noqa: PLC0415
+
+        for line in older(data):
+            print(f"Measured by an older version: {line}", file=sys.stderr)
+    rows = features(data)
+    for line in (line for gain in ("penultimate_gain", "last_gain") for line in disagreements(rows, gain)):
+        print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, shown=watched(as_json))
 
 
@@ -288,10 +299,13 @@ def ls(
     nursery: Annotated[
         bool, typer.Option("--nursery", help="For models and runs: those of the controlled study as well.")
     ] = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="For models: folders of the trained models that ship, to measure offline.")
+    ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
-    """List architectures, claims, columns, models, prompts, runs or tables.
+    """List architectures, claims, columns, sets of evidence, models, prompts, runs or tables.
 
     For a column, `joined` says whether joined rows must have it; for a claim, `reads` says on whose rows it is judged.
 
@@ -309,7 +323,14 @@ def ls(
         raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
     if own:
         folders.own_folder(data)
+    if paths and what != "models":
+        raise UsageError("only models have folders", got=f"{what} --paths", next_step="thermostats ls models --paths")
     folders.data_folder(data)
+    if paths:
+        found = [{"path": str(path)} for path in folders.shipped_models()]
+        print_json(found) if as_json else print(*(row["path"] for row in found), sep="\n")
+        say_next("thermostats measure $(thermostats ls models --paths) --data mine", shown=watched(as_json))
+        return
     step = "thermostats ls tables" if table is not None else LISTS[what]
     if analyses is not None and what == "claims":
         from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it
@@ -336,14 +357,17 @@ def report(
     data: Data = None,
     out: Annotated[Path, typer.Option("--out", help="Folder to which the report is written.")] = Path("reports"),
     analyses: Analyses = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Also refit sampled posteriors, without each unit and under other priors."),
+    ] = False,
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Also rewrite the files kept under version control.")
     ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run the analyses whose inputs changed and render the report.
-
-    Earlier draws on this machine come from its cache; with `THERMOSTATS_CACHE=off` they are made afresh.
 
     Example: `thermostats report C04`
     """
@@ -361,7 +385,12 @@ def report(
         os.environ.update({name: os.environ.get(name) or "1" for name in ONE_THREAD})
     from thermostats.reporting import report as engine  # noqa: PLC0415
 
-    options: dict[str, Any] = {"check": check_only, "snapshot": snapshot, "processes": 1 if here else None}
+    options: dict[str, Any] = {
+        "check": check_only,
+        "thorough": thorough,
+        "snapshot": snapshot,
+        "processes": 1 if here else None,
+    }
     result = engine.report(claims or None, data=data, out=out, analyses=analyses, **options)
     if as_json:
         print_json(asdict(result))
@@ -373,7 +402,9 @@ def report(
     if not result.ok:
         say_next("the same command without --check", shown=check_only and not as_json)
         raise typer.Exit(1)
-    say_next(f"open {out / 'index.html'} in a browser", shown=not as_json and not check_only)
+    if open_:
+        webbrowser.open((out / "index.html").resolve().as_uri())
+    say_next("the same command with --open opens the report", shown=not (as_json or check_only or open_))
 
 
 @app.command()

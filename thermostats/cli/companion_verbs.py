@@ -5,15 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thermostats import verbs
-from thermostats.claims.study import studies
-from thermostats.cli.wrong_use import exit_code
-from thermostats.errors import UsageError, not_installed
-from thermostats.measurement.settings import RETRIES, Settings, check_device, check_here, in_bytes
+from thermostats.errors import UsageError
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
 from thermostats.tables.schemas import TABLES
@@ -28,27 +24,19 @@ new = typer.Typer(help="Write a file as a starting point for your own work.", no
 app.add_typer(new, name="new")
 
 
-def _listed(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _studies() -> list[str]:
-    return [name for name, study in studies().items() if study.replication]
-
-
 @app.command()
 def doctor(data: Data = None, as_json: Json = False) -> None:
-    """Report what is installed, what is missing and what would be slow; exit code 1 if the package cannot work.
+    """Report what is installed and what is missing; exit code 1 if the package cannot work.
 
     Example: `thermostats doctor`
     """
     from thermostats.cli.doctor import BROKEN, OK, checks  # noqa: PLC0415
 
-    found = checks(data)
-    print_rows([asdict(check) for check in found], ["name", "state", "found", "advice"], as_json)
-    if any(check.state == BROKEN for check in found):
+    rows = checks(data)
+    print_rows(rows, ["name", "state", "found", "advice"], as_json)
+    if any(row["state"] == BROKEN for row in rows):
         raise typer.Exit(1)
-    poor = [check.name for check in found if check.state != OK]
+    poor = [row["name"] for row in rows if row["state"] != OK]
     step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
     say_next(step, shown=watched(as_json))
 
@@ -57,7 +45,10 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 def set_(
     model: Annotated[str, typer.Argument(help="Name of your model, as listed by thermostats ls models --own.")],
     facts: Annotated[
-        list[str], typer.Argument(help="heritage=, family=, variant=, parent=, seed_of= or year=, with a value.")
+        list[str],
+        typer.Argument(
+            help="name=value of heritage, family, variant, parent, seed_of, year, quantised, package, model_licence."
+        ),
     ],
     revision: Annotated[str | None, typer.Option(help="One revision; by default every revision.")] = None,
     data: Data = None,
@@ -135,79 +126,6 @@ def _costs(model: Lacking) -> dict[str, str]:
 
 
 @app.command()
-def replicate(
-    study: Annotated[
-        str, typer.Argument(help=f"A study that ships with a plan: {', '.join(_studies())}.", autocompletion=_studies)
-    ],
-    claims: Annotated[str, typer.Option(help="Only what these claims need, such as C05,C06.")] = "",
-    models: Annotated[str, typer.Option(help="Only these models of the plan, separated by commas.")] = "",
-    prompts: Annotated[
-        str, typer.Option(help="study, whose texts you import; or our own set that the plan names, such as core.")
-    ] = "study",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the replication needs and stop.")] = False,
-    offline: verbs.Offline = False,
-    pickles: Annotated[
-        bool, typer.Option("--pickles", help="Let torch read plain weights of models that have only pickles.")
-    ] = False,
-    device: verbs.Device = "auto",
-    engine: verbs.Engine = "local",
-    cpus: verbs.Cpus = None,
-    address: verbs.Address = None,
-    gpus: verbs.Gpus = 1,
-    gpu_memory: verbs.GpuMemory = None,
-    slurm: verbs.Slurm = None,
-    retries: verbs.Retries = RETRIES,
-    disk_budget: verbs.DiskBudget = None,
-    source: Annotated[str, typer.Option(help="Name of your rows for others who join them, such as my-lab.")] = "",
-    out: Annotated[Path, typer.Option("--out", help="Folder for the page and the bundle.")] = Path("replication"),
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Measure a study's models again by its plan, and report which figures agree and which do not.
-
-    The requirements are shown before anything is downloaded. What is finished is skipped: after an interruption, run
-    the same command again. Each half precision of the study is a separate level, as is float32 where memory allows.
-
-    Example: `thermostats replicate STUDY --claims C05,C06 --prompts core --dry-run`
-    """
-    if not dry_run:
-        folders.own_folder(data)
-    tables = folders.begun_or_shipped(data)
-    cluster: dict[str, Any] = {"address": address, "gpus": gpus, "slurm": tuple(slurm or ())}
-    settings = Settings(engine, cpus, device, gpu_memory=in_bytes(gpu_memory), **cluster)
-    check_device(device)
-    if engine == "local":
-        check_here(device)
-    try:
-        from thermostats.cli import replication  # noqa: PLC0415 - needs the extra
-    except ImportError as error:
-        raise not_installed(error) from error
-    asked = replication.asked_for(study, _listed(claims), _listed(models), prompts, tables)
-    if not dry_run:
-        replication.check_texts(asked)
-    rows = replication.plan_rows(asked, settings, tables, offline=offline, pickles=pickles)
-    if dry_run and as_json:
-        print_json(rows)
-        return
-    replication.show(rows, sys.stdout if dry_run else sys.stderr)
-    if dry_run:
-        return
-    folder = folders.writable_folder(data)
-    options = {"download": not offline, "pickles": pickles}
-    limits: dict[str, Any] = {"retries": retries, "budget": in_bytes(disk_budget)}
-    outcomes = replication.measured(asked, rows, folder, settings, options, **limits)
-    done = replication.written(asked, rows, outcomes, folder, out, source)
-    told = [asdict(outcome) for outcome in outcomes]
-    if as_json:
-        print_json({**done, "outcomes": told})
-    else:
-        print_rows(told, ["model", "status", "revision", "seconds", "reason"])
-    say_next(f"open {done['page']} in a browser", shown=not as_json)
-    if code := exit_code(outcomes):
-        raise typer.Exit(code)
-
-
-@app.command()
 def power(
     models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
     labs: Annotated[
@@ -235,7 +153,7 @@ def power(
 ) -> None:
     """Report how often a study of this size could separate heritage, geometry and scale.
 
-    Uses simulation and the closed form of the heritage model, and takes seconds.
+    Uses simulation and the exact engine, and takes seconds.
 
     Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
     """
@@ -269,7 +187,7 @@ def export(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Write tables to files for other tools, described by a Frictionless data package and a Croissant file.
+    """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless data package.
 
     Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
     """

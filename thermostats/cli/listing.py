@@ -47,7 +47,9 @@ def rows(
         return _architectures()
     if what == "claims":
         return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
-    from thermostats.cli import table_listing  # noqa: PLC0415 - Arrow
+    if what == "evidence":
+        return _evidence(data)
+    from thermostats.cli import table_listing  # noqa: PLC0415 - pandas
 
     return table_listing.rows(what, data, own=own, **chosen)
 
@@ -67,6 +69,18 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
         ruled = {claim.id: {"said": claim.said, "rule": claim.rule} for claim in claims(analyses)}
         listed = [row | ruled[row["claim"]] for row in listed]
     return listed, [*CLAIMED]
+
+
+def _evidence(data: str | Path | None) -> Rows:
+    """Sets of evidence with their models and labs."""
+    from thermostats.tables import store  # noqa: PLC0415 - pandas
+    from thermostats.tables.between_sources import counts  # noqa: PLC0415
+    from thermostats.tables.evidence import DECODER  # noqa: PLC0415
+    from thermostats.tables.features import features  # noqa: PLC0415
+
+    rows, published = features(data), set(store.load("sources", data)["file"])
+    listed = counts(rows[rows["modality"] == DECODER], store.load("runs", data), published).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in listed], [str(name) for name in listed[0]]
 
 
 def _columns(table: str | None) -> Rows:

@@ -9,14 +9,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from pyarrow import Table
+import pandas as pd
 
 from thermostats.claims.scripts import chosen
 from thermostats.errors import DataError, unknown
 from thermostats.reporting.names import findings_file
-from thermostats.tables import rows as tables
-from thermostats.tables import spec_states
-from thermostats.tables.arrow_check import held, is_missing, keys
+from thermostats.tables import spec_states, store
 from thermostats.tables.evidence import ALL, check_set, is_asked
 from thermostats.tables.folders import data_folder, layers, own_files
 from thermostats.tables.schemas import TABLES, key
@@ -45,7 +43,7 @@ def rows(
     found, shown = read[what](data, own)
     if what not in OWN:
         return found, shown
-    of = {(row["model_id"], row["revision"]): row for row in plain(tables.load("models", data))}
+    of = {(row["model_id"], row["revision"]): row for row in plain(store.load("models", data))}
     pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in found]
     kept = pairs
     for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
@@ -72,7 +70,7 @@ def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None)
     """
     check_set(evidence, ALL)
     path = findings_file(out)
-    listed = plain(held(tables.read(path, "findings"), "findings", path))
+    listed = plain(store.validate(store.read(path, "findings"), "findings", path))
     try:
         for row in listed:
             row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
@@ -93,12 +91,7 @@ def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _tables(data: str | Path | None, own: bool) -> Rows:
     listed = [
-        {
-            "table": name,
-            "rows": len(tables.load(name, data)),
-            "key": ", ".join(key(name)),
-            "meaning": schema.description,
-        }
+        {"table": name, "rows": len(store.load(name, data)), "key": ", ".join(key(name)), "meaning": schema.description}
         for name, schema in TABLES.items()
     ]
     return listed, list(listed[0])
@@ -111,7 +104,7 @@ def _models(data: str | Path | None, own: bool) -> Rows:
 
 def _prompts(data: str | Path | None, own: bool) -> Rows:
     listed = []
-    for name, rows in groupby(plain(tables.load("prompts", data)), key=itemgetter("prompt_set")):
+    for name, rows in groupby(plain(store.load("prompts", data)), key=itemgetter("prompt_set")):
         held_in = list(rows)
         categories = ", ".join(sorted({row["category"] for row in held_in} - {""}))
         texts = sum(row["text"] != "" for row in held_in)
@@ -134,16 +127,20 @@ def _runs(data: str | Path | None, own: bool) -> Rows:
 
 def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
     """Rows of a table, those of a user's store below the package's, where they are seen; `alone`: without these."""
-    folder, listed = data_folder(data), plain(tables.load(name, data))
+    folder, listed = data_folder(data), plain(store.load(name, data))
     if not layers(folder)[:-1]:
         return listed
-    held_here = {each for path in own_files(name, folder) for each in keys(tables.read(path, name), name)}
+    held_here = {
+        each
+        for path in own_files(name, folder)
+        for each in store.read(path, name)[key(name)].itertuples(index=False, name=None)
+    }
     own = [tuple(row[label] for label in key(name)) in held_here for row in listed]
     beneath = [row for row, is_own in zip(listed, own, strict=True) if not is_own]
     return [*([] if alone else beneath), *(row for row, is_own in zip(listed, own, strict=True) if is_own)]
 
 
-def plain(rows: Table) -> list[dict[str, Any]]:
+def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as plain Python values, a missing one as None."""
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return [{label: None if is_missing(value) else value for label, value in row.items()} for row in found]
+    cells = rows.astype(object).where(rows.notna(), None)
+    return [{str(label): value for label, value in row.items()} for row in cells.to_dict("records")]

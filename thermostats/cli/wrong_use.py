@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from thermostats.cli.gone import replaced
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.tables import folders
 from thermostats.terminal import readable_in_part, refuse
@@ -52,8 +53,13 @@ def _arguments(error: Exception, as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message)
         return 0
+    command = context.command_path if context is not None else "thermostats"
     what, _, near = message.partition(" Did you mean ")
-    help_ = f"{context.command_path if context is not None else 'thermostats'} --help"
+    if instead := replaced(command, error):
+        what, _, _ = what.partition(" (Possible options")
+        refuse(UsageError(f"{what.rstrip('.')}: it is gone", next_step=instead), as_json=as_json)
+        return UsageError.exit_code
+    help_ = f"{command} --help"
     refuse(UsageError(what.rstrip("."), next_step=f"did you mean {near}" if near else help_), as_json=as_json)
     return UsageError.exit_code
 

@@ -7,7 +7,7 @@ tiny test model; every entry is held to `tests/measurement/test_conformance.py`,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -63,7 +63,12 @@ class Architecture:
     n_kv_heads: str = "config"
     """``config``: as the configuration says; ``one``: multi-query; ``all``: as many as query heads."""
 
+    mixers: tuple[str, ...] = ()
+    """What stands in attention's place in some blocks, or in all where `attention` is empty: state spaces, linear and
+    gated attention, convolutions. It is measured as a sub-block; it has no W_V or W_O, and no attention weights."""
+
     mlp: str = "mlp"
+    """Empty where a block has no feed-forward layer."""
     mlp_norm: str = "post_attention_layernorm"
 
     attention_out: str = ""
@@ -74,6 +79,8 @@ class Architecture:
     """Module whose output is added to the stream, where attention's output is normed first."""
     mlp_write: str = ""
     """The same for the feed-forward layer."""
+    behind_norm: str = ""
+    """Module between the final norm and the last hidden state, where the model has it; relative to the base model."""
     residual_multiplier: str = ""
     """Configuration key of a factor on both writes."""
 
@@ -83,7 +90,7 @@ class Architecture:
     """Post-norm blocks: the norms of the sums x + f(x) behind attention and feed-forward layer. They pin the gain near
     1; in other blocks x_l − x_(l−1) is the sum of the two writes."""
     eager_wrong: tuple[tuple[str, object], ...] = ()
-    """Configuration values under which transformers' eager attention computes something else than the model."""
+    """Configuration values under which transformers' eager attention computes something else than its default one."""
     sinks: bool = False
     """Attention rows do not sum to 1."""
     moved: tuple[tuple[str, str], ...] = ()
@@ -92,9 +99,17 @@ class Architecture:
     """Modules of the class that are no part of the stack: heads, poolers, other towers."""
     packs: bool = True
     """Prompts may stand one after the other in one row: position ids that begin anew keep their attention apart."""
+    alone: bool = False
+    """Each input is measured by itself: masks do not keep the inputs of a batch apart."""
 
     loader: str = "AutoModelForCausalLM"
     """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
+    part: str = ""
+    """Module of the loaded model that is the stack, where there are others that it needs not."""
+    stack: str = ""
+    """What stands behind a model's name, where the entry is of one of its stacks."""
+    first_position: int | str = 0
+    """Where position ids begin: a number, or ``pad``: behind that of the padding token. So many fewer tokens fit."""
     causal: bool = True
     """Tokens attend to themselves and to those before them alone."""
     reads: str = "text"
@@ -116,6 +131,11 @@ class Architecture:
     ``{stage}`` stands in `blocks`."""
     depths: tuple[int, ...] = ()
     """What stands there in a model's configuration; see `lookup`."""
+
+    @property
+    def attends(self) -> bool:
+        """Every block has attention whose rows sum over all tokens, with W_V and W_O."""
+        return not self.mixers
 
     @property
     def additive(self) -> bool:
@@ -197,9 +217,10 @@ OPT = _of(
     **_matrices("self_attn.v_proj", "self_attn.out_proj"),
     mlp="fc1",
     mlp_out="fc2",
+    behind_norm="decoder.project_out",
     packs=False,
 )
-XGLM = _of(OPT, "xglm", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
+XGLM = _of(OPT, "xglm", behind_norm="", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
 BLOOM = _of(
     LLAMA,
     "bloom",
@@ -226,7 +247,7 @@ GEMMA2 = _of(
     attention_write="post_attention_layernorm",
     mlp_write="post_feedforward_layernorm",
 )
-STABLELM = _of(LLAMA, "stablelm")
+STABLELM = _of(LLAMA, "stablelm", eager_wrong=(("is_causal", False),))
 DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
 HEADS = (
     *("cls", "lm_head", "lm_projection", "vocab_transform", "vocab_layer_norm", "vocab_projector", "predictions"),
@@ -251,9 +272,12 @@ BERT = _of(
     outside=HEADS,
 )
 """Post-norm encoder: each sub-block's output is added to the stream, and the sum is normed."""
+BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "luke")
+"""Encoders whose position ids begin behind that of the padding token."""
 ESM = _of(
     BERT,
     "esm",
+    first_position="pad",
     prefix="esm",
     final_norm="encoder.emb_layer_norm_after",
     attention_norm="attention.LayerNorm",
@@ -317,8 +341,71 @@ CLIP_TEXT = _of(
     causal=True,
     reads="text",
     loader="CLIPTextModel",
+    eager_wrong=(("is_causal", False),),
     outside=(*HEADS, "vision_model"),
 )
+T5 = _of(
+    LLAMA,
+    "t5",
+    **_trunk("encoder", "block", "final_layer_norm", "embed_tokens"),
+    **_reads("layer.0.SelfAttention", "layer.0.layer_norm", "layer.1.layer_norm"),
+    **_matrices("layer.0.SelfAttention.v", "layer.0.SelfAttention.o"),
+    mlp="layer.1.DenseReluDense",
+    moved=(("encoder.embed_tokens", "shared"),),
+    **{"loader": "T5EncoderModel", "part": "encoder", "stack": "encoder"},
+    causal=False,
+    packs=False,
+    outside=HEADS,
+)
+"""The encoder of an encoder–decoder; its decoder has cross-attention, which has no estimand here."""
+MBART = _of(
+    T5,
+    "mbart",
+    **_trunk("model.encoder", "layers", "layer_norm", "embed_tokens"),
+    **_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
+    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    mlp="fc1",
+    mlp_out="fc2",
+    moved=(("model.encoder.embed_tokens", "shared"), ("model.encoder", "encoder")),
+    outside=(*HEADS, "final_logits_bias"),
+    loader="MBartModel",
+)
+BART = _of(
+    MBART,
+    "bart",
+    **{"final_norm": "", "attention_norm": "", "mlp_norm": "self_attn_layer_norm", "loader": "BartModel"},
+    norm_after=("self_attn_layer_norm", "final_layer_norm"),
+)
+"""The same with its norms behind the sums."""
+MAMBA = _of(
+    LLAMA,
+    "mamba",
+    **_trunk("backbone", "layers", "norm_f", "embeddings"),
+    **_reads("", "norm", ""),
+    **{"value": "", "output": "", "mlp": ""},
+    mixers=("mixer",),
+    packs=False,
+)
+"""Norm and state space, added to the stream: there is neither attention nor a feed-forward layer."""
+JAMBA = _of(
+    LLAMA,
+    "jamba",
+    **{"final_norm": "final_layernorm", "mlp": "feed_forward", "mlp_norm": "pre_ff_layernorm"},
+    mixers=("mamba",),
+    packs=False,
+)
+"""A state space in the place of attention in most blocks."""
+LFM2 = _of(
+    JAMBA,
+    "lfm2",
+    **{"final_norm": "embedding_norm", "attention_norm": "operator_norm", "mlp_norm": "ffn_norm"},
+    output="self_attn.out_proj",
+    mixers=("conv",),
+)
+QWEN3_NEXT = _of(
+    LLAMA, "qwen3_next", attention="", value="", output="", mixers=("linear_attn", "self_attn"), packs=False
+)
+"""Linear attention in most blocks, in the others attention whose heads are gated: neither has W_V and W_O."""
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
 
 LIKE_LLAMA = (
@@ -396,8 +483,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         **_matrices("self_attn.query_key_value", "self_attn.dense", "grouped"),
     ),
     LLAMA,
-    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "gemma", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
+    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
     *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
+    _of(LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),)),
     GEMMA2,
     _of(GEMMA2, "gemma3_text"),
     _of(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm"),
@@ -430,8 +518,47 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     DEEPSEEK,
     *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
     _of(LLAMA, "gpt_oss", sinks=True, packs=False),
+    T5,
+    _of(T5, "mt5", loader="MT5EncoderModel"),
+    _of(T5, "umt5", loader="UMT5EncoderModel"),
+    MBART,
+    _of(MBART, "pegasus", loader="PegasusModel"),
+    _of(MBART, "blenderbot", loader="BlenderbotModel"),
+    _of(MBART, "m2m_100", loader="M2M100Model"),
+    BART,
+    _of(BART, "plbart", loader="PLBartModel"),
+    _of(BART, "mvp", loader="MvpModel"),
+    _of(BART, "marian", loader="MarianModel"),
+    _of(BART, "blenderbot-small", loader="BlenderbotSmallModel"),
+    MAMBA,
+    _of(MAMBA, "mamba2"),
+    _of(MAMBA, "falcon_mamba"),
+    JAMBA,
+    _of(JAMBA, "bamba"),
+    _if(
+        _of(JAMBA, "granitemoehybrid", final_norm="norm", mlp_norm="post_attention_layernorm"),
+        "granitemoehybrid_dense",
+        {"num_local_experts": 0},
+        mlp="shared_mlp",
+        residual_multiplier="residual_multiplier",
+    ),
+    LFM2,
+    _of(LFM2, "lfm2_moe"),
+    _of(
+        JAMBA,
+        "recurrent_gemma",
+        final_norm="final_norm",
+        **_reads("temporal_block", "temporal_pre_norm", "channel_pre_norm"),
+        **{"value": "temporal_block.v_proj", "output": "temporal_block.o_proj", "mlp": "mlp_block"},
+        mixers=("temporal_block",),
+    ),
+    QWEN3_NEXT,
+    *(_of(QWEN3_NEXT, name) for name in ("qwen3_5_text", "qwen3_5_moe_text")),
     BERT,
-    *(_of(BERT, name, prefix=prefix) for name, prefix in ENCODERS_LIKE_BERT.items()),
+    *(
+        _of(BERT, name, prefix=prefix, first_position="pad" if name in BEHIND_PADDING else 0)
+        for name, prefix in ENCODERS_LIKE_BERT.items()
+    ),
     _of(BERT, "tapas", prefix="tapas"),
     _of(BERT, "deberta", **_matrices("attention.self.in_proj", "attention.output.dense", "grouped")),
     _of(BERT, "deberta-v2", prefix="deberta", **_matrices("attention.self.value_proj", "attention.output.dense")),
@@ -439,6 +566,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         BERT,
         "mpnet",
         prefix="mpnet",
+        first_position=2,
         **_reads("attention.attn", "", "attention.LayerNorm"),
         **_matrices("attention.attn.v", "attention.attn.o"),
         attention_out="",
@@ -477,7 +605,15 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         mlp="intermediate.dense",
         mlp_norm="intermediate.LayerNorm",
     ),
-    _of(ESM, "megatron-bert", prefix="bert", final_norm="encoder.ln", attention_norm="attention.ln", mlp_norm="ln"),
+    _of(
+        ESM,
+        "megatron-bert",
+        first_position=0,
+        prefix="bert",
+        final_norm="encoder.ln",
+        attention_norm="attention.ln",
+        mlp_norm="ln",
+    ),
     _of(
         BERT,
         "modernbert",
@@ -526,13 +662,13 @@ STACKS = {
 """Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
 
 _REFUSED = {
-    "its state-space blocks have no attention matrix, W_V or W_O": "jamba bamba zamba zamba2 falcon_h1 nemotron_h "
-    "granitemoehybrid mamba mamba2 falcon_mamba",
-    "its recurrent or linear-attention blocks have no attention matrix that sums to 1": "recurrent_gemma rwkv xlstm "
-    "qwen3_next minimax lfm2 lfm2_moe lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text "
-    "qwen3_5_text qwen4_exp qwen4_exp_text hrm_text lara_mini",
-    "it is an encoder-decoder: cross-attention has no estimand here": "t5 mt5 bart bigbird_pegasus blenderbot "
-    "blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr whisper musicgen musicgen_melody",
+    "its state-space blocks share weights, run next to attention, or are alone in a block where others hold "
+    "feed-forward layers": "zamba zamba2 falcon_h1 nemotron_h",
+    "its recurrent or linear-attention blocks are of several forms, and no entry describes them": "rwkv xlstm "
+    "minimax lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen4_exp qwen4_exp_text hrm_text "
+    "lara_mini",
+    "it is an encoder-decoder: cross-attention has no estimand here, and no entry describes its encoder": "prophetnet "
+    "bigbird_pegasus trocr whisper musicgen musicgen_melody",
     "it has several stacks: save the one to be measured separately, as its text or vision model": "siglip2 "
     "emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
     "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "
@@ -604,7 +740,7 @@ def _matches(config: Config, conditions: tuple[tuple[str, object], ...]) -> bool
 
 def eager_is_wrong(entry: Architecture, config: Config) -> bool:
     """Whether eager attention must not be used for this model (it would apply Falcon's ALiBi twice)."""
-    return bool(entry.eager_wrong) and _matches(config, entry.eager_wrong)
+    return bool(entry.eager_wrong) and _matches(config_of(config), entry.eager_wrong)
 
 
 def _depths(config: Config, key: str) -> tuple[int, ...]:
@@ -613,6 +749,34 @@ def _depths(config: Config, key: str) -> tuple[int, ...]:
         what, allowed = f"the configuration's {key} are none", "how many blocks each stage has"
         raise DataError(what, where="config.json", got=repr(found)[:60], allowed=allowed)
     return tuple(found)
+
+
+BOTH_WAYS = {"is_causal": False, "use_bidirectional_attention": True}
+"""Configuration values that let a decoder's tokens attend to those behind them, in some classes only with a mask or
+only without one."""
+
+
+def direction_is_open(entry: Architecture, config: Config) -> bool:
+    """Whether the direction of attention is not that of the class, but for the model itself to say."""
+    inner = config_of(config)
+    return entry.alone or (entry.reads == "text" and not entry.causal and bool(inner.get("is_decoder")))
+
+
+def _as_configured(entry: Architecture, config: Config) -> Architecture:
+    """An entry with what a model's configuration says of its stages, and of attention in both directions."""
+    both = any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items())
+    entry = replace(entry, alone=True) if entry.causal and both else entry
+    return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+
+
+def _no_variant(config: Config, variants: Sequence[Architecture]) -> UnsupportedArchitectureError:
+    """The error for a model type that has entries, none of them for this configuration."""
+    wanted = " or ".join(", ".join(f"{key}={value}" for key, value in entry.when) for entry in variants)
+    keys = dict.fromkeys(key for entry in variants for key, _ in entry.when)
+    got = ", ".join(f"{key}={config.get(key)}" for key in keys)
+    what = f"models of type {variants[0].model_type} are measured under other settings alone, neither gains nor weights"
+    step = "gains from hooks of your own can be joined: thermostats join --help"
+    return UnsupportedArchitectureError(what, where="config.json", got=got, allowed=wanted, next_step=step)
 
 
 def lookup(config: Config) -> Architecture:
@@ -624,13 +788,16 @@ def lookup(config: Config) -> Architecture:
     own = whole in UNSUPPORTED or any(entry.model_type == whole for entry in ARCHITECTURES)
     model_type = whole if own else str(config_of(config).get("model_type") or whole)
     if model_type in UNSUPPORTED:
-        step = "see `thermostats ls architectures`"
-        what = f"models of type {model_type} are not measured"
+        step = "see `thermostats ls architectures`; gains from hooks of your own can be joined: thermostats join --help"
+        what = f"models of type {model_type} are not measured, neither gains nor weights"
         allowed = "stacks in which every block is attention plus a feed-forward layer"
         raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
-    for entry in ARCHITECTURES:
-        if entry.model_type == model_type and _matches(config_of(config), entry.when):
-            return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+    variants = [entry for entry in ARCHITECTURES if entry.model_type == model_type]
+    for entry in variants:
+        if _matches(config_of(config), entry.when):
+            return _as_configured(entry, config)
+    if variants:
+        raise _no_variant(config_of(config), variants)
     known = sorted({entry.model_type for entry in ARCHITECTURES})
     near = difflib.get_close_matches(model_type, known, n=3)
     raise UnknownArchitectureError(

@@ -21,7 +21,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Decoder, as_measured, call, first_blocks, in_turn, make_batches, submodule
+from thermostats.measurement.forward import Decoder, as_measured, call, in_turn, make_batches, submodule
 from thermostats.measurement.lanczos import norms
 from thermostats.measurement.layouts import geometry, published_heads, split
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
@@ -43,20 +43,19 @@ def measure_attention(
     *,
     token_budget: int | None = None,
     progress: Progress | None = None,
-    depth: int | None = None,
     values: Sequence[LayerValues] = (),
 ) -> pd.DataFrame:
     """Table `attention`, without run_id, of every layer, head and prompt and of the published variants.
 
-    `depth`: of the first blocks alone. `values`: spectra of every block's W_V, where they are known already.
+    `values`: spectra of every block's W_V, where they are known already.
 
     Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, so that it has
     no weights to show, where eager attention is wrong for the model, or memory does not suffice.
     """
     if eager_is_wrong(decoder.entry, decoder.config):
-        what = "eager attention is wrong for this model: it applies the position bias twice"
+        what = "eager attention is wrong for this model: it computes something else than its default one"
         raise ThermostatsError(what, where=decoder.entry.name, next_step="leave out --what attention")
-    values = (values or block_values(decoder))[:depth]
+    values = values or block_values(decoder)
     rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
     done = 0
     with as_measured(decoder.model):
@@ -71,7 +70,7 @@ def measure_attention(
                     key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id}
                     rows.extend(layer_rows(kept[row, :, :n, :n], *spectra, **key))
 
-            with collecting(decoder, reduce), first_blocks(decoder, depth):
+            with collecting(decoder, reduce):
                 call(decoder.base, batch)
             done += len(batch.indices)
             if progress is not None:
@@ -129,7 +128,8 @@ def _numbers(module: nn.Module) -> NDArray[np.float32]:
 
 
 def _weights_in(output: Any, heads: int, decoder: Decoder) -> Tensor:
-    for item in output if isinstance(output, tuple | list) else ():
+    """Attention weights among what a module returned, behind a bias of positions where there is one."""
+    for item in reversed(output) if isinstance(output, tuple | list) else ():
         if isinstance(item, Tensor) and item.ndim == 4 and item.shape[1] == heads and item.shape[2] == item.shape[3]:
             return item
     step = "leave out --what attention, or report the version of transformers"

@@ -19,21 +19,30 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from thermostats.errors import DataError
+from thermostats.tables.limits import CONFIG, read_bytes
 from thermostats.tables.limits import INDEX as INDEX_BYTES
-from thermostats.tables.limits import read_bytes
 
 STORAGE = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 PRECISION = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """Name in safetensors' header → type in numpy, name in torch and in the tables."""
+WORDS: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""Bytes of a number → the type that holds its bits, in which a NaN equals itself."""
 BUFFERS = (
     ".attn.bias",
     ".attn.masked_bias",
     ".attention.bias",
     ".attention.masked_bias",
-    "rotary_emb.inv_freq",
+    ".attn.causal_mask",
+    "inv_freq",
+    "cos_cached",
+    "sin_cached",
+    "relative_position_index",
     "position_ids",
+    "token_type_ids",
 )
 """Tensors that old checkpoints hold though they are no weights: masks, frequencies, numbers of positions."""
+NO_NUMBERS = ("BOOL", "I64", "torch.bool", "torch.int64")
+"""Types of masks and of numbers of places, in which no format packs weights."""
 DIMENSIONS = 32
 """Most that an array has."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -75,16 +84,80 @@ def decode(raw: NDArray[Any]) -> NDArray[np.floating[Any]]:
 def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
     """Every tensor of a model folder by its name in the checkpoint: safetensors, in one file or sharded, else pickles.
 
+    All tensors of all shards count, and of a name in several shards the one in the last shard by name: this is what
+    transformers loads, whatever an index places elsewhere; `doubled` names those.
+
     Raises DataError where there are no weights, a shard is missing, or a file does not hold what it says.
     """
+    first, read = _first_file(folder)
+    return _sharded(first, read) if first.name.endswith(".index.json") else read(first)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Files that a model's tensors are in, the index of shards included; raises as `open_checkpoint` does."""
+    first, _ = _first_file(folder)
+    return [first, *_shard_files(first)] if first.name.endswith(".index.json") else [first]
+
+
+def doubled(folder: Path) -> list[str]:
+    """Tensors that several shards hold with different values, each in a sentence that says which counts."""
+    first, read = _first_file(folder)
+    if not first.name.endswith(".index.json"):
+        return []
+    placed = {name: file for file, names in _shards(first).items() for name in names}
+    counted: dict[str, StoredTensor] = {}
+    sentences: dict[str, str] = {}
+    for path in _shard_files(first):
+        for name, tensor in read(path).items():
+            before = counted.get(name)
+            if before is not None and not same_bits(before, tensor):
+                sentences[name] = (
+                    f"tensor {name} is in {before.path.name} and {path.name} with different values, and the index "
+                    f"names {placed.get(name, 'neither')}; that in {path.name} is loaded and measured"
+                )
+            counted[name] = tensor
+    return list(sentences.values())
+
+
+def same_bits(one: StoredTensor, other: StoredTensor) -> bool:
+    """Whether two tensors hold the same bits; of a format that is not read, whether they are one."""
+    if one is other:
+        return True
+    if one.dtype != other.dtype or one.shape != other.shape or one.dtype not in STORAGE:
+        return False
+    word = WORDS[np.dtype(STORAGE[one.dtype]).itemsize]
+    return bool(np.array_equal(one.raw().view(word), other.raw().view(word)))
+
+
+def _first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:
+    """The file of weights, or the index of shards, that transformers looks for first, and what reads such files."""
+    if named := _named_weights(folder):
+        return folder / named, read_safetensors
     for single, index, read in ((SINGLE, INDEX, read_safetensors), (PICKLE, PICKLE_INDEX, read_pickle)):
-        if (folder / single).is_file():
-            return read(folder / single)
-        if (folder / index).is_file():
-            return _sharded(folder / index, read)
+        for name in (single, index):
+            if (folder / name).is_file():
+                return folder / name, read
     step = "download the model again, or name another folder"
     what = "no weights in this folder"
     raise DataError(what, where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}", next_step=step)
+
+
+def _named_weights(folder: Path) -> str:
+    """File of weights that the configuration names, which transformers then loads; empty: it names none."""
+    try:
+        config = json.loads(read_bytes(folder / "config.json", CONFIG))
+    except (OSError, ValueError, RecursionError, DataError):
+        return ""  # said by what reads the configuration
+    named = config.get("transformers_weights") if isinstance(config, dict) else None
+    if named is None:
+        return ""
+    if not isinstance(named, str) or _leaves(named) or not named.endswith((".safetensors", ".safetensors.index.json")):
+        what, allowed = (
+            "the configuration's transformers_weights is no file of weights",
+            "a safetensors file in the same folder",
+        )
+        raise DataError(what, where=folder / "config.json", got=repr(named)[:100], allowed=allowed)
+    return named
 
 
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
@@ -183,16 +256,29 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:
     tensors: dict[str, StoredTensor] = {}
-    for file, names in _shards(index).items():
-        path = index.parent / file
-        if not path.is_file():
-            got, step = f"{index.name} names it for {names[0]}", "download the model again"
-            raise DataError("a shard of the model is missing", where=path, got=got, next_step=step)
-        found = read(path)
-        if absent := [name for name in names if name not in found]:
+    shards = _shards(index)
+    for path in _shard_files(index):
+        stored, names = read(path), shards[path.name]
+        if absent := [name for name in names if name not in stored]:
             raise DataError(f"shard lacks {len(absent)} tensors that the index places in it", where=path, got=absent[0])
-        tensors |= {name: found[name] for name in names}
+        tensors |= stored
     return tensors
+
+
+def _shard_files(index: Path) -> list[Path]:
+    """Shards that an index names, sorted by name; raises DataError where one is missing."""
+    shards = _shards(index)
+    for file, names in shards.items():
+        if not (index.parent / file).is_file():
+            got, step = f"{index.name} names it for {names[0]}", "download the model again"
+            raise DataError("a shard of the model is missing", where=index.parent / file, got=got, next_step=step)
+    return [index.parent / file for file in sorted(shards)]
+
+
+def _leaves(file: str) -> bool:
+    """Whether a name is none of a file in its own folder."""
+    wrong = file in ("", ".", "..") or any(mark in file for mark in "/\\\0")
+    return wrong or len(file.encode("utf-8", "surrogatepass")) > 255
 
 
 def _shards(index: Path) -> dict[str, list[str]]:
@@ -206,8 +292,7 @@ def _shards(index: Path) -> dict[str, list[str]]:
         raise DataError("index of the shards has no weight_map", where=index)
     shards: dict[str, list[str]] = {}
     for name, file in places.items():
-        wrong = not isinstance(file, str) or file in ("", ".", "..") or any(mark in file for mark in "/\\\0")
-        if wrong or len(file.encode("utf-8", "surrogatepass")) > 255:
+        if not isinstance(file, str) or _leaves(file):
             what, allowed = f"index places {name} outside the model's folder", "a file name without a folder"
             raise DataError(what, where=index, got=repr(file)[:100], allowed=allowed)
         shards.setdefault(file, []).append(name)

@@ -47,7 +47,7 @@ class Downloads:
                 self.lock.acquire(timeout=0)
             except filelock.Timeout as error:
                 what = "another command is downloading to this cache within a budget"
-                raise UsageError(what, where=cache, next_step="wait for it, or leave out --disk-budget") from error
+                raise UsageError(what, where=cache, next_step="wait for it, or leave out --set disk_budget") from error
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -105,9 +105,9 @@ class Downloads:
             hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **kept)
             return
         except ThermostatsError:
-            size = hub.on_hub(spec.model, revision=spec.revision).n_bytes
+            size = hub.download_bytes(spec.model, revision=spec.revision)
         if size > budget:
-            step = "raise --disk-budget"
+            step = "raise --set disk_budget"
             what = "the model is larger than the disk budget"
             raise UsageError(what, where=spec.model, got=gib(size), allowed=gib(budget), next_step=step)
         with self.freed:

@@ -21,7 +21,7 @@ from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import FEED_FORWARD
-from thermostats.measurement.settings import MADE
+from thermostats.measurement.settings import MADE, is_shipped_set
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
 
@@ -98,7 +98,7 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 
     Raises ThermostatsError where the configuration is missing, damaged or of a model that cannot be measured.
     """
-    images = spec.prompts == MADE or Path(spec.prompts).is_dir()
+    images = spec.prompts == MADE or (Path(spec.prompts).is_dir() and not is_shipped_set(spec.prompts))
     config = read_config(folder, "image" if images else "text")
     entry = lookup(config)
     n_params = count_parameters(folder, entry.loader)
@@ -113,7 +113,12 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 
 
 def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
-    """Weights of the model that a folder's configuration describes, tied ones once.
+    """Weights of the model that a folder's configuration describes, tied ones once; raises as `built` does."""
+    return sum(parameter.numel() for parameter in built(folder, loader).parameters())
+
+
+def built(folder: Path, loader: str = "AutoModelForCausalLM") -> torch.nn.Module:
+    """The model that a folder's configuration describes, without memory and without its weights.
 
     Raises ThermostatsError where transformers cannot build it.
     """
@@ -125,11 +130,11 @@ def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
         kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
         config = kind.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
-            model = auto.from_config(config) if loader.startswith("Auto") else auto(config)
+            model: torch.nn.Module = auto.from_config(config) if loader.startswith("Auto") else auto(config)
     except UNLOADABLE as error:
         raise ThermostatsError("transformers cannot build the model", where=folder, got=first_line(error)) from error
-    model.tie_weights()
-    return sum(parameter.numel() for parameter in model.parameters())
+    model.tie_weights()  # type: ignore[operator]
+    return model
 
 
 def memory(n_params: int, dtype: str) -> int:
@@ -169,10 +174,10 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
         if half.total <= room:
             would.append(f"--dtype bfloat16 ({gib(half.total)})")
     if place.kind != "cpu":
-        would.append(f"--device-map auto over {devices_needed(need, place)} devices of {gib(place.each)}")
+        would.append(f"--set device_map=auto over {devices_needed(need, place)} devices of {gib(place.each)}")
     if need.activations > need.weights:
-        would.append("a smaller --token-budget or shorter prompts")
-    would.append(f"a machine with {gib(need.total + PROCESS)} free" if place.kind == "cpu" else "--device cpu")
+        would.append("a smaller --set token_budget=N or shorter prompts")
+    would.append(f"a machine with {gib(need.total + PROCESS)} free" if place.kind == "cpu" else "--set device=cpu")
     would.append("--what weights, which reads only the files")
     what = "the model cannot fit into memory and was not loaded"
     got = f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} there are"
@@ -206,7 +211,7 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
     free = memory_available(device)
     if free is not None and needed > free:
         where, got = f"{folder.name} in {dtype} on {device}", f"{gib(needed)} of weights, {gib(free)} free"
-        step = "try --dtype bfloat16, --device-map auto over several devices, or --what weights"
+        step = "try --dtype bfloat16, --set device_map=auto over several devices, or --what weights"
         raise TransientError("not enough memory for the model", where=where, got=got, next_step=step)
 
 
@@ -235,5 +240,5 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
             "not enough memory for a batch of prompts",
             where=f"on {decoder.device}",
             got=f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",
-            next_step="try a smaller --token-budget, shorter prompts, --dtype bfloat16, or leave out --what attention",
+            next_step="--set token_budget=512, shorter prompts, --dtype bfloat16, or no attention in --what",
         )

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 from thermostats.errors import ThermostatsError, not_installed
 from thermostats.measurement import session
 from thermostats.measurement.downloads import Downloads
+from thermostats.measurement.dry_run import configured, planned
 from thermostats.measurement.engines import Engine, Job
-from thermostats.measurement.engines.local import Inline, Local, local_place
+from thermostats.measurement.engines.local import Inline, Local
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
-from thermostats.measurement.hub import ASKED_AT_ONCE, config_folder
+from thermostats.measurement.hub import ASKED_AT_ONCE
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import Outcome, Progress
 from thermostats.measurement.settings import RETRIES, Settings
@@ -59,7 +60,7 @@ def execute(
         texts = {name: [] if known is None else [str(text) for text in known["text"]] for name, known in sets.items()}
         jobs = largest_first(left, texts, engine.place)
         if dry_run:
-            yield from (_planned(job, folder, engine.place) for job in jobs)
+            yield from (planned(job, texts[job.spec.prompts], folder, engine.place) for job in jobs)
         else:
             yield from _measured(jobs, folder, engine, retries, budget)
     finally:
@@ -76,24 +77,9 @@ def open_engine(settings: Settings, data: Path, progress: Progress | None = None
             from thermostats.measurement.engines.ray import Ray  # noqa: PLC0415 - an extra
 
             return Ray(settings, data)
-        if settings.name == "slurm":
-            from thermostats.measurement.engines.slurm import Slurm  # noqa: PLC0415 - an extra
-
-            return Slurm(settings, data)
         return Local(settings, data, progress)
     except ModuleNotFoundError as error:
         raise not_installed(error, f"the engine {settings.name} is not installed", settings.name) from error
-
-
-def place_of(settings: Settings, data: Path) -> Place:
-    """The largest room for one model that the engine which the settings name has; raises as `open_engine` does."""
-    if settings.name == "local":
-        return local_place(settings)
-    engine = open_engine(settings, data)
-    try:
-        return engine.place
-    finally:
-        engine.close()
 
 
 def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place) -> list[Job]:
@@ -104,7 +90,7 @@ def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], 
     """
     alike = {_shape(spec): spec for spec in reversed(specs)}
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        folders = list(pool.map(partial(_unless_refused, _configured), alike.values()))
+        folders = list(pool.map(partial(_unless_refused, configured), alike.values()))
     needs: dict[tuple[Any, ...], Need | None] = dict.fromkeys(alike)
     for (shape, spec), folder in zip(alike.items(), folders, strict=True):
         if folder is not None and texts[spec.prompts]:
@@ -162,30 +148,6 @@ def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
     reason = outcome.reason if job.attempt == 1 else f"tried {job.attempt} times, at last: {outcome.reason}"
     session.write_state(data, job.spec, spec_states.FAILED, reason, job.attempt)
     return _told(job, replace(outcome, reason=reason))
-
-
-def _planned(job: Job, data: Path, place: Place) -> Outcome:
-    """What measuring would do: of a model that is not here, no more than its configuration is fetched."""
-    try:
-        refused = None if job.need is None else refusal(job.spec, job.need, place)
-        if refused is not None:
-            raise refused
-        try:
-            session.folder_of(replace(job.spec, download=False))
-        except ThermostatsError:
-            if job.need is None:
-                _configured(job.spec)  # raises with the reason why the configuration cannot be had
-                raise
-            return _told(job, Outcome(job.spec.model, "planned", job.spec.revision, n_params=job.need.n_params))
-        planned = session.plan(job.spec, data)
-    except Exception as error:  # told as an outcome, as when it is measured
-        return session.failed(job.spec, error)
-    return _told(job, planned.outcome("skipped" if planned.finished else "planned"))
-
-
-def _configured(spec: RunSpec) -> Path:
-    cache = None if spec.cache is None else Path(spec.cache)
-    return config_folder(spec.model, revision=spec.revision, download=spec.download, cache=cache)
 
 
 def _unless_refused(call: Callable[..., Found], *arguments: Any) -> Found | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from traceback import walk_tb
 from typing import Any
 
 import torch
@@ -14,9 +15,9 @@ from torch import Tensor, nn
 from transformers.activations import NewGELUActivation
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line
-from thermostats.measurement.architectures import Architecture, Config, config_of
+from thermostats.measurement.architectures import Architecture, Config, config_of, direction_is_open
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
-from thermostats.measurement.layouts import config_value, geometry
+from thermostats.measurement.layouts import context, geometry, rope_type, ropes
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,25 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
         raise ThermostatsError(what, where=type(parent).__name__, got=f"no module {path}", next_step=step) from error
 
 
+def optional(parent: nn.Module, path: str, entry: Architecture) -> nn.Module | None:
+    """The module at a dotted path; None where there is no path, or the model has None there."""
+    place, _, name = path.rpartition(".")
+    if not path or getattr(submodule(parent, place, entry), name, parent) is None:
+        return None
+    return submodule(parent, path, entry)
+
+
+def attends(block: nn.Module, entry: Architecture) -> bool:
+    """Whether a block has attention with W_V and W_O; see `Architecture.mixers`."""
+    return entry.attends or (bool(entry.value) and entry.value in dict(block.named_modules()))
+
+
+def mixing(block: nn.Module, entry: Architecture) -> str:
+    """Path of what mixes tokens in a block: attention, or what stands in its place."""
+    there = dict(block.named_modules())
+    return entry.attention if attends(block, entry) else next((m for m in entry.mixers if m in there), entry.mixers[0])
+
+
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
     """The places of `entry` in a model with or without its head. Raises ThermostatsError where they are not there."""
     config = configuration(model) if config is None else config
@@ -68,11 +88,28 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
     blocks = tuple(block for place in places for block in submodule(base, place, entry).children())
     if entry.shared:
         blocks *= geometry(entry, config).n_layers
-    final_norm = submodule(base, entry.final_norm, entry) if entry.final_norm else None
+    final_norm = optional(base, entry.final_norm, entry)
     submodule(base, entry.embedding, entry)
-    for path in {entry.attention, entry.value, entry.output, entry.mlp}:
-        submodule(blocks[0], path, entry)
-    return Decoder(model, entry, config, base, blocks, final_norm)
+    for block in blocks if entry.mixers else blocks[:1]:
+        paths = (mixing(block, entry), entry.mlp, *((entry.value, entry.output) if attends(block, entry) else ()))
+        for path in paths:
+            submodule(block, path, entry)
+    found = Decoder(model, entry, config, base, blocks, final_norm)
+    if direction_is_open(entry, config) and not all(weight.is_meta for weight in base.parameters()):
+        found = replace(found, entry=replace(entry, causal=is_causal(found)))
+    return found
+
+
+def is_causal(decoder: Decoder) -> bool:
+    """Whether the stream at a token is the same whatever stands behind it."""
+    seen: list[Tensor] = []
+    with ExitStack() as stack, as_measured(decoder.model):
+        on_exit(stack, decoder.blocks[-1], seen.append)
+        for last in (3, 4):
+            with running(decoder.model):
+                decoder.base(input_ids=torch.tensor([[1, 2, last]], device=decoder.device))
+    moved = (seen[len(seen) // 2 - 1] - seen[-1])[0].float().norm(dim=-1)
+    return bool(moved[0] < AHEAD * moved[-1])
 
 
 @contextmanager
@@ -89,27 +126,6 @@ def in_turn(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
         for block in layers:
             stack.callback(block.register_forward_pre_hook(hook, prepend=True).remove)
         yield lambda: now["layer"]
-
-
-class _EndedError(Exception):
-    """The blocks that were asked for have run."""
-
-
-@contextmanager
-def first_blocks(decoder: Decoder, depth: int | None) -> Iterator[None]:
-    """While open, a forward pass ends behind so many blocks; None: it runs whole."""
-    if depth is None:
-        yield
-        return
-    with in_turn(decoder.blocks) as now, ExitStack() as stack, suppress(_EndedError):
-
-        def end(_module: nn.Module, _args: Any, _output: Any) -> None:
-            if now() + 1 >= depth:
-                raise _EndedError
-
-        for block in dict.fromkeys(decoder.blocks):
-            stack.callback(block.register_forward_hook(end).remove)
-        yield
 
 
 def tensor_of(value: Any) -> torch.Tensor:
@@ -143,6 +159,14 @@ def on_exit(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None])
 
 OVERHEAD = {"cpu": 16, "accelerator": 256}
 """Cost of one more padded batch in tokens: reading the weights takes as long as this many tokens' arithmetic."""
+BY_LENGTH = ("dynamic", "longrope", "su")
+"""Rotary embeddings whose frequencies follow from the longest input of a batch."""
+FEW_NUMBERS = 2**16
+"""A buffer of so many may be written to in a forward pass, as rotary frequencies are; larger ones are replaced."""
+CHUNK = "chunk_size_feed_forward"
+"""How many tokens a feed-forward layer is run on at a time, which changes no number."""
+AHEAD = 1e-3
+"""What another last token changes at the first of a causal model, over what it changes at the last: rounding."""
 PACK = 176
 """Tokens of a pack: products of matrices are about as fast as they get, what is held at a time still is small."""
 
@@ -187,12 +211,16 @@ class Batch:
 
 @contextmanager
 def as_measured(model: nn.Module) -> Iterator[None]:
-    """Without dropout and without gradients, GELU in one step; the model is put back as it was afterwards."""
+    """Without dropout and without gradients, GELU in one step, feed-forward layers on all tokens at once; the model is
+    put back as it was afterwards."""
     training = model.training
     model.eval()
-    spelled_out = [module for module in model.modules() if type(module) is NewGELUActivation]
+    spelled_out: list[Any] = [module for module in model.modules() if type(module) is NewGELUActivation]
     for module in spelled_out:
         module.__dict__["forward"] = partial(_gelu, module)
+    chunks = {module: module.__dict__[CHUNK] for module in model.modules() if module.__dict__.get(CHUNK)}
+    for module in chunks:
+        module.__dict__[CHUNK] = 0
     try:
         with torch.inference_mode():
             yield
@@ -200,6 +228,53 @@ def as_measured(model: nn.Module) -> Iterator[None]:
         model.train(training)
         for module in spelled_out:
             del module.__dict__["forward"]
+        for module, size in chunks.items():
+            module.__dict__[CHUNK] = size
+
+
+@contextmanager
+def running(model: nn.Module) -> Iterator[None]:
+    """While open, a forward pass. Afterwards modules hold what they held before: what a pass leaves behind, as rotary
+    frequencies that grew with its length, is not there for the next.
+
+    Raises ThermostatsError for what the model's own code raises; of memory that does not suffice see `call`.
+    """
+    buffers = [(module, name, x) for module in model.modules() for name, x in module.named_buffers(recurse=False)]
+    copies = [x.clone() if x.is_floating_point() and x.numel() <= FEW_NUMBERS else None for _, _, x in buffers]
+    states = [(module, _state(module)) for module in model.modules()]
+    try:
+        yield
+    except (ThermostatsError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if _of_memory(error) or _of_this_package(error):
+            raise
+        what = "the model's own code fails on an input"
+        step = "hold config.json against the class's documentation; --what weights reads only the files"
+        got = f"{type(error).__name__}: {first_line(error, 160)}"
+        raise ThermostatsError(what, where=type(model).__name__, got=got, next_step=step) from error
+    finally:
+        for module, state in states:
+            for name in _state(module).keys() - state.keys():
+                delattr(module, name)
+            module.__dict__.update(state)
+        for (module, name, x), copy in zip(buffers, copies, strict=True):
+            module._buffers[name] = x if copy is None else x.copy_(copy)
+
+
+def _state(module: nn.Module) -> dict[str, Any]:
+    """What a module holds that is no weight, buffer or module."""
+    kinds = bool | int | float | str | Tensor | None
+    return {name: x for name, x in vars(module).items() if name[0] != "_" and isinstance(x, kinds)}
+
+
+def _of_memory(error: Exception) -> bool:
+    return any(words in str(error) for words in ("can't allocate memory", "not enough memory"))
+
+
+def _of_this_package(error: Exception) -> bool:
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("thermostats.")
 
 
 def _gelu(module: NewGELUActivation, x: Tensor) -> Tensor:
@@ -215,21 +290,32 @@ def make_batches(
     """The prompts in batches on the model's device. Raises UsageError for prompts that cannot be measured.
 
     Packed where that is asked for and the model can: on a CPU, where padding costs more than attention over a few
-    prompts' tokens, and with a class of transformers' own, whose masks follow the position ids.
+    prompts' tokens. Each alone where one would change another; see `keeps_apart`.
     """
     if decoder.entry.reads == "image":
         return _images(decoder, prompts, budget)
     vocabulary = config_of(decoder.config).get("vocab_size")
-    check_prompts(prompts, vocabulary=vocabulary, context=config_value(decoder.config, "n_positions"))
+    check_prompts(prompts, vocabulary=vocabulary, context=context(decoder.entry, decoder.config))
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     lengths = [len(prompt.token_ids) for prompt in prompts]
-    known = type(decoder.base).__module__.startswith("transformers.")
-    if packed and kind == "cpu" and known and decoder.entry.packs:
+    alone = not keeps_apart(decoder)
+    if packed and kind == "cpu" and decoder.entry.packs and not alone:
         return [_packed(decoder, prompts, indices) for indices in packs(lengths, budget=budget or PACK)]
-    masked = decoder.entry.causal or "attention_mask" in inspect.signature(decoder.base.forward).parameters
-    each = (budget or BUDGET[kind]) if masked else 1  # padding would be read: each prompt alone
-    parts = batches(lengths, budget=each, overhead=OVERHEAD[kind])
+    parts = batches(lengths, budget=1 if alone else budget or BUDGET[kind], overhead=OVERHEAD[kind])
     return [padded(decoder, prompts, indices) for indices in parts]
+
+
+def keeps_apart(decoder: Decoder) -> bool:
+    """Whether what a model does with an input does not depend on the others of a batch, as far as its class tells.
+
+    It may where the class is not transformers' own, whose masks are known; where there is no mask and tokens read those
+    behind them, padding too; and where the rotary frequencies follow the longest input.
+    """
+    accepted = inspect.signature(decoder.base.forward).parameters
+    masked = decoder.entry.reads == "image" or decoder.entry.causal or "attention_mask" in accepted
+    known = type(decoder.base).__module__.startswith("transformers.")
+    kinds = set(map(rope_type, ropes(decoder.config)))
+    return known and masked and not decoder.entry.alone and kinds.isdisjoint(BY_LENGTH)
 
 
 def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
@@ -293,7 +379,7 @@ def _images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list
     """Images in batches of at most the budget's tokens."""
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     n, own = patches(decoder, images[0].pixels)
-    each = max(1, (budget or BUDGET[kind]) // n)
+    each = max(1, (budget or BUDGET[kind]) // n) if keeps_apart(decoder) else 1
     for image in images:
         patches(decoder, image.pixels)
     found = []
@@ -334,10 +420,10 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
         more["attention_mask"] = batch.mask
     name = "pixel_values" if batch.input_ids.is_floating_point() else "input_ids"
     try:
-        return module(**{name: batch.input_ids}, **more)
+        with running(module):
+            return module(**{name: batch.input_ids}, **more)
     except (MemoryError, RuntimeError) as error:
-        said = any(words in str(error) for words in ("can't allocate memory", "not enough memory"))
-        if not said and not isinstance(error, MemoryError | torch.OutOfMemoryError):
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _of_memory(error):
             raise
         rows, columns = batch.mask.shape
         tokens = f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens"
@@ -345,7 +431,7 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
             "out of memory during the forward pass",
             where=str(batch.input_ids.device),
             got=f"{tokens} ({first_line(error, 120)})",
-            next_step="try a smaller --token-budget, --dtype bfloat16, shorter prompts, or --device-map auto",
+            next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or --set device_map=auto",
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -94,7 +95,7 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.terminal import Bars, Lines  # noqa: PLC0415 - as above
+        from thermostats.measurement.progress import Bars, Lines  # noqa: PLC0415 - as above
     except ImportError as error:
         raise not_installed(error) from error
 
@@ -105,14 +106,16 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
     shown = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
     with begun(data) as folder, shown.bars if shown else nullcontext():
         for planned in plans:
-            session.fill_heritage(planned, folder)
+            session.take_answers(planned, folder)
             if not planned.finished:
                 try:
-                    session.measure_plan(planned, folder, shown.report if shown else None)
+                    outcome = session.measure_plan(planned, folder, shown.report if shown else None)
                 except ThermostatsError as error:
                     if said := session.kept_runs(planned, folder)[1]:
                         error.add_note(said)
                     raise
+                if outcome.differences:
+                    warnings.warn(f"{planned.folder.model_id}: {outcome.differences}", stacklevel=3)
             runs = {run.run["run_id"] for run in planned.runs}
             rows = store.load("layers", folder, runs=runs)
             rows = rows[rows["run_id"].isin(runs)].assign(model_id=planned.folder.model_id)

@@ -18,16 +18,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import Architecture
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import (
-    Batch,
-    Decoder,
-    as_measured,
-    call,
-    first_blocks,
-    head_on_last_token,
-    make_batches,
-    padded,
-)
+from thermostats.measurement.forward import Batch, Decoder, as_measured, call, head_on_last_token, make_batches, padded
 from thermostats.measurement.residual import PER_TOKEN, SUMS, Record, recording
 from thermostats.tables.schemas import TABLES
 
@@ -68,13 +59,11 @@ def measure_gains(
     decode: Callable[[int], str] | None = None,
     token_budget: int | None = None,
     progress: Progress | None = None,
-    depth: int | None = None,
     packed: bool = True,
 ) -> Measured:
     """Residual norms of every block on every prompt, and with `decode` (token id to text) the outputs too.
 
-    `depth`: of the first blocks alone. `packed`: prompts may stand one after the other in one row.
-    Without `decode` the head is not run at all.
+    `packed`: prompts may stand one after the other in one row. Without `decode` the head is not run at all.
 
     Raises UsageError for prompts that cannot be measured and ThermostatsError where memory does not suffice or the
     model has no head that outputs could come from.
@@ -88,16 +77,16 @@ def measure_gains(
         while waiting:
             batch = waiting.popleft()
             ids = [prompts[i].prompt_id for i in batch.indices]
-            with recording(decoder, batch.members()) as record, first_blocks(decoder, depth):
+            with recording(decoder, batch.members()) as record:
                 logits = None if decode is None else _logits(decoder, batch)
                 if decode is None:
                     call(decoder.base, batch)
             recorded = PER_TOKEN if decoder.entry.norm_after else tuple(name for name in PER_TOKEN if name not in SUMS)
-            arrays = {name: _array(decoder, record, name)[:depth] for name in recorded}
+            arrays = {name: _array(decoder, record, name) for name in recorded}
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
                 waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
                 continue
-            spread = record["spread"].flatten(1).double().cpu().numpy()[:depth]
+            spread = record["spread"].flatten(1).double().cpu().numpy()
             final = record["final_norm"].double().cpu().numpy()
             prompts_in = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
             for k, (prompt_id, row, start, n) in enumerate(prompts_in):
@@ -243,7 +232,7 @@ def _reason(column: str, norms: Mapping[str, Array], at: int | slice, dtype: str
     if all(np.isfinite(norms[name][at]).all() for name in sources):
         return "norm of zero"
     if any(np.isnan(norms[name]).all() for name in sources):
-        return f"not a number in {dtype}, or the module was not called"
+        return f"not a number in {dtype}, or the module was not called on every token once"
     return f"norm not finite in {dtype}"
 
 

@@ -6,10 +6,9 @@ Only weights, configuration and tokenizer are fetched, and pickles only where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from huggingface_hub.utils.tqdm import tqdm
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.gguf_files import gguf_folder, record
+from thermostats.measurement.gguf_parts import is_gguf, parts, stem
 
 COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
 SAFE, PICKLED = ["model*.safetensors"], ["pytorch_model*.bin"]
@@ -53,7 +54,9 @@ ASKED_AT_ONCE = 16
 """Models that the hub is asked about at a time."""
 AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not resume."""
-LOCAL = "name a local folder: `thermostats nursery models` prints three"
+MAIN = "main"
+"""Revision where none is named."""
+LOCAL = "name a local folder: `thermostats ls models --paths` prints three"
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ def model_folder(
 ) -> ModelFolder:
     """The folder of a local path or hub id; with `code`, the repository's Python files are fetched too.
 
+    A GGUF file's is made from it (`gguf_files.py`); its revision is its scheme, such as Q4_K_M, where none is named.
+
     What the hub's own cache lacks is looked for in `cache`, and downloaded to it, where one is given. Without `pickles`
     weights that are there as pickles alone are neither fetched nor read.
 
@@ -103,6 +108,9 @@ def model_folder(
     model or revision, the model is gated, has pickles alone, or is neither in the cache nor to be had.
     """
     local = local_folder(model)
+    if local is not None and local.is_file():
+        made = gguf_folder(local)
+        return ModelFolder(stem(local), record(made)["scheme"] if revision == MAIN else revision, made, "")
     if local is not None:
         return ModelFolder(local.name, revision, local, "")
     with _explained(model, revision):
@@ -122,15 +130,20 @@ def model_folder(
 
 
 def local_folder(model: str) -> Path | None:
-    """The folder of a local path; None for what can only be a hub id. Raises UsageError for a path without a model."""
+    """The folder of a local path, or its GGUF file; None for what can only be a hub id.
+
+    Raises UsageError for a path without a model, DataError where parts of a GGUF file are missing.
+    """
     path = Path(model).expanduser()
+    if is_gguf(path):
+        return parts(path)[0]
     if path.is_dir():
         if not (path / "config.json").is_file():
             step = "name the folder that `save_pretrained` wrote, or a hub id"
             raise UsageError("not a model's folder: there is no config.json", where=path.resolve(), next_step=step)
         return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
-        step = "give the folder's path, or a hub id such as gpt2; `thermostats nursery models` prints folders"
+        step = "give the folder's path, or a hub id such as gpt2; `thermostats ls models --paths` prints folders"
         raise UsageError("no such model folder", got=model, next_step=step)
     return None
 
@@ -143,6 +156,8 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
     path = Path(model).expanduser()
     if path.is_dir():
         return path
+    if is_gguf(path):
+        return gguf_folder(path)
     with _explained(model, revision):
         for place in dict.fromkeys((None, cache)):
             kept = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)
@@ -152,53 +167,16 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
         return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
 
 
-@dataclass(frozen=True)
-class OnHub:
-    """What the hub says of a model without any of it being downloaded; without asking it, nothing."""
-
-    commit: str = ""
-    """What the revision stands for now."""
-    n_bytes: int = 0
-    """That downloading it takes."""
-    only_pickles: bool | None = None
-    gated: bool | None = None
-    """Its owner grants access: a token and an accepted licence are needed."""
-    needs: str = ""
-    """Why it cannot be had, and what it takes; empty where it can."""
-
-
-def on_hub(model: str, *, revision: str = "main") -> OnHub:
-    """What the hub says of a model; raises as `model_folder` does."""
+def download_bytes(model: str, *, revision: str = "main") -> int:
+    """Bytes that downloading a model takes, by what the hub says; raises as `model_folder` does."""
     with _explained(model, revision):
         timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
-    safe = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
-    weights = safe or list(filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS))
+    weights = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
+    weights = weights or list(filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS))
     rest = filter_repo_objects(sizes, allow_patterns=COMPANIONS, ignore_patterns=OTHERS)
-    pickled = bool(weights) and not safe
-    return OnHub(str(info.sha or ""), sum(sizes[name] for name in {*weights, *rest}), pickled, bool(info.gated))
-
-
-def all_on_hub(models: Sequence[tuple[str, str]], *, pickles: bool) -> dict[tuple[str, str], OnHub]:
-    """What the hub says of models and revisions, each asked once; what keeps one from being had is its `needs`."""
-    named = list(dict.fromkeys(models))
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return dict(zip(named, pool.map(lambda each: _obtainable(*each, pickles=pickles), named), strict=True))
-
-
-def _obtainable(model: str, revision: str, *, pickles: bool) -> OnHub:
-    found = OnHub()
-    try:
-        found = on_hub(model, revision=revision)
-        if found.gated:
-            with _explained(model, revision):
-                HfApi().auth_check(model)
-        if found.only_pickles and not pickles:
-            raise only_pickles(model, revision)
-    except ThermostatsError as error:
-        return replace(found, needs=str(error))
-    return found
+    return sum(sizes[name] for name in {*weights, *rest})
 
 
 def only_pickles(model: str, revision: str) -> ThermostatsError:
@@ -206,7 +184,7 @@ def only_pickles(model: str, revision: str) -> ThermostatsError:
     return ThermostatsError(
         "the model has weights only as pickles, which were neither downloaded nor read",
         where=f"{model}, revision {revision}",
-        next_step="name a revision with safetensors, or give --pickles: torch then reads plain weights from them",
+        next_step="name a revision with safetensors, or pickles=True: torch then reads plain weights from them",
     )
 
 

@@ -8,6 +8,7 @@ per head and GPT-2 stores its matrix transposed, so that there it is something e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,11 @@ PARTITIONS = 4
 """CodeGen's fused matrix is stored in four partitions, whatever it was trained on."""
 
 ALIASES: dict[str, tuple[str, ...]] = {
-    "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers"),
     "d_model": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
-    "n_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads"),
+    "n_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads", "encoder_attention_heads"),
     "n_kv_heads": ("num_key_value_heads", "num_kv_heads"),
+    "d_head": ("head_dim", "d_kv"),
     "n_positions": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"),
 }
 """What configurations call the same thing."""
@@ -74,6 +76,37 @@ def stated_count(decoder: Config, key: str) -> int:
     return value
 
 
+def context(entry: Architecture, config: Config) -> int | None:
+    """Tokens that a prompt may have at most, special ones included; None where the configuration states no number.
+
+    Rotary frequencies that grow with the length reach further than that number, by their factor.
+    """
+    rows = config_value(config, "n_positions")
+    first = entry.first_position
+    if first == "pad":
+        pad = config_of(config).get("pad_token_id")
+        first = pad + 1 if type(pad) is int else 0
+    grow = [rope for rope in ropes(config) if rope_type(rope) == "dynamic" and ORIGINAL not in rope]
+    factor = max((float(rope.get("factor") or 1) for rope in grow), default=1.0)
+    return None if rows is None else int(rows * factor) - int(first)
+
+
+ORIGINAL = "original_max_position_embeddings"
+"""Where a configuration states it, its number of positions is the extended one."""
+
+
+def ropes(config: Config) -> list[Config]:
+    """What a configuration says of its rotary embeddings, one for each kind of block where they differ."""
+    decoder = config_of(config)
+    stated = decoder.get("rope_parameters") or decoder.get("rope_scaling") or {}
+    return [each for each in stated.values() if isinstance(each, Mapping)] or [stated]
+
+
+def rope_type(rope: Config) -> str:
+    """Its kind, ``None`` where it states none."""
+    return str(rope.get("rope_type") or rope.get("type"))
+
+
 def _required(config: Config, quantity: str) -> int:
     value = config_value(config, quantity)
     if value is None:
@@ -84,19 +117,23 @@ def _required(config: Config, quantity: str) -> int:
 
 def geometry(entry: Architecture, config: Config) -> Geometry:
     """L, d, H, K and d_h of a model, with several widths of its last stage; or of a block, of whose `of_layer` it is
-    given. Raises DataError where the configuration lacks one of them."""
+    given. Without attention there are no heads. Raises DataError where the configuration lacks one of them."""
     if entry.depths and not isinstance(config.get("num_heads"), int):
         config = of_layer(entry, config, sum(entry.depths) - 1)
     decoder = config_of(config)
-    d_model, n_heads = _required(config, "d_model"), _required(config, "n_heads")
+    d_model = _required(config, "d_model")
+    if not entry.attention:
+        return Geometry(_required(config, "n_layers"), d_model, 0, 0, 0, d_model)
+    n_heads = _required(config, "n_heads")
     stated = config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     quarters = entry.layout != "partitioned" or n_heads % PARTITIONS == 0
-    if n_heads % n_kv_heads or (n_heads > d_model and not decoder.get("head_dim")) or not quarters:
+    stated_width = next((stated_count(decoder, key) for key in ALIASES["d_head"] if decoder.get(key)), None)
+    if n_heads % n_kv_heads or (n_heads > d_model and stated_width is None) or not quarters:
         what = "the configuration's numbers of heads do not divide each other or its width"
         got = f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads"
         raise DataError(what, where="config.json", got=got)
-    d_head, d_value_in = stated_count(decoder, "head_dim") if decoder.get("head_dim") else d_model // n_heads, d_model
+    d_head, d_value_in = stated_width or d_model // n_heads, d_model
     if entry.layout == "latent":
         d_head, d_value_in = stated_count(decoder, "v_head_dim"), stated_count(decoder, "kv_lora_rank")
     return Geometry(_required(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in)

@@ -51,7 +51,7 @@ def load(
     entry = lookup(config)
     if attention == "eager" and eager_is_wrong(entry, config):
         step = "leave out what needs attention weights"
-        what = "eager attention is wrong for this model: it applies the position bias twice"
+        what = "eager attention is wrong for this model: it computes something else than its default one"
         raise UsageError(what, where=folder.model_id, allowed="sdpa", next_step=step)
     target = pick_device(device)
     if device_map is None:
@@ -74,7 +74,7 @@ def pick_device(device: str) -> torch.device:
         torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         got, allowed = f"{device} ({first_line(error, 120)})", "auto, cpu, cuda, …"
-        raise UsageError("no such device here", where="--device", got=got, allowed=allowed) from error
+        raise UsageError("no such device here", where="--set device", got=got, allowed=allowed) from error
     return wanted
 
 
@@ -102,7 +102,7 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
         auto: Any = getattr(transformers, entry.loader)
         model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
-        step = "try --dtype bfloat16 or --device-map auto"
+        step = "try --dtype bfloat16 or --set device_map=auto"
         what = "out of memory while loading the model"
         raise TransientError(what, where=folder.model_id, got=_reason(error), next_step=step) from error
     except UNLOADABLE as error:
@@ -112,7 +112,7 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
         raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
     _check_complete(folder, info, () if entry.has_head else entry.outside)
     found: nn.Module = model.eval()
-    return found
+    return found.get_submodule(entry.part)
 
 
 def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple[str, ...]) -> None:

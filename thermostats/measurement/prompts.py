@@ -13,7 +13,7 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.images import made_images, read_images
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
-from thermostats.measurement.settings import MADE, no_such_set
+from thermostats.measurement.settings import MADE, is_shipped_set, no_such_set
 from thermostats.tables import store
 from thermostats.tables.runs import prompt_sha
 
@@ -36,7 +36,7 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     known = store.load("prompts", data)
     path = Path(name)
     rows = known[known["prompt_set"] == name].reset_index(drop=True)
-    if len(rows) and not path.is_dir():
+    if len(rows) and (is_shipped_set(name) or not path.is_dir()):
         return rows if (rows["modality"] == "image").all() else _with_texts(rows, name)
     if name == MADE:
         return store.validate(made_images(), "prompts")
@@ -77,7 +77,7 @@ def text_sha256(text: str) -> str:
 
 def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     if (rows["text"] == "").any():
-        step = "thermostats import DIR on the study's files fills them into your own data folder"
+        step = "thermostats join FILE --data mine fills them in, from a file with prompt_set, prompt_id and text"
         what = f"the texts of prompt set {name} are not shipped, since we may not ship them"
         raise DataError(what, got=f"{len(rows)} hashes", next_step=step)
     wrong = [row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256]

@@ -15,9 +15,10 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from thermostats.measurement.forward import Decoder, in_turn, on_entry, on_exit, submodule
+from thermostats.measurement.architectures import Architecture
+from thermostats.measurement.forward import Decoder, in_turn, mixing, on_entry, on_exit, submodule
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
@@ -51,11 +52,21 @@ def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
     return (total.square().sum(-1) - m) / (m * (m - 1))
 
 
+def _subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, str, str, str]]:
+    """Name of each sub-block that a block has, its module, and the modules and scale of its output."""
+    mixer = (mixing(block, entry), entry.attention_out, entry.attention_write, entry.attention_scale)
+    both = {"attention": mixer, "mlp": (entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale)}
+    return [(part, *modules) for part, modules in both.items() if modules[0]]
+
+
 @contextmanager
 def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     """Record, while open, the forward pass of one batch.
 
     `members` (rows × prompts in the row × tokens) is 1 on the tokens of each prompt but its first.
+
+    What a sub-block reads and writes is taken call by call, one behind the other where it is called on a part of the
+    tokens; where the calls of a block are not all of its tokens once, its place is NaN.
 
     The record holds norm_in, norm_out, product (⟨x_(l-1), x_l⟩), spread (anisotropy of x_l without the first token),
     the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖). It is made before the pass, so that nothing small that
@@ -69,6 +80,7 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     record |= {"final_norm": torch.full(shape, torch.nan, **kept)}
     weights: dict[torch.device, Tensor] = {}
     stream: dict[str, Any] = {"tensor": None}
+    tokens: dict[str, int] = {}
     entry = decoder.entry
 
     def weights_on(device: torch.device) -> Tensor:
@@ -81,12 +93,16 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
         place[:, : found.shape[1]] = found
 
     def keep(name: str, x: Tensor, scale: Tensor | None = None) -> None:
-        put(name, norms(x if scale is None else scale * x, rows))
+        norm, first = norms(x if scale is None else scale * x, rows), tokens.get(name, 0)
+        tokens[name] = first + norm.shape[1]
+        place = record[name][now()][:, first : tokens[name]]
+        place[:] = norm[:, : place.shape[1]]
 
     def enter(x: Tensor) -> None:
         known = x is stream["tensor"]
         put("norm_in", record["norm_out"][now() - 1] if known else norms(x, rows))
         stream["tensor"] = x
+        tokens.clear()
 
     def leave(x: Tensor) -> None:
         before, norm = stream["tensor"].to(x.device), norms(x, rows)
@@ -94,14 +110,14 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
         put("product", torch.einsum("btd,btd->bt", _wide(before), _wide(x)))
         record["spread"][now()] = mean_cosine(x, norm, weights_on(x.device)[..., : norm.shape[1]])
         stream["tensor"] = x
+        for name, n in tokens.items():
+            if n != norm.shape[1]:
+                record[name][now()] = torch.nan
 
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
         for block in dict.fromkeys(decoder.blocks):
             on_entry(stack, block, enter)
-            for part, place, out, write, scale in (
-                ("attention", entry.attention, entry.attention_out, entry.attention_write, entry.attention_scale),
-                ("mlp", entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale),
-            ):
+            for part, place, out, write, scale in _subblocks(block, entry):
                 on_entry(stack, submodule(block, place, entry), partial(keep, f"{part}_in"))
                 on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_out"))
                 if write:
@@ -113,5 +129,5 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
                 on_entry(stack, submodule(block, norm, entry), partial(keep, name))
             on_exit(stack, block, leave)
         if decoder.final_norm is not None:
-            on_exit(stack, decoder.final_norm, partial(keep, "final_norm"))
+            on_exit(stack, decoder.final_norm, lambda x: put("final_norm", norms(x, rows)))
         yield record

@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import DataError, UsageError, unknown
+from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
+from thermostats.measurement.settings import is_shipped_set
+from thermostats.tables.folders import shipped
 
 WHAT = {
     "weights": ("weights", ("weights", "summaries")),
@@ -31,6 +34,9 @@ WHAT = {
 }
 """What can be asked for → the run it belongs to and the tables it fills."""
 PRECISIONS = ("float32", "bfloat16", "float16")
+SAME, AGAIN = ANSWERS = ("same", "again")
+"""About runs of an older version: they are of these weights and stay; or they are measured again."""
+ANSWERED = "same: they are of these weights; again: measure again"
 
 
 @dataclass(frozen=True)
@@ -56,14 +62,19 @@ class RunSpec:
     """`source` of its runs: it marks a designed experiment (`tables/vocabulary.py`)."""
     pickles: bool = True
     """Whether weights that exist only as pickles may be downloaded and read, by torch with `weights_only=True`."""
+    older: str = ""
+    """Of runs that an older version measured under this name: ``same`` keeps them as of these weights, ``again``
+    measures again; empty: the user is asked."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a kind of quantity, a precision or a budget that does not exist."""
+        """Raise UsageError for a kind of quantity, a precision, an answer or a budget that does not exist."""
         unknown = [name for name in self.what if name not in WHAT]
         if unknown or not self.what:
             raise UsageError("no such quantity to measure", got=", ".join(unknown), allowed=", ".join(WHAT))
         if self.dtype not in PRECISIONS:
             raise UsageError("no such precision", where="dtype", got=self.dtype, allowed=", ".join(PRECISIONS))
+        if self.older not in ("", *ANSWERS):
+            raise UsageError("no such answer about older runs", where="older", got=self.older, allowed=ANSWERED)
         if self.token_budget is not None and self.token_budget < 1:
             raise UsageError("a batch must hold at least one token", where="token budget", got=str(self.token_budget))
 
@@ -102,7 +113,7 @@ def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
     """
     found: list[RunSpec] = []
     for model in models:
-        path = Path(model).expanduser()
+        path = shipped_lists().get(model, Path(model).expanduser())
         if path.suffix.lower() in READERS and path.is_file():
             found += read_specs(path, options)
         elif path.suffix.lower() in READERS and not path.exists():
@@ -111,6 +122,11 @@ def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
             named = revisions(str(options.get("revision", "main")))
             found += [RunSpec(model, **{**options, "revision": revision}) for revision in named]
     return list(dict.fromkeys(_placed(spec) for spec in found))
+
+
+def shipped_lists() -> dict[str, Path]:
+    """Files of specs that ship, by name: the models of a study."""
+    return {path.stem: path for path in sorted((shipped("data") / "to_measure").glob("*.csv"))}
 
 
 def revisions(text: str) -> list[str]:
@@ -192,11 +208,12 @@ def _placed(spec: RunSpec) -> RunSpec:
     """The spec with absolute paths where it names a folder or a file."""
     model, prompts = Path(spec.model).expanduser(), Path(spec.prompts)
     try:
-        if model.is_dir():
+        if model.is_dir() or is_gguf(model):
             spec = replace(spec, model=str(model.resolve()))
-        return replace(spec, prompts=str(prompts.resolve())) if prompts.exists() else spec
+        named = is_shipped_set(spec.prompts) or not prompts.exists()
+        return spec if named else replace(spec, prompts=str(prompts.resolve()))
     except (OSError, ValueError) as error:
-        got, allowed = repr(spec.model)[:80], "owner/name, or a folder"
+        got, allowed = repr(spec.model)[:80], "owner/name, a folder, or a GGUF file"
         raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer, stack_of
-from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint
+from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint, same_bits
+from thermostats.measurement.gguf_files import record
 from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
 from thermostats.tables.limits import CONFIG, read_bytes
@@ -35,7 +36,7 @@ def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
     Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole, per query head h W_V^h, W_O^h and the OV circuit W_O^h W_V^h,
     and W_V_published_thirds, W_V as the study cut it out of a fused matrix; layer 0 has the embedding of tokens and,
     with a head, the unembedding, equal where they are tied. Layers that share their weights have the rows of the first
-    alone. `reads`: see `read_config`.
+    alone; blocks without attention have none. `reads`: see `read_config`.
 
     Raises DataError where files are missing, damaged, quantised or disagree with the configuration, and UsageError
     where the architecture is not known.
@@ -46,7 +47,23 @@ def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
     rows = embedding_rows(entry, config, tensors)
     for layer in range(1, 2 if entry.shared else geometry(entry, config).n_layers + 1):
         rows += layer_rows(entry, config, tensors, layer)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    types = record(folder).get("types")
+    if types:
+        for row in rows:
+            row["stored_as"] = _stored_as(entry, tensors, types, row)
+    return pd.DataFrame(rows, columns=[*COLUMNS, "stored_as"] if types else COLUMNS)
+
+
+def _stored_as(entry: Architecture, tensors: Tensors, types: Mapping[str, str], row: Row) -> str:
+    """Types that the tensors of a row's matrix had before they were dequantised, see `gguf_files`."""
+    matrix, layer = str(row["matrix"]), int(str(row["layer"]))
+    if layer == 0:
+        head = _find(tensors, entry.tensor_names(entry.unembedding[0])) if matrix == "unembedding" else None
+        stored = [head or find(tensors, entry.tensor_names(entry.embedding))]
+    else:
+        modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(matrix, (entry.value,))
+        stored = [find(tensors, entry.tensor_names(module, layer - 1)) for module in modules]
+    return " ".join(dict.fromkeys(types[tensor.name] for tensor in stored))
 
 
 def read_config(folder: Path, reads: str = "text") -> Config:
@@ -58,7 +75,7 @@ def read_config(folder: Path, reads: str = "text") -> Config:
     try:
         config = json.loads(read_bytes(path, CONFIG).decode("utf-8"))
     except OSError as error:
-        step = "name a folder that holds a Hugging Face model"
+        step = "name a folder that holds a model as transformers saves it"
         raise DataError("no configuration", where=path, got=error.strerror or str(error), next_step=step) from error
     except (ValueError, RecursionError) as error:
         raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
@@ -71,6 +88,8 @@ def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int
     """Rows of one layer (1-based), see `weights`; without `heads` those of W_V and W_O whole alone."""
     config = of_layer(entry, config, layer - 1)
     g = geometry(entry, config)
+    if not entry.attends and (not entry.value or _find(tensors, entry.tensor_names(entry.value, layer - 1)) is None):
+        return []  # something else stands in the place of attention
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
     fused, stored_o = oriented(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
     w_v = resident(_values(fused, value_runs(entry, config)))
@@ -116,7 +135,7 @@ def _embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[s
     """Embedding of tokens and unembedding, as far as a model has them; None where it is tied to the embedding."""
     if entry.reads == "image":
         return {}
-    embedding = find(tensors, entry.tensor_names(entry.embedding))
+    embedding = embedding_of(entry, config, tensors)
     head = {"unembedding": unembedding(entry, config, tensors)} if entry.has_head else {}
     return {"embedding": embedding, **head}
 
@@ -135,16 +154,37 @@ def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -
     return found
 
 
+def embedding_of(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
+    """The tensor of the embedding: that of the unembedding where the two are tied and it alone is stored."""
+    names = entry.tensor_names(entry.embedding)
+    stored = _find(tensors, names)
+    if stored is None and entry.has_head and _says_tied(config) is not False:
+        stored = _find(tensors, entry.tensor_names(entry.unembedding[0]))
+    return find(tensors, names) if stored is None else stored
+
+
 def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
     """The tensor of the unembedding; None where it is tied to the embedding.
 
-    Tied is what the configuration says; where it is silent, what the checkpoint shows by not storing the matrix.
+    As transformers decides: one that is stored with other numbers than the embedding's is a matrix of its own, whatever
+    the configuration says; with the same numbers, or not stored, it is tied unless the configuration denies that.
     """
-    tied = config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
     names = entry.tensor_names(entry.unembedding[0])
-    if tied is True or (tied is None and _find(tensors, names) is None):
+    stored, tied = _find(tensors, names), _says_tied(config)
+    if tied is False:
+        return find(tensors, names)
+    if stored is None or same_bits(stored, embedding_of(entry, config, tensors)):
         return None
-    return find(tensors, names)
+    return stored
+
+
+def contradicts_tie(entry: Architecture, config: Config, tensors: Tensors) -> bool:
+    """Whether the configuration says that the embeddings are tied, and the files hold two."""
+    return entry.has_head and _says_tied(config) is True and unembedding(entry, config, tensors) is not None
+
+
+def _says_tied(config: Config) -> object:
+    return config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
 
 
 def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:

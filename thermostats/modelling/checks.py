@@ -16,8 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from thermostats.modelling import residuals
 from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
+from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import folds
+from thermostats.modelling.residuals import Design
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
@@ -26,12 +29,16 @@ PASSED, WARNED, FAILED = "passed", "warned", "failed"
 Statistic = Callable[[Array], Array]
 """One number from every data set, … × n to …"""
 Quantities = Mapping[str, Array]
-Statement = Callable[[Quantities], Any]
-"""Truth of a statement draw by draw, from the quantities of a fit by name."""
+Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
+"""Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a fit's own draws, which
+powers of the prior can weigh and no refit can answer."""
 REPLICATES, OF_PRIOR = 4000, 1000
 """Replicated data sets of the posterior and of the prior; a draw of the posterior gives one at most."""
-SURPRISING = 0.02
-"""Probability that a right model fails by its statistics, and that it warns by its shapes, whatever their number."""
+CENTRAL = 0.94
+"""Share of replicated values that the table of a predictive check encloses."""
+SURPRISING, ODD = 0.02, 0.05
+"""Probability that a right model fails by its statistics or warns by its prior or LOO-PIT, and that it warns by its
+shape; statistics of one check together, whatever their number."""
 POWERS = (0.8, 1.25)
 """Powers of the prior; Kallioinen et al. 2024, doi:10.1007/s11222-023-10366-5."""
 SURE, NEAR = 0.95, 0.20
@@ -45,12 +52,16 @@ def skewness(y: Array) -> Array:
     return np.asarray((off**3).mean(axis=-1) / np.maximum(off.std(axis=-1) ** 3, 1e-300))
 
 
+LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread": lambda y: y.std(axis=-1)}
 SHAPES: Mapping[str, Statistic] = {
     "largest": lambda y: y.max(axis=-1),
     "smallest": lambda y: y.min(axis=-1),
     "skew": skewness,
 }
-"""What calls for a model with heavier tails or skew, where it is not what the claim is about."""
+"""What calls for a model with heavier tails or skew, where there are no residuals of a linear model to look at."""
+LARGE_IS_ODD = ("spread", *residuals.LARGE_IS_ODD)
+"""A spread below what a prior expects is what a weak prior is for."""
+UNITS = "are the outcomes in the unit that the prior is stated for (gains and their logs, not per cent)?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +117,14 @@ def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: i
     """
     rng = np.random.default_rng(seed)
     observed, statistics = fit.model.observed, fit.law.statistics(fit.constants)
+    placed = {name: T for name, T in {**LOCATION, **statistics}.items() if name not in residuals.LARGE_IS_ODD}
     prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
     checks = [
         sampler(fit, statements),
-        predictive("prior predictive", prior, observed, statistics, closes=False),
-        predictive("posterior predictive", replicates, observed, statistics, closes=True),
-        predictive("shape", replicates, observed, SHAPES, closes=False),
+        predictive("prior predictive", prior, observed, placed, outcome=WARNED),
+        predictive("posterior predictive", replicates, observed, statistics, outcome=FAILED),
+        shape(fit, replicates, rng),
         loo_pit(fit.loo().pit),
         prior_sensitivity(sensitivity(fit, statements, refits=refits)),
     ]
@@ -146,25 +158,51 @@ def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
 
 
 def predictive(
-    name: str, replicates: Array, observed: Array, statistics: Mapping[str, Statistic], *, closes: bool
+    name: str,
+    replicates: Array,
+    observed: Array,
+    statistics: Mapping[str, Statistic],
+    *,
+    outcome: str,
+    level: float = SURPRISING,
 ) -> Check:
     """Replicated data (draws × n) resemble the observed in every statistic; Gelman, Meng and Stern 1996.
 
-    p = P(T(replicated) ≥ T(observed)), ties halved. A statistic is not reproduced where 2 min(p, 1 − p) is below
-    `SURPRISING` over the number of statistics, so that a right model is blamed in at most 2% of data sets, whatever
-    their number. `closes`: that closes the gate, else it warns.
+    p = P(T(replicated) ≥ T(observed)), ties halved; odd is a small p and, unless only large values are, a large one.
+    joint = P(the oddest statistic of replicated data is as odd as this): a statistic is not reproduced where that is
+    below `level`, so that a right model is blamed with that probability, whatever the number of statistics and however
+    they depend on one another (Westfall and Young 1993). `outcome`: what such a statistic makes of the check.
     """
-    rows = []
-    for label, statistic in statistics.items():
-        simulated, value = statistic(replicates), float(statistic(observed[None])[0])
-        p = float((simulated > value).mean() + 0.5 * (simulated == value).mean())
-        rows.append((label, value, *np.quantile(simulated, [0.03, 0.97]), p, 2 * min(p, 1 - p)))
-    table = pd.DataFrame(rows, columns=["statistic", "observed", "lower", "upper", "p", "two_sided"])
-    missed = table.loc[table["two_sided"] < SURPRISING / max(len(table), 1), "statistic"]
-    outcome = (FAILED if closes else WARNED) if len(missed) else PASSED
-    words = "the prior hardly gives such" if name.startswith("prior") else "not reproduced:"
-    reason = f"{words} {', '.join(missed)}" if len(missed) else "all statistics are reproduced"
-    return Check(name=name, outcome=outcome, reason=reason, table=table)
+    columns = ["statistic", "observed", "lower", "upper", "p", "joint"]
+    if not statistics:
+        return Check(name=name, outcome=PASSED, reason="nothing to look at", table=pd.DataFrame(columns=columns))
+    values = np.column_stack([np.append(T(replicates), T(observed[None])) for T in statistics.values()])
+    p = 1 - (stats.rankdata(values, axis=0) - 0.5) / len(values)
+    large = [label in LARGE_IS_ODD for label in statistics]
+    odd = np.where(large, p, 2 * np.minimum(p, 1 - p))
+    joint = (odd.min(axis=1)[:, None] <= odd[-1]).mean(axis=0)
+    lower, upper = np.quantile(values[:-1], [(1 - CENTRAL) / 2, (1 + CENTRAL) / 2], axis=0)
+    cells = zip(statistics, values[-1], lower, upper, p[-1], joint, strict=True)
+    missed = [label for label, below in zip(statistics, joint < level, strict=True) if below]
+    reason = f"not reproduced: {', '.join(missed)}" if missed else "all statistics are reproduced"
+    if missed and name.startswith("prior"):
+        reason = f"the prior hardly gives such {', '.join(missed)}" + f"; {UNITS}" * bool({*missed} & {*LOCATION})
+    table = pd.DataFrame(cells, columns=columns)
+    return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
+
+
+def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
+    """Residuals of a linear model as `residuals` looks at them, of other models the shape of the outcomes; warns.
+
+    Residuals are compared with those of new groups, whose effects are drawn from their population (Marshall and
+    Spiegelhalter 2007, doi:10.1214/07-BA228): else a group that is far from the others is reproduced as it is.
+    """
+    design, statistics = fit.constants.get("design"), SHAPES
+    if isinstance(design, Design):
+        statistics = residuals.statistics(design, {**residuals.CLOSING, **residuals.WARNING})
+        if isinstance(fit.model, Gaussian):
+            replicates = fit.model.replicate(fit.model.new_levels(fit.draws.few(REPLICATES)), rng)
+    return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)
 
 
 def loo_pit(pit: Array) -> Check:
@@ -242,14 +280,14 @@ def units_of(rows: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, 
 
 def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
     """Whether it holds, chain × draw."""
-    return np.asarray(statement(quantities), dtype=bool)
+    return np.asarray(statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool)
 
 
 def read_by(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:
     """Names of the quantities that statements read."""
     reader = _Reader(quantities)
     for statement in statements.values():
-        statement(reader)
+        truth_of(statement, reader)
     return list(reader.names)
 
 
@@ -272,6 +310,8 @@ class _Reader(UserDict[str, Array]):
 
 def _again(statement: Statement, refits: Iterable[tuple[str, Quantities]]) -> Iterator[tuple[str, float]]:
     """The probability of a statement in every refit that it can be put to."""
+    if isinstance(statement, np.ndarray):
+        return
     for name, quantities in refits:
         try:
             yield name, float(truth_of(statement, quantities).mean())

@@ -18,7 +18,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds
@@ -157,7 +157,7 @@ def fit_threshold(
 
 
 def _fitted(law: Law, crowded: Crowded, seed: int) -> Fit:
-    return fit_law(
+    return law_fitted(
         law, crowded.rows, seed=seed, estimand=crowded.estimand, sources=crowded.sources, warnings=crowded.warnings
     )
 

@@ -39,6 +39,8 @@ PARETO_LIMIT = 0.7
 TAILS = (0.05, 0.95)
 LEAST_TAIL = 5
 """Draws in the tail of importance ratios that its Pareto shape takes."""
+BOUNDED = 3.0
+"""Times their mean up to which ratios count as bounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +255,8 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024, JMLR 25(72).
 
     Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer than `LEAST_TAIL`
-    draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts.
+    draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts. A tail that ends below
+    `BOUNDED` times the mean is bounded, so that k is 0 at most, though its few largest look heavy over a plateau.
     """
     rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
     size = rows.shape[1]
@@ -270,6 +273,8 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
         else:
             smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
             weights[fitted], k[fitted] = smooth(-rows[fitted])
+    even = fitted & (ordered[:, -1] - np.logaddexp.reduce(rows, axis=1) <= math.log(BOUNDED / size))
+    k[even] = np.minimum(k[even], 0.0)
     return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
 
 

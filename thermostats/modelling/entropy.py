@@ -18,7 +18,7 @@ from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position, named, numbers
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.general import forest
@@ -69,7 +69,7 @@ def fit_slopes(
         _usable(usable[usable["category"] != without])
         others[f"without the category {without}"] = replace(slopes, without=without)
     alternatives = {name: _law(other) for name, other in others.items()}
-    return fit_law(
+    return law_fitted(
         replace(_law(slopes), alternatives=alternatives),
         usable,
         seed=seed,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from thermostats.choices import at_level, options
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling import checks, display
-from thermostats.modelling.checks import Gate, Quantities, Statement, Statistic, truth_of
+from thermostats.modelling.checks import LOCATION, Gate, Statement, Statistic, truth_of
 from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
@@ -31,7 +31,6 @@ Constants = Mapping[str, Any]
 Prior = tuple[str, str, str]
 """A quantity, its distribution in words or symbols, and the reason for it."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
-LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread": lambda y: y.std(axis=-1)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +110,6 @@ class Fit:
     def statements(self) -> Mapping[str, Statement]:
         """What the fit is asked where nothing else is."""
         return self.law.statements
-
-    @property
-    def everything(self) -> Quantities:
-        """The same as `quantities`."""
-        return self.quantities
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -292,7 +286,7 @@ class Fit:
         return display.as_dict(self)
 
 
-def fit_law(
+def law_fitted(
     law: Law,
     rows: pd.DataFrame,
     *,
@@ -345,7 +339,7 @@ def fit(
         raise UsageError("no such column", got=", ".join(missing), allowed=", ".join(map(str, rows.columns)))
     law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
     table = rows.reset_index(drop=True)
-    return fit_law(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
+    return law_fitted(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
 
 
 def own_law(

@@ -112,6 +112,10 @@ class Gaussian:
         spread = np.hypot(values["scale"][:, -1:], values.get("error", self.error) if measured else 0.0)
         return np.asarray(mean + spread * rng.standard_normal(mean.shape))
 
+    def new_levels(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Draws without those of the effects, so that all levels are drawn anew."""
+        return {name: drawn[:, :0] if name in self.blocks else drawn for name, drawn in values.items()}
+
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of beta, scale, effects, errors that are estimates and outcomes `y` from the prior."""
         scale = self.prior.draw(size, rng)

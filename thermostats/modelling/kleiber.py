@@ -23,7 +23,7 @@ from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.classical.quantiles import quantile_power_law
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds
@@ -210,7 +210,7 @@ def _fitted(
         figures={"fit": _figure},
     )
     wider = {name: replace(law, lay_out=partial(_lay_out, model, f * bounded.scale)) for name, f in others.items()}
-    return fit_law(
+    return law_fitted(
         replace(law, alternatives=wider),
         bounded.rows,
         seed=seed,

@@ -17,11 +17,13 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
+from thermostats.modelling import residuals
 from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import LOCATION, Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.marks import ABOVE, mark
 
@@ -74,7 +76,13 @@ class Line:
             prior=HalfNormals((self.tau, self.sigma) if blocks else (self.sigma,)),
             error=rows[self.error].to_numpy(dtype=np.float64) if self.error in rows else missing,
         )
-        constants = {"units": units, "levels": tuple(levels), "X": model.X, "outcomes": tuple(rows.index)}
+        constants = {
+            "units": units,
+            "levels": tuple(levels),
+            "X": model.X,
+            "outcomes": tuple(rows.index),
+            "design": Design(x=model.X[:, :0:-1], groups=blocks["level"].argmax(axis=1) if blocks else None),
+        }
         return Laid(model=model, constants=constants)
 
     def wider(self, factor: float) -> Line:
@@ -144,7 +152,7 @@ def fit_line(
     if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(covariates):
         warnings.append(f"columns of rank {rank - 1} of {len(covariates)}: priors decide between their slopes")
     law = line_law(_law(line, scale), line, "lab" if group == "heritage" else str(group))
-    return fit_law(law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings)
+    return law_fitted(law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings)
 
 
 def slope_on(covariate: str) -> str:
@@ -167,7 +175,7 @@ def _law(line: Line, scale: float) -> Law:
         lay_out=line.lay_out,
         quantities=partial(_quantities, line.covariates),
         statements=statements,
-        statistics=partial(_statistics, line.covariates),
+        statistics=_statistics,
         equations=(
             f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''} + ε_i",
             *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
@@ -194,10 +202,8 @@ def _quantities(covariates: Sequence[str], values: Mapping[str, Array], constant
     return {"mean": values["beta"][..., 0], **slopes, **spreads}
 
 
-def _statistics(covariates: Sequence[str], constants: Constants) -> Mapping[str, Statistic]:
-    if not covariates:
-        return LOCATION
-    return {**LOCATION, f"covariance with {covariates[-1]}": covariance(constants["X"][:, -1])}
+def _statistics(constants: Constants) -> Mapping[str, Statistic]:
+    return residuals.statistics(constants["design"], residuals.CLOSING)
 
 
 def covariance(z: Array) -> Statistic:

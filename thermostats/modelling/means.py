@@ -20,7 +20,7 @@ from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.sampling import Sampled, padded
 
 LEAST = 4
@@ -56,7 +56,7 @@ def fit_means(
         numbers(rows[outcome].astype("float64"), f"{outcome} of {model}", least=LEAST, varied=True)
     others = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
     law = partial(_law, outcome, group)
-    return fit_law(
+    return law_fitted(
         replace(law(scale), alternatives={name: law(factor * scale) for name, factor in others.items()}),
         table.reset_index(drop=True),
         seed=seed,

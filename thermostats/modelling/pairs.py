@@ -23,7 +23,7 @@ from thermostats.modelling.checks import Quantities, Statement, Statistic
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import members, population
 from thermostats.modelling.sampling import Sampled, padded
@@ -77,7 +77,7 @@ def fit_invariance(
         "normal errors of the same variance": _law(margin, nu=NORMAL, wider=(NU / (NU - 2)) ** 0.5),
     }
     models = {*rows["base_id"], *rows["tuned_id"]}
-    return fit_law(
+    return law_fitted(
         replace(_law(margin), alternatives=others),
         rows,
         seed=seed,

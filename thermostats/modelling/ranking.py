@@ -22,7 +22,7 @@ from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.populations import effects, members, population
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.plots.general import forest
@@ -80,7 +80,7 @@ def fit_benchmark(
         "twice the prior scales": _law(order, factor=2.0),
         "normal errors of the same variance": _law(order, nu=ALMOST_NORMAL, wider=(NU / (NU - 2)) ** 0.5),
     }
-    return fit_law(
+    return law_fitted(
         replace(_law(order), alternatives=others),
         rows,
         seed=seed,

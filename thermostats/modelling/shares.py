@@ -16,7 +16,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, fit_law
+from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.plots.general import MUTED, forest
 
@@ -62,7 +62,7 @@ def fit_share(
     if grouped:
         others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(False, against)
     law = replace(_law(grouped, against), alternatives=others)
-    return fit_law(law, rows, seed=seed, estimand=holds, sources=sources, warnings=_warnings(rows, group))
+    return law_fitted(law, rows, seed=seed, estimand=holds, sources=sources, warnings=_warnings(rows, group))
 
 
 def share(data: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Law, fit_law
+from thermostats.modelling.fit import Constants, Fit, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds, held_out
@@ -109,7 +109,7 @@ def fit_spectral(
         tables={"left_out": _left_out, "rivals": _rivals, "across_labs": _across_labs},
         figures={"fit": _figure},
     )
-    return fit_law(
+    return law_fitted(
         line_law(law, LINE),
         spectral.rows,
         seed=seed,

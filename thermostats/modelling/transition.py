@@ -19,10 +19,10 @@ from scipy.special import expit, logit
 
 from thermostats.choices import options
 from thermostats.errors import UsageError
-from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.checks import LOCATION, Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import LOCATION, Constants, Fit, Law, Prior, fit_law
+from thermostats.modelling.fit import Constants, Fit, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, line_law
@@ -145,7 +145,7 @@ def fit_transition(
         },
         figures={"fit": _figure},
     )
-    return fit_law(
+    return law_fitted(
         line_law(law, placed.line),
         placed.rows,
         seed=seed,

@@ -34,8 +34,8 @@ SIDE = 7.5
 def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] = MappingProxyType({})) -> Axes:
     """Posterior share of every block in the variance over models: median, interval, and the prior mean as a tick.
 
-    table: `HeritageFit.summary()`, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper). With
-    a symmetric Dirichlet prior the prior mean is 1 over the number of blocks. called: other names of blocks.
+    table: `summary()` of a heritage fit, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper).
+    With a symmetric Dirichlet prior the prior mean is 1 over the number of blocks. called: other names of blocks.
     """
     rows = table[table["quantity"].str.startswith("share_")]
     rows = rows.assign(block=rows["quantity"].str.removeprefix("share_"))
@@ -54,7 +54,7 @@ def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] =
 def order_probability_bar(table: pd.DataFrame, axes: Axes) -> Axes:
     """Posterior over prior probability of every order of blocks, with the Bayes factor at its right.
 
-    table: `HeritageFit.probabilities()` (columns statement, probability, prior, bayes_factor).
+    table: `table("orders")` of a heritage fit (columns statement, probability, prior, bayes_factor).
     """
     at = np.arange(len(table))
     axes.barh(at - 0.17, table["probability"], height=0.34, color=POSTERIOR, label="posterior")
@@ -74,7 +74,7 @@ def order_probability_bar(table: pd.DataFrame, axes: Axes) -> Axes:
 def lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
     """Partially pooled effect of every lab on the log gain, in order, with P(its models' mean dampens) at the right.
 
-    table: `HeritageFit.labs()` (columns heritage, n_models, median, lower, upper, probability_dampens).
+    table: `table("labs")` of a heritage fit (columns heritage, n_models, median, lower, upper, probability_dampens).
     """
     rows = table.sort_values("median", ignore_index=True)
     reference(axes, 0.0, vertical=True)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
@@ -20,11 +21,11 @@ from thermostats.reporting.pages.claim import Entry, claim_files, read_entry
 from thermostats.reporting.pages.data import data_text
 from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.pages.methods import methods_text
+from thermostats.reporting.pages.sources import counted as counted_sets
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import (
-    PAGE_CODE,
+    PAGES,
     Record,
-    closure,
     machine,
     read_seconds,
     remove_files,
@@ -64,12 +65,11 @@ class Build:
         state, seconds = self.state, read_seconds(self.state.out)
         jobs: dict[str, Path | str] = {}
         for name, why in reasons.items():
-            if why == PAGE_CODE and name in state.scripts:
+            if why == PAGES and name in state.scripts:
                 self.render(name)
             elif why:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
-        most = {name: len(closure(job)) if isinstance(job, Path) else 0 for name, job in jobs.items()}
-        slowest_first = dict(sorted(jobs.items(), key=lambda job: (-seconds.get(job[0], 0.0), -most[job[0]])))
+        slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], 0.0)))
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
         keys = {name: state.now(name).but_rows for name in jobs if name in state.scripts}
         runs = run_all(slowest_first, state.data, processes, keys) if jobs else ()
@@ -87,7 +87,7 @@ class Build:
         now, files = replace(self.state.now(name), selections=run.selections), run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
-            made_of = {name: getattr(now, name) for name in ("inputs", "script", "code")}
+            made_of = {name: getattr(now, name) for name in ("inputs", "script", "package")}
             made_of |= {"selections": len(run.selections), "machine": machine()}
             files = claim_files(run.claim, run.made, path.name, made_of)
         self._write(name, now, files)
@@ -115,7 +115,7 @@ class Build:
 
     def snapshot(self) -> None:
         """Write what is kept under version control."""
-        index = index_page.index_text(self._entries(), {}, "{}.md", illustrated=False)
+        index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets(), illustrated=False)
         written, removed = kept.snapshot(self.state.out, list(self.state.scripts), index, self._findings())
         self.written += written
         self.removed += removed
@@ -157,7 +157,12 @@ class Build:
         others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
         titles = {name: TITLES.get(name) or name.capitalize() for name in others}
         table = called.NOW if state.is_kept else called.TABLE
-        return index_page.index_text(self._entries(), titles, findings=table)
+        return index_page.index_text(self._entries(), titles, findings=table, sets=self._sets())
+
+    def _sets(self) -> list[dict[str, Any]]:
+        """Sets of evidence with their models and labs."""
+        rows = counted_sets(self.state.evidence.fork()).to_dict("records")
+        return [{str(name): value for name, value in row.items()} for row in rows]
 
     def _findings(self) -> bytes:
         return store.to_csv(index_page.findings_table(self._entries()), "findings")

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.choices import at_level
+from thermostats.choices import THOROUGH_VARIABLE, at_level, variables
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import UsageError, listed
 from thermostats.reporting.names import CHECKSUMS, NOW
@@ -64,14 +64,17 @@ def report(
     analyses: str | Path | None = None,
     check: bool = False,
     force: bool = False,
+    thorough: bool = False,
     snapshot: bool = False,
     processes: int | None = None,
 ) -> Result:
     """Run the analyses whose script, code or rows changed and write the report; with `check`, only list the stale ones.
 
     claims: one id such as C04, or several; their pages are written with the index, and those about all claims that the
-    folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same; draws
-    made before still come from the cache. snapshot: write the files that are kept under version control, too.
+    folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same.
+    thorough: the same, and sampled posteriors are fitted again under other
+    priors and without each unit, which takes minutes a claim; else that is done for exact ones alone. snapshot: write
+    the files that are kept under version control, too.
     processes: analyses run side by side in so many; 1: in this one.
 
     Raises UsageError for an unknown claim or folder, before anything is written; DataError where a table is damaged or
@@ -91,11 +94,11 @@ def report(
         gone = [name for name in state.records if name not in state.names] if claims is None else []
         if check:
             return _checked(state, reasons, gone, started)
-        reasons = {name: why or ("forced" if force else "") for name, why in reasons.items()}
+        reasons = {name: why or ("forced" if force or thorough else "") for name, why in reasons.items()}
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
 
-            with at_level():
+            with at_level(), variables({THOROUGH_VARIABLE: "1"} if thorough else {}):
                 written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
     statuses = {name: ("built" if why else "fresh", why) for name, why in reasons.items() if name in found}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}

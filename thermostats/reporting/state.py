@@ -12,14 +12,14 @@ from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS, IGNORE, findings_name, folder_of
-from thermostats.reporting.stale import OWN, PACKAGE, Record, module_file, record_now, sha, sha_of, stale_because
+from thermostats.reporting.stale import PACKAGE, Record, record_now, sha, sha_of, stale_because
 from thermostats.tables import folders
 from thermostats.words import listed, plural
 
 if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence
 
-INDEX, MEANS, METHODS, DATA, BUNDLE, ATLAS = "index", "means", "methods", "data", "bundle", "atlas"
+INDEX, MEANS, METHODS, DATA, BUNDLE, SOURCES, ATLAS = "index", "means", "methods", "data", "bundle", "sources", "atlas"
 ABOUT = (MEANS, METHODS, DATA, INDEX, BUNDLE)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
@@ -50,7 +50,7 @@ class State:
     def pages(self) -> dict[str, str]:
         """Pages that take time to make, by name: modules with a function `files(tables)`."""
         own = {name: module for study in studies().values() for name, module in study.pages.items()}
-        return {**own, ATLAS: "thermostats.reporting.pages.atlas"}
+        return {**own, **{name: f"{PACKAGE}.reporting.pages.{name}" for name in (SOURCES, ATLAS)}}
 
     @cached_property
     def about(self) -> tuple[str, ...]:
@@ -95,22 +95,22 @@ class State:
         """SHA-256 over all files that rows may be read from; empty where a study from elsewhere reads its own."""
         if any(study.tables and not study.read_table.startswith(f"{PACKAGE}.") for study in studies().values()):
             return ""
-        within = {folders.shipped("data"), folders.shipped("benchmarks") / "results", *folders.layers(self.data)}
+        within = {folders.shipped("data"), *folders.layers(self.data)}
         found = [(path, folder) for folder in sorted(within) for kind in ROWS for path in folder.rglob(kind)]
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in found)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
 
     def now(self, name: str) -> Record:
         """What a claim's page, or a page about all claims, would be made of now; without rows and files."""
-        made_of, modules = b"", [OWN / "pages" / f"{name}.py"]
+        made_of = b""
         if path := self.scripts.get(name):
             made_of = b"\0".join([*(file.read_bytes() for file in with_words(path)), self._rates(name)])
-            modules = [path, OWN / "pages" / "claim.py"]
         elif module := self.pages.get(name):
-            modules = [module_file(module) or Path(str(named(module).__file__))]
+            own = module.startswith(f"{PACKAGE}.")
+            made_of = b"" if own else Path(str(named(module).__file__)).read_bytes()
         else:
             made_of = sha_of(self._shown(name)).encode()
-        return record_now(made_of, self.navigation, self.tables, *modules)
+        return record_now(made_of, self.navigation, self.tables)
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
@@ -159,7 +159,7 @@ class State:
             return ""
         built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
         findings = {claim: record.files.get(findings_name(claim)) for claim, record in built.items()}
-        return [self.claims, findings, self.errors, self.made(), self.about, self.is_kept]
+        return [self.claims, findings, self.errors, self.made(), self.about, self.is_kept, self.tables]
 
 
 def counted(names: Iterable[str]) -> str:

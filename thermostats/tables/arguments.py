@@ -9,6 +9,8 @@ from thermostats.errors import UsageError, unknown
 from thermostats.tables.schemas import TABLES
 
 FORMATS = ("csv", "parquet")
+RECIPES = ("hidden-states", "logos-in-layers", "sae-norms", "transformer-lens")
+"""Recipes that ship, by the names of their files: tools whose tables are joined in one line."""
 DESCRIBED = (*TABLES, "features")
 """Tables whose columns are described: those of the store, and the features that follow from them."""
 

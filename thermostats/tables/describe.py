@@ -1,15 +1,12 @@
-"""What describes tables for people and other tools, made from the schemas: codebook, data package, Croissant.
+"""What describes tables for people and other tools, made from the schemas: codebook and data package.
 
 `python -m thermostats.tables.describe data` writes them into the package's own data folder when that has changed. A
-data package (https://datapackage.org/standard/data-package/, version 1 as frictionless reads it) and a Croissant file
-(https://docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html) know one format a resource, so the archives of a
-table with CSV files are a resource of their own, `<table>-archive`. References between tables stand in the data package
-alone: a reader of Croissant would join tables by them and drop rows.
+data package (https://datapackage.org/standard/data-package/, version 1 as frictionless reads it) knows one format a
+resource, so the archives of a table with CSV files are a resource of their own, `<table>-archive`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +16,6 @@ from typing import Any, NamedTuple
 
 from pyarrow.parquet import read_schema
 
-import thermostats
 from thermostats.tables import folders, schemas
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.feature_columns import FEATURES, MEANING
@@ -51,47 +47,21 @@ class Resource(NamedTuple):
     columns: list[Column]
 
 
-CODEBOOK, DATAPACKAGE, CROISSANT = "CODEBOOK.md", "datapackage.json", "croissant.json"
+CODEBOOK, DATAPACKAGE = "CODEBOOK.md", "datapackage.json"
 KINDS = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or false"}
 FIELD_TYPES = {FLOAT: "number", INTEGER: "integer", TEXT: "string", FLAG: "boolean"}
-SCHEMA_ORG = {FLOAT: "sc:Float", INTEGER: "sc:Integer", TEXT: "sc:Text", FLAG: "sc:Boolean"}
 MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 TITLE = "Residual-stream gains of transformers"
 CONVENTIONS = str(schemas.__doc__).split("\n\n")[1].replace("\n", " ").strip()
 LICENCE = "https://opensource.org/license/mit"
 RECORD = "https://doi.org/10.5281/zenodo.18165365"
 SOURCE = "D'Elia 2026, preprint and result files"
-PUBLISHED = "2026-11-21"
-CITE = (
-    "@misc{delia2026thermodynamic, author={D'Elia, Davide}, title={Thermodynamic Constraints in Transformer "
-    "Architectures: A Sheaf-Theoretic Perspective}, year={2026}, doi={10.5281/zenodo.18165365}}"
-)
 JOINED = (
     "When joined: what rows that come with a mapping (or `table=` in Python) must have; without one a file has every "
     "column of its table, empty where a value may be."
 )
 CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
 """Checks of a column that a data package has too; an exclusive bound it has not."""
-OWN = """
-citeAs column conformsTo cr data dataType dct equivalentProperty examples extract field fileObject fileProperty fileSet
-format includes isLiveDataset jsonPath key md5 parentField path rai recordSet references regex repeated replace
-samplingRate sc separator source subField transform
-"""
-CONTEXT = (
-    {"@language": "en", "@vocab": "https://schema.org/"}
-    | {name: f"cr:{name}" for name in OWN.split()}
-    | {
-        "conformsTo": "dct:conformsTo",
-        "cr": "http://mlcommons.org/croissant/",
-        "data": {"@id": "cr:data", "@type": "@json"},
-        "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-        "dct": "http://purl.org/dc/terms/",
-        "examples": {"@id": "cr:examples", "@type": "@json"},
-        "rai": "http://mlcommons.org/croissant/RAI/",
-        "sc": "https://schema.org/",
-    }
-)
-"""The context that the specification of Croissant gives."""
 
 
 def descriptions(folder: Path) -> dict[str, bytes]:
@@ -101,10 +71,9 @@ def descriptions(folder: Path) -> dict[str, bytes]:
 
 
 def for_tools(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
-    """Data package and Croissant description of tables in a folder, by file name; files: paths within it by table."""
+    """The data package of tables in a folder, by file name; files: paths within it by table."""
     resources = [each for name, paths in files.items() for each in _resources(folder, name, paths)]
-    described = {DATAPACKAGE: datapackage(resources), CROISSANT: croissant(folder, resources)}
-    return {name: f"{json.dumps(each, indent=1, ensure_ascii=False)}\n".encode() for name, each in described.items()}
+    return {DATAPACKAGE: f"{json.dumps(datapackage(resources), indent=1, ensure_ascii=False)}\n".encode()}
 
 
 def describe(folder: Path) -> list[Path]:
@@ -215,65 +184,6 @@ def _field(column: Column) -> dict[str, Any]:
     field |= {"unit": column.unit} if column.unit else {}
     field |= {"trueValues": ["True"], "falseValues": ["False"]} if column.dtype == FLAG else {}
     return field | ({"constraints": constraints} if constraints else {})
-
-
-def croissant(folder: Path, resources: Sequence[Resource]) -> dict[str, Any]:
-    """The Croissant description (JSON-LD) of tables in a folder; several files of one table are one FileSet."""
-    return {
-        "@context": CONTEXT,
-        "@type": "sc:Dataset",
-        "name": "thermostats",
-        "description": f"{TITLE}. {CONVENTIONS}",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "license": LICENCE,
-        "url": RECORD,
-        "version": thermostats.__version__,
-        "datePublished": PUBLISHED,
-        "citeAs": CITE,
-        "distribution": [_distribution(folder, each) for each in resources],
-        "recordSet": [_record_set(each) for each in resources],
-    }
-
-
-def _distribution(folder: Path, of: Resource) -> dict[str, Any]:
-    """The file of a resource, or where there are several the set of them, relative to the description."""
-    if len(of.paths) > 1:
-        runs = f"measured/{of.table}/"
-        patterns = dict.fromkeys(f"{runs}*.csv" if path.startswith(runs) else path for path in of.paths)
-        named = {"@type": "cr:FileSet", "@id": f"files-{of.name}", "name": f"files-{of.name}"}
-        return {**named, "encodingFormat": MEDIA[of.format], "includes": list(patterns)}
-    [path] = of.paths
-    return {
-        "@type": "cr:FileObject",
-        "@id": path,
-        "name": path.replace("/", "-"),
-        "contentUrl": path,
-        "encodingFormat": MEDIA[of.format],
-        "sha256": hashlib.sha256((folder / path).read_bytes()).hexdigest(),
-    }
-
-
-def _record_set(of: Resource) -> dict[str, Any]:
-    source = {"fileSet": {"@id": f"files-{of.name}"}} if len(of.paths) > 1 else {"fileObject": {"@id": of.paths[0]}}
-    fields = [
-        {
-            "@type": "cr:Field",
-            "@id": f"{of.name}/{column.name}",
-            "name": column.name,
-            "description": column.description + f" ({column.unit})" * bool(column.unit),
-            "dataType": SCHEMA_ORG[column.dtype],
-            "source": {**source, "extract": {"column": column.name}},
-        }
-        for column in of.columns
-    ]
-    return {
-        "@type": "cr:RecordSet",
-        "@id": of.name,
-        "name": of.name,
-        "description": TABLES[of.table].description,
-        "key": [{"@id": f"{of.name}/{column}"} for column in key(of.table)],
-        "field": fields,
-    }
 
 
 if __name__ == "__main__":

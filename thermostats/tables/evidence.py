@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from thermostats.errors import unknown
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 PUBLISHED, REPLICATED, MEASURED, POOLED = "published", "replicated", "measured", "pooled"
 SETS = {
     PUBLISHED: "what a study's own files say",
+    EXTERNAL: "other people's measurements, each with its source and licence",
     REPLICATED: "the study's models, measured here on its own prompts",
     MEASURED: "every model measured here or joined by the user",
-    POOLED: "published and measured together, all measurements of a model in one estimate",
+    POOLED: "published, external and measured together, all measurements of a model in one estimate",
     NURSERY: "the controlled study",
 }
 """Sets of evidence and what is in each."""
@@ -36,6 +37,11 @@ def is_asked(evidence: str | None, of: str, view_of: str) -> bool:
     return not view_of if evidence is None else evidence in (ALL, of)
 
 
+def origin(source: pd.Series[str], published: set[str]) -> pd.Series[str]:
+    """Who measured, by source: the files of a study are one instrument and count as one source, `published`."""
+    return source.mask(source.isin(published), PUBLISHED)
+
+
 def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame) -> pd.Series[bool]:
     """Which rows with a `source` are of a set; what no run measured is of every set but the controlled study's.
 
@@ -48,12 +54,12 @@ def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFram
     here = source != NURSERY
     if name == POOLED or "run_id" not in rows:
         return here
-    theirs = source.isin(published)
-    if name == PUBLISHED:
-        return theirs
+    theirs, others = source.isin(published), source.isin(runs.loc[runs["measure_version"] == EXTERNAL, "source"])
+    if name in (PUBLISHED, EXTERNAL):
+        return theirs if name == PUBLISHED else others
     if name == REPLICATED:
         study = runs[runs["source"].isin(published)]
         here &= rows["model_id"].isin(study["model_id"])
         if "matrix" not in rows:  # weights need no prompts
             here &= rows["prompt_set"].isin(set(study["prompt_set"]) - {""})
-    return here & ~theirs
+    return here & ~theirs & ~others

@@ -40,8 +40,8 @@ def export(
 
     `export("layers", "out")` is `export("out", "layers")`: what is a table's name is no folder's then.
 
-    CSV files are described by `datapackage.json` and `croissant.json`, both formats by `CODEBOOK.md`. Texts of prompts
-    that may not be shipped are left out. partition: a column, such as model_id, by whose values Parquet files lie in
+    CSV files are described by `datapackage.json`, both formats by `CODEBOOK.md`. Texts of prompts that may not be
+    shipped are left out. partition: a column, such as model_id, by whose values Parquet files lie in
     folders `column=value/`; tables of runs have the columns of their runs for it.
 
     Raises UsageError for an unknown table, format or column, or a folder that is not empty.

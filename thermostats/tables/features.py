@@ -11,6 +11,7 @@ import pandas as pd
 from thermostats.errors import unknown
 from thermostats.tables import store
 from thermostats.tables.group_sums import Groups, numbered
+from thermostats.tables.runs import superseded
 from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
 
 OF_RUNS = ("layers", "summaries", "transitions", "weights")
@@ -49,14 +50,16 @@ def combine(
     """One row per model, revision and source, with every named gain that the rows of its run allow.
 
     A source that measured a model on several prompt sets or in several precisions has a row for each (`prompt_set`,
-    `dtype`, `attention`); runs are never averaged. A weights-only run has a row of its own only where its model and
-    source have no other; its norms stand in all rows of that model and source.
+    `dtype`, `attention`); runs are never averaged. A run that was measured again by a later version is left out. A
+    weights-only run has a row of its own only where its model and source have no other; its norms stand in all rows of
+    that model and source.
 
     Gains, all at one token `position`; what a source states as a summary is at the last token. For each gain g of
     `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`, exp of
     the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed here, else as
     published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made from them,
     g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there.
+    Of one block n_L/n_1 is 1 and n_L/n_0 is its gain.
 
     Geometry: all columns of the table models but its source, and `rho` = H/d_h, `aspect` = d/L, `kv_ratio` = K/H,
     `ff_ratio` = d_ff/d, `log10_n_params`, `log10_n_params_nonembedding`; `comparable` is False for models that norm
@@ -71,6 +74,11 @@ def combine(
     store.check_reference(runs, "runs", "model_id", models, "models")
     for name, frame in zip(OF_RUNS, (layers, summaries, transitions, weights), strict=True):
         store.check_reference(frame, name, "run_id", runs, "runs")
+    if (old := superseded(runs)).any():
+        runs = runs[~old]
+        layers, summaries, transitions, weights = (
+            frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries, transitions, weights)
+        )
     stated = summaries if position == LAST else summaries.iloc[:0]
     gains = _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated)
     rows = _one_row_each(runs)[RUN].merge(
@@ -148,7 +156,8 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     first = rows[layer == 1].set_index("prompt")["gain_block"]
     log_total, geometric, largest = _across(inner, skipped=1)
     _, geometric_before, largest_before = _across(inner[inner["layer"] < inner["L"]], skipped=2)
-    total = np.exp(log_total)
+    of_one_block = pd.Series(1.0, index=first.index[first.index.isin(rows.loc[L == 1, "prompt"])])
+    total = pd.concat([np.exp(log_total), of_one_block])
     wide = pd.DataFrame(
         {
             "last_gain": last,
@@ -192,8 +201,9 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
     single = values[values["prompt_id"] != ""]
     number, named = numbered(single, by)
     groups, value = Groups.of(number), single["value"].to_numpy()
+    log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
     each = pd.DataFrame(
-        {"mean": groups.mean(value), "log": groups.mean(np.log(value)), "sd": groups.std(value), "n": groups.sizes},
+        {"mean": groups.mean(value), "log": groups.mean(log), "sd": groups.std(value), "n": groups.sizes},
         index=pd.MultiIndex.from_frame(named),
     )
     averaged = values[values["prompt_id"] == ""].set_index(by)["value"]

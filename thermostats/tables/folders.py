@@ -18,7 +18,7 @@ from types import NoneType
 import thermostats
 from thermostats.errors import DataError, UsageError, reason
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
@@ -30,7 +30,7 @@ INSTALLED = Path(__file__).resolve().parents[1] / "_shipped"
 ARCHIVE = ".parquet"
 ARCHIVES = ("measured", NURSERY)
 """Folders that hold archives: `<table>.parquet`, and `<table>-<release>.parquet` of later releases."""
-HELD = ("models.csv", "prompts.csv", "published", "measured")
+HELD = ("models.csv", "prompts.csv", "published", EXTERNAL, "measured")
 """What a folder of tables has at least one of."""
 
 
@@ -101,7 +101,10 @@ def own_files(name: str, folder: Path) -> list[Path]:
 
     Raises DataError where a folder cannot be listed.
     """
-    fixed = [folder / place / f"{name}.csv" for place in ("", "published") if f"{name}.csv" in _names(folder / place)]
+    named = [folder / place for place in ("", "published", EXTERNAL)]
+    fixed = [place / f"{name}.csv" for place in named if f"{name}.csv" in _names(place)]
+    sources = [folder / EXTERNAL / source for source in sorted(_names(folder / EXTERNAL))]
+    fixed += [source / f"{name}.csv" for source in sources if f"{name}.csv" in _names(source)]
     archives = [
         folder / place / file
         for place in ARCHIVES
@@ -174,3 +177,8 @@ def writable_folder(data: str | Path | None = None) -> Path:
     """Data folder to write to; one that has no tables yet is created completely or not at all; raises as `begun`."""
     with begun(data) as folder:
         return folder
+
+
+def shipped_models() -> list[Path]:
+    """Folders of the trained models that ship, each a Hugging Face model folder named after the model."""
+    return sorted(path.parent for path in shipped("data").glob("*/models/*/config.json"))

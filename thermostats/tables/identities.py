@@ -68,9 +68,16 @@ def check_places(rows: Tables) -> None:
         allowed = f"{first} to {{n_layers}}, the model's n_layers"
         _refuse(frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"])
         if "head" in frame:
-            head = pd.to_numeric(frame["head"].where(frame["head"] != "", "1"), errors="coerce")
+            head = pd.to_numeric(frame["head"], errors="coerce")
             allowed = "1 to {n_heads}, the model's n_heads, or empty"
-            _refuse(frame, ~head.between(1, frame["n_heads"]), name, "the model has no such head", allowed, ["head"])
+            _refuse(
+                frame,
+                (frame["head"] != "") & ~head.between(1, frame["n_heads"]),
+                name,
+                "the model has no such head",
+                allowed,
+                ["head"],
+            )
 
 
 def check_reasons(rows: Tables) -> None:

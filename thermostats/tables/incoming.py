@@ -1,42 +1,59 @@
-"""Rows as other people have them: CSV, TSV, JSON, JSON Lines or Parquet files and DataFrames, not yet of any table."""
+"""Rows as other people have them, not yet of any table: files, DataFrames, Arrow tables, dicts of columns."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
+import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
 from thermostats.errors import DataError, UsageError, did_you_mean, reason
 from thermostats.tables.limits import CELLS, ROWS, TooManyError, check_cells, read_bytes
 
-Source: TypeAlias = str | Path | pd.DataFrame
+Source: TypeAlias = str | Path | pd.DataFrame | pa.Table | Mapping[str, Any]
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+INDEX = re.compile(r"__index_level_\d+__")
+"""What Parquet calls an index without a name, which numbers rows and says nothing."""
+OTHER_FILES = {
+    ".xls": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
+    ".xlsx": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
+    ".ods": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
+    ".zip": "python -m zipfile -e {path!r} rows unpacks it; join the CSV files in it",
+    ".gz": "unpack it first, or join pandas.read_csv({path!r}, dtype=str)",
+}
+"""Kinds of files that are not read, and what to do with them."""
 
 
 def read(source: Source) -> pd.DataFrame:
     """Rows of a source in its order, columns under its own names; cells of a CSV file are text, empty where missing.
 
-    Raises UsageError where there is no such file or its ending is not known, DataError where it is damaged.
+    An index that has a name is a column. Rows without any cell are left out, and so is a column without name and cells.
+
+    Raises UsageError where there is no such file, its ending is not known, its cells are separated otherwise or two of
+    its columns have one name, DataError where it is damaged.
     """
-    if isinstance(source, pd.DataFrame):
-        return source.reset_index(drop=True).rename(columns=str)
+    if not isinstance(source, (str, Path)):
+        return _of_memory(source)
     path = Path(source)
     if not path.is_file():
         raise UsageError("no such file", where=path)
-    reader = READERS.get(path.suffix.lower())
+    ending = path.suffix.lower()
+    reader = READERS.get(ending)
     if reader is None:
         raise UsageError(
             "rows can be read only from files of these kinds",
             where=path,
             got=path.suffix or "no ending",
             allowed=", ".join(READERS),
-            next_step=did_you_mean(path.suffix, READERS),
+            next_step=OTHER_FILES.get(ending, did_you_mean(path.suffix, READERS)).format(path=str(path)),
         )
     try:
         frame = reader(read_bytes(path, ROWS))
@@ -45,40 +62,115 @@ def read(source: Source) -> pd.DataFrame:
     except TooManyError as error:
         what, allowed = "the file unpacks to more than a file of rows may hold", f"at most {CELLS} cells"
         raise DataError(what, where=path, got=str(error), allowed=allowed, next_step="split it") from error
-    except (ValueError, RecursionError, csv.Error) as error:
+    except SeparatorError as error:
+        raise UsageError(
+            f"its cells are separated by {SEPARATORS[error.there]}",
+            where=path,
+            got=repr(error.line[:60]),
+            allowed=f"{SEPARATORS[error.wanted]} in a {ending} file, decimal points",
+            next_step=f"join pandas.read_csv({str(path)!r}, sep={error.there!r}, decimal=',') instead, "
+            "without decimal where its decimal sign is a point",
+        ) from error
+    except UnicodeDecodeError as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
+    except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
+        raise DataError(f"file is damaged: {error}", where=path, next_step="correct it or save it again") from error
     if not len(frame.columns):
         raise UsageError("the file is empty", where=path, allowed="rows under a header of column names")
+    return _checked(frame, path)
+
+
+class SeparatorError(ValueError):
+    """The first line of a file is separated by another character than its ending says."""
+
+    def __init__(self, line: str, there: str, wanted: str) -> None:
+        self.line, self.there, self.wanted = line, there, wanted
+        super().__init__(line)
+
+
+def _of_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFrame:
+    """Rows of what is no file."""
+    where = type(source).__name__
+    try:
+        if isinstance(source, pa.Table):
+            return _checked(_of_arrow(source), where)
+        return _checked(_numbered(source if isinstance(source, pd.DataFrame) else pd.DataFrame(dict(source))), where)
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise UsageError("these columns make no rows", where=where, got=str(error)[:100]) from error
+
+
+def _checked(frame: pd.DataFrame, where: object) -> pd.DataFrame:
+    if twice := list(dict.fromkeys(frame.columns[frame.columns.duplicated()])):
+        step = "rename one or leave it out; a column that is an index as well counts too"
+        raise UsageError("two columns have one name", where=where, got=", ".join(twice), next_step=step)
     return frame
+
+
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows counted from 0, columns named by text; levels of the index that have names are columns."""
+    index = frame.index
+    named = {str(name): index.get_level_values(i).array for i, name in enumerate(index.names) if name is not None}
+    rows = frame.rename(columns=str).reset_index(drop=True)
+    return pd.concat([pd.DataFrame(named), rows], axis=1) if named else rows
 
 
 def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     text = content.decode("utf-8-sig")
     if not text.strip():
         return pd.DataFrame()
+    _check_separator(text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), separator)
     rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row)
-    width = len(next(rows))
-    check_cells(width * text.count("\n"))
+    names = next(rows)
+    check_cells(len(names) * text.count("\n"))
+    cells = []
     for number, row in enumerate(rows, 1):
-        if len(row) != width:
-            raise ValueError(f"row {number} has {len(row)} cells under the names of {width} columns")
-    return pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, index_col=False)
+        if len(row) != len(names):
+            raise ValueError(f"row {number} has {len(row)} cells under the names of {len(names)} columns")
+        cells.append(row)
+    frame = pd.DataFrame(cells, columns=names, dtype="str")
+    used = [bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)]
+    if nameless := [i + 1 for i, name in enumerate(names) if used[i] and not name.strip()]:
+        raise ValueError(f"column {nameless[0]} has cells but no name")
+    frame = frame.loc[:, used]
+    return frame[(frame != "").any(axis=1)] if len(frame.columns) > 1 else frame
+
+
+def _check_separator(line: str, separator: str) -> None:
+    """Raise SeparatorError where a first line is one cell that another separator cuts."""
+    if line.startswith("sep=") and len(line) == 5:
+        raise SeparatorError(line, line[4] if line[4] in SEPARATORS else ";", separator)
+    if separator not in line and (there := max(SEPARATORS, key=line.count)) in line:
+        raise SeparatorError(line, there, separator)
 
 
 def _json(content: bytes) -> pd.DataFrame:
     check_cells(content.count(b","))
-    return _objects(json.loads(content.decode("utf-8-sig")))
+    return _objects(_loads(content.decode("utf-8-sig")))
 
 
 def _json_lines(content: bytes) -> pd.DataFrame:
     check_cells(content.count(b",") + content.count(b"\n"))
-    found = []
-    for number, line in enumerate(content.decode("utf-8-sig").splitlines(), 1):
+    rows = []
+    for number, line in enumerate(content.decode("utf-8-sig").split("\n"), 1):
         try:
-            found += [json.loads(line)] if line.strip() else []
+            rows += [_loads(line)] if line.strip() else []
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
-    return _objects(found)
+    return _objects(rows)
+
+
+def _loads(text: str) -> Any:
+    """JSON whose objects have no key twice; a number beyond every float is none."""
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twice!r} twice")
+    return made
 
 
 def _objects(rows: Any) -> pd.DataFrame:
@@ -89,11 +181,22 @@ def _objects(rows: Any) -> pd.DataFrame:
 
 
 def _parquet(content: bytes) -> pd.DataFrame:
-    stated = ParquetFile(io.BytesIO(content)).metadata
+    file = ParquetFile(io.BytesIO(content))
+    stated = file.metadata
     check_cells(stated.num_rows * max(stated.num_columns, 1))
     if sum(stated.row_group(i).total_byte_size for i in range(stated.num_row_groups)) > 5 * ROWS:
         raise TooManyError(f"{stated.num_rows} rows of long texts")
-    return pd.read_parquet(io.BytesIO(content)).reset_index(drop=True)
+    return _of_arrow(file.read())
+
+
+def _of_arrow(table: pa.Table) -> pd.DataFrame:
+    """An Arrow table as a frame; what was a frame's index is one again, so that its name is not lost."""
+    names = table.column_names
+    if len(set(names)) < len(names):
+        frame = pd.DataFrame(dict(enumerate(table.columns)))
+        return frame.set_axis(names, axis=1)
+    frame = _numbered(table.to_pandas(integer_object_nulls=True))
+    return frame.drop(columns=[name for name in frame.columns if INDEX.fullmatch(name)])
 
 
 READERS: dict[str, Callable[[bytes], pd.DataFrame]] = {

@@ -6,40 +6,35 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from pandas.api.types import is_list_like
 
 from thermostats.errors import DataError, UsageError, did_you_mean
-from thermostats.tables import bundle, store
-from thermostats.tables.archive import is_archive
-from thermostats.tables.arrow_check import difference
+from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
+from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_map
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
 from thermostats.tables.join_columns import REFUSED
-from thermostats.tables.mapping import (
-    ColumnMap,
-    columns_of_rows,
-    filled,
-    hashes_of_sets,
-    load_map,
-    mapped,
-    with_hashes,
-    with_runs,
-)
+from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hashes, with_runs
 from thermostats.tables.parameters import check_models
+from thermostats.tables.plausible import check_plausible
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
-from thermostats.tables.validation import typed
+from thermostats.tables.table_files import is_archive
+from thermostats.tables.validation import difference, typed
 
 MAP = "thermostats ls columns {} lists the columns; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
+KINDS = (str, Path, pd.DataFrame, pa.Table)
 
 
 @dataclass(frozen=True)
@@ -65,61 +60,68 @@ def join(
     sources: Source | Sequence[Source],
     *,
     table: str | None = None,
-    mapping: str | Path | ColumnMap | None = None,
+    mapping: str | Path | Mapping[str, Any] | ColumnMap | None = None,
+    recipe: str = "",
+    constants: Mapping[str, Any] | None = None,
     data: str | Path | None = None,
     replace: bool = False,
+    accept: bool = False,
+    dry_run: bool = False,
 ) -> list[Joined]:
-    """Join CSV, TSV, JSON, JSON Lines or Parquet files, bundles of another lab's rows or DataFrames into a data folder.
+    """Join CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts into a data folder.
 
     Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
-    empty may be left out. `mapping`: a TOML file from other people's columns to ours (`tables/mapping.py`). Sources of
-    one call may refer to each other (runs and their layers). All are checked before the first is written.
+    empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
+    (`tables/column_map.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
+    has. Sources of one call may refer to each other (runs and their layers). All are checked before the first is
+    written.
 
-    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist or
-    contradicts one that does, and UsageError where a source belongs to no table.
+    accept: take rows that lie far beyond every known one, contradict another column or name a lab that is spelt
+    otherwise elsewhere, which are refused without it. dry_run: check and count, and write nothing.
+
+    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist,
+    contradicts one that does or is hardly what it says, and UsageError where a source belongs to no table.
     """
     given = _sources(sources)
     own_folder(data)
-    using = mapping if isinstance(mapping, ColumnMap) or mapping is None else load_map(mapping)
+    using = mapping if isinstance(mapping, ColumnMap) else None
+    if using is None and (mapping is not None or recipe or constants):
+        using = load_map({} if mapping is None or isinstance(mapping, ColumnMap) else mapping, table, recipe, constants)
     incoming: dict[str, pd.DataFrame] = {}
 
     def hashes() -> dict[str, str]:
         held = store.load("prompts", begun_or_shipped(data), private=False)
         return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
 
-    for where, known, opened in (each for source in given for each in _opened(source)):
-        for name, frame in as_tables(opened, known or table, using if not known else None, where, hashes):
+    for source in given:
+        where = str(source) if isinstance(source, str | Path) else type(source).__name__
+        for name, frame in as_tables(read(source), table, using, where, hashes):
             rows = typed(frame, name, where)
             if name in incoming:
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
                 rows = store.validate(both, name, where)
             incoming[name] = rows
+    ordered = {name: incoming[name] for name in TABLES if name in incoming}
+    if dry_run:
+        return _join_all(ordered, begun_or_shipped(data), replace, accept, dry_run)
     with begun(data) as folder, only_writer(folder):
-        return _join_all({name: incoming[name] for name in TABLES if name in incoming}, folder, replace)
-
-
-def _opened(source: Source) -> Iterator[tuple[str, str | None, pd.DataFrame]]:
-    """Place, table where it is known, and rows of a source: of a bundle, each of its tables."""
-    if isinstance(source, pd.DataFrame):
-        yield "DataFrame", None, read(source)
-    elif Path(source).suffix.lower() == bundle.ENDING and Path(source).is_file():
-        yield from ((where, name, rows) for name, where, rows in bundle.unpacked(Path(source)))
-    else:
-        yield str(source), None, read(source)
+        return _join_all(ordered, folder, replace, accept, dry_run)
 
 
 def _sources(given: Source | Sequence[Source]) -> list[Source]:
-    """Sources as a list; UsageError for what is none of a file, a DataFrame and a list of these."""
-    each = [given] if isinstance(given, (str, Path, pd.DataFrame)) else given
-    whole = isinstance(each, Iterable) and not isinstance(each, Mapping)
-    found = list(each) if whole else [given]
-    if wrong := [one for one in found if not isinstance(one, (str, Path, pd.DataFrame))]:
-        got, allowed = repr(wrong[0])[:60], "paths of files, or DataFrames"
-        raise UsageError("only files and DataFrames can be joined", got=got, allowed=allowed)
-    return found
+    """Sources as a list, rows that are dicts as one table; UsageError for what is none."""
+    single = isinstance(given, (*KINDS, Mapping)) or not isinstance(given, Iterable)
+    sources = [given] if single else list(cast(Iterable[Source], given))
+    if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
+        got, allowed = repr(wrong[0])[:60], "paths of files, DataFrames, Arrow tables, or dicts of columns"
+        raise UsageError("only files and tables can be joined", got=got, allowed=allowed)
+    records = [each for each in sources if isinstance(each, Mapping) and not any(map(is_list_like, each.values()))]
+    if records and len(records) == len(sources):
+        return [pd.DataFrame(records, dtype=object)]
+    return sources
 
 
-def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
+def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
     about = {run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()}
     existing = {
         name: store.load(name, folder, runs=about if name in MEASURES else None, private=name in incoming)
@@ -132,16 +134,24 @@ def _join_all(incoming: Tables, folder: Path, replace: bool) -> list[Joined]:
     for name, rows in incoming.items():
         for label, target in references(name).items():
             store.check_reference(rows, name, label, after[target], target)
+    texts: dict[Path, bytes] = {}
+    if "models" in incoming and not replace:
+        incoming = {**incoming, "models": _with_facts(incoming["models"], existing["models"])}
     if "prompts" in incoming:
         incoming = {**incoming, "prompts": _with_texts(incoming["prompts"], existing["prompts"])}
+        texts, existing["prompts"] = _private_texts(incoming["prompts"], existing["prompts"], folder)
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
+    if not accept:
+        fresh = {name: pd.concat([plan.added, plan.replaced]) for name, plan in plans.items()}
+        check_plausible(fresh, after["models"], after["runs"], existing["models"])
     if "models" in incoming:
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
         check_identities(_of_the_same_models(incoming, after, about, folder))
-    changes = {name: _changes(name, folder, plan) for name, plan in plans.items()}
+    changes = {name: {} if dry_run else _changes(name, folder, plan) for name, plan in plans.items()}
     files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
-    write_all(folder, {path: content for each in files for path, content in each.items()})
+    if not dry_run:
+        write_all(folder, {path: content for each in (texts, *files) for path, content in each.items()})
     return [
         Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]))
         for name, plan in plans.items()
@@ -171,6 +181,32 @@ def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     same = ["prompt_set", "prompt_id", "text_sha256"]
     texts = new[same].merge(old[[*same, "text"]], on=same, how="left")["text"].fillna("").set_axis(new.index)
     return new.assign(text=new["text"].where(new["text"] != "", texts))
+
+
+def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[dict[Path, bytes], pd.DataFrame]:
+    """Texts of prompts of which the tables have the hash alone: the file that holds them, and the old rows with them.
+
+    They are other people's: what stands in `private/` is read, and never exported.
+    """
+    same = ["prompt_set", "prompt_id", "text_sha256"]
+    texts = new[new["text"] != ""].merge(old.loc[old["text"] == "", same], on=same)
+    if texts.empty:
+        return {}, old
+    path = folder / "private" / "prompts.csv"
+    before = [store.read(path, "prompts")] if path.is_file() else []
+    written = {path: store.to_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
+    by_hash = texts.drop_duplicates("text_sha256").set_index("text_sha256")["text"]
+    return written, old.assign(text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna("")))
+
+
+def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+    """Models with facts that new rows do not state as those that are there: what is not stated is no other value."""
+    known = old.set_index(key("models"))
+    rows = new.set_index(key("models"))
+    known = known.reindex(rows.index)
+    stated = {label: rows[label].notna() & rows[label].ne("").fillna(True) for label in rows}
+    filled_in = {label: rows[label].where(stated[label] | known[label].isna(), known[label]) for label in rows}
+    return store.validate(rows.assign(**filled_in).reset_index(), "models")
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
@@ -235,7 +271,7 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
                 "these rows are figures of the study and cannot be replaced",
                 where=path,
                 got=f"{len(here)} of them",
-                next_step="give your own rows a separate run (another `source`), or use thermostats import",
+                next_step="give your own rows a separate run (another `source`)",
             )
 
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from thermostats.tables.schemas import TABLES, TEXT, absent, key
 
-UNSTATED = {"revision": "main", "dtype": "unstated", "attention": "unstated"}
-"""What a run has where its rows do not say; of any other text nothing."""
+FILLED_WITH = {("models", "revision"): "main", ("runs", "revision"): "main"} | {
+    ("runs", label): "unstated" for label in ("dtype", "attention")
+}
+"""What a column is filled with where rows do not have it; any other text is empty."""
 TELLING = ("model_id", "source")
 """What rows must say for the run that they are of to follow."""
 NEEDED, OPTIONAL = "needed", "optional"
 REFUSED = {"findings": "findings are made by `thermostats report`"}
 """Tables that nothing is joined to, and why."""
 FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sha"): "filled in from prompt_set"} | {
-    ("runs", label): f"filled in: {value}" for label, value in UNSTATED.items()
+    place: f"filled in: {value}" for place, value in FILLED_WITH.items()
 }
 
 
 def may_be_left_out(table: str, name: str) -> bool:
-    """Whether a column may be empty: it is no key, and nullable, any text, or `UNSTATED` of a run."""
+    """Whether a column may be empty: it is filled in, or no key, and nullable or any text."""
     column = TABLES[table].columns[name]
-    if table == "runs" and name in (*UNSTATED, *TELLING):
-        return name in UNSTATED
-    any_text = name in absent(table) or (column.dtype == TEXT and not column.checks)
-    return name not in key(table) and (column.nullable or any_text)
+    if (table, name) in FILLED_WITH:
+        return True
+    if (table == "runs" and name in TELLING) or name in key(table):
+        return False
+    any_text = column.dtype == TEXT and (not column.checks or "" in column.checks[0].value)
+    return column.nullable or any_text or name in absent(table)
 
 
 def when_joined(table: str, label: str) -> str:

@@ -1,125 +1,30 @@
-"""From other people's columns to ours: which is which, unit conversions, constants, and the runs that rows are of.
+"""From other people's columns to ours: rows renamed, converted and filled in under a mapping, and the runs they are of.
 
-A mapping file is TOML::
-
-    table = "layers"
-    ignore = ["notes"]            # their columns to leave out; "*": all that are not named
-
-    [columns]                     # theirs = ours
-    block = "layer"
-    growth = "gain_block"
-
-    [factors]                     # ours = number that their values are multiplied by
-    norm_in = 0.001
-
-    [constants]                   # ours = value of every row
-    position = "last"
-    model_id = "EleutherAI/pythia-160m"
-    source = "my own hooks"
-
-    [norms]                       # of layers: gains are made of norms, see `tables/norms.py`
-    state = "hook"
-    norm = "norm"
-    last = "normed"
-
-Where rows of a table that belongs to runs carry no `run_id`, but `model_id` and `source`, their runs are made from the
-columns of `runs` that they carry. Hashes of texts and prompt sets are filled in where they are empty.
+What a mapping says: `column_map.py`. Where rows of a table that belongs to runs carry no `run_id`, but `model_id` and
+`source`, their runs are made from the columns of `runs` that they carry. Hashes of texts and prompt sets are filled in
+where they are empty.
 """
 
 from __future__ import annotations
 
 import hashlib
-import tomllib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from decimal import Decimal
+from fnmatch import fnmatchcase
 
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
-from thermostats.tables.join_columns import TELLING, UNSTATED, may_be_left_out
+from thermostats.tables.cells import WORDS, as_text, is_missing, numbers_of
+from thermostats.tables.column_map import OTHERS, ColumnMap, columns_of_rows, settled
+from thermostats.tables.join_columns import FILLED_WITH, TELLING, may_be_left_out
 from thermostats.tables.norms import gains_from_norms
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
-from thermostats.tables.schemas import FLOAT, TABLES, TEXT, absent, dtypes
-from thermostats.tables.validation import as_text, wanted_instead
+from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
 
-OTHERS = "*"
-ENTRIES = {"table": str, "columns": dict, "factors": dict, "constants": dict, "ignore": list | str, "norms": dict}
-"""Entries of a mapping file with their types."""
-
-
-@dataclass(frozen=True)
-class ColumnMap:
-    """Whose column is which; see the module's text."""
-
-    table: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    factors: Mapping[str, float] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    ignore: tuple[str, ...] | str = ()
-    norms: Mapping[str, str] = field(default_factory=dict)
-
-
-def load_map(path: str | Path) -> ColumnMap:
-    """A mapping file.
-
-    Raises UsageError where there is none, it is not TOML, it names a table or column that there is not, or a constant
-    is not what its column holds.
-    """
-    path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError("no such mapping file", where=path) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"the mapping file cannot be read: {error}", where=path) from error
-    for name, value in content.items():
-        if name not in ENTRIES:
-            raise unknown("a mapping file has no such entry", name, ENTRIES, where=path)
-        if not isinstance(value, ENTRIES[name]):
-            raise UsageError(f"{name} of the mapping file is not valid", where=path, got=repr(value))
-    ignore = content.get("ignore", ())
-    found = ColumnMap(**{**content, "ignore": ignore if isinstance(ignore, str) else tuple(map(str, ignore))})
-    _check(found, path)
-    return found
-
-
-def _check(found: ColumnMap, path: Path) -> None:
-    if found.table not in TABLES:
-        raise unknown("the mapping file names no table", found.table, TABLES, where=path)
-    if found.norms and found.table != "layers":
-        raise UsageError("[norms] is only for the table layers", where=path, got=found.table)
-    ours, listing = columns_of_rows(found.table), f"thermostats ls columns {found.table}"
-    for part, names in (
-        ("columns", found.columns.values()),
-        ("factors", found.factors),
-        ("constants", found.constants),
-    ):
-        for name in names:
-            if not isinstance(name, str) or name not in ours:
-                what = f"{part} of the mapping file is not one of our columns"
-                raise unknown(what, name, ours, where=path, otherwise=listing)
-    for name, factor in found.factors.items():
-        if ours[name] != FLOAT or isinstance(factor, bool) or not isinstance(factor, int | float):
-            raise UsageError("a factor is a number for a column of numbers", where=path, got=f"{name} = {factor!r}")
-    for name, value in found.constants.items():
-        owner = found.table if name in TABLES[found.table].columns else "runs"
-        many = "one value, the same in every row" if isinstance(value, list | dict) else ""
-        if wanted := many or wanted_instead(value, owner, name):
-            raise UsageError(
-                "a constant of the mapping file does not fit its column",
-                where=path,
-                got=f"{name} = {value!r}",
-                allowed=wanted,
-                next_step=f"thermostats ls columns {owner}",
-            )
-
-
-def columns_of_rows(table: str) -> dict[str, str]:
-    """Columns that rows of a table may carry, with their types: its own, and of a table of runs those of the run."""
-    own = dtypes(table)
-    return {**own, **dtypes("runs"), **own} if "run_id" in own else own
+ROUNDING = 1e-9
+"""Relative distance from a whole number that a product of a factor may have."""
 
 
 def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
@@ -128,18 +33,18 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
     Raises UsageError where a column that is named is not there, two become one, or one is neither named nor ignored;
     DataError where a value to be converted is not a number.
     """
-    ours = columns_of_rows(using.table)
+    using, ours = settled(using, frame), columns_of_rows(using.table)
+    frame = _long(_only(frame, using), using, where)
     if using.norms:
-        spared = [] if using.ignore == OTHERS else [name for name in using.ignore if name in frame]
-        frame = gains_from_norms(frame.drop(columns=spared), using.norms, where)
+        frame = gains_from_norms(frame.drop(columns=_spare(frame, using)), using.norms, where)
     for name in using.columns:
         if name not in frame.columns:
-            raise unknown("a column that the mapping file names is missing", name, map(str, frame), where=where)
+            raise unknown("a column that the mapping names is missing", name, map(str, frame), where=where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
     if unnamed := [name for name in spare if using.ignore != OTHERS and name not in using.ignore]:
         raise UsageError(
-            "columns that are not ours and that the mapping file does not name",
+            "columns that are not ours and that the mapping does not name",
             where=where,
             got=", ".join(unnamed),
             next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
@@ -148,18 +53,91 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
     if twice := set(renamed.columns[renamed.columns.duplicated()]) | (set(using.constants) & set(renamed.columns)):
         raise UsageError("one of our columns is filled twice", where=where, got=", ".join(sorted(twice)))
     for name, factor in using.factors.items():
-        try:
-            renamed[name] = renamed[name].replace("", None).astype("float64") * factor if name in renamed else None
-        except (ValueError, TypeError) as error:
-            what = f"column {name} is to be converted but does not hold only numbers"
-            raise DataError(what, where=where, got=str(error)) from error
+        renamed[name] = _scaled(renamed[name], factor, ours[name], where) if name in renamed else None
     return filled(renamed.assign(**using.constants), using.table)
 
 
+def _spare(frame: pd.DataFrame, using: ColumnMap) -> list[str]:
+    """Columns that do not say whose norms they stand by."""
+    if using.ignore != OTHERS:
+        return [name for name in using.ignore if name in frame]
+    used = {*using.columns, *columns_of_rows(using.table), using.norms.get("state"), using.norms.get("norm")}
+    return [name for name in frame if name not in used]
+
+
+def _only(frame: pd.DataFrame, using: ColumnMap) -> pd.DataFrame:
+    """The rows that a recipe is about: those whose column, where they have it, is as `only` says."""
+    for name, pattern in using.only.items():
+        column = using.norms.get(name, name)
+        if column in frame:
+            frame = frame[[fnmatchcase(str(value), pattern) for value in frame[column]]]
+    return frame
+
+
+def _long(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
+    """Rows of a wide table one below the other; cells that are empty make none.
+
+    Raises UsageError where no column is one of those that [wide] names.
+    """
+    if not using.wide:
+        return frame
+    stated, name, value = using.wide["columns"], using.wide["name"], using.wide["value"]
+    if isinstance(stated, Mapping):
+        names = {str(column): each for column, each in stated.items() if column in frame}
+    else:
+        patterns = [stated] if isinstance(stated, str) else list(stated)
+        names = next((found for each in patterns if (found := _matching(frame, each, using))), {})
+    if not names:
+        got, step = ", ".join(map(str, frame.columns))[:100], f"columns = {stated!r} under [wide] names them"
+        raise UsageError("no column holds a layer each", where=where, got=got, next_step=step)
+    others = [each for each in frame.columns if each not in names]
+    whole = frame.astype(object).melt(id_vars=others, value_vars=list(names), var_name=name, value_name=value)
+    whole = whole[[not is_missing(cell) for cell in whole[value]]]
+    return whole.assign(**{name: whole[name].map(names)}).reset_index(drop=True)
+
+
+def _matching(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, str]:
+    """Columns that a pattern fits, with what its `*` stands for; in a recipe with hooks the column's own name."""
+    if pattern.count("*") > 1:
+        return {str(name): str(name) for name in frame.columns if fnmatchcase(str(name), pattern)}
+    before, _, after = (re.escape(part) for part in pattern.partition("*"))
+    number = "" if using.wide["name"] in ("layer", "state", using.norms.get("state")) else ".+"
+    found = {str(name): re.fullmatch(f"{before}({number or '[0-9]+'}){after}", str(name)) for name in frame.columns}
+    return {name: match[1] for name, match in found.items() if match and name not in using.columns}
+
+
+def _scaled(values: pd.Series, factor: float, dtype: str, where: object) -> pd.Series:
+    """Numbers times a factor, whole ones exactly; an empty cell stays empty. Raises DataError for another cell."""
+    numbers, wrong = numbers_of(values)
+    for value in wrong:
+        what = f"column {values.name} is to be converted but does not hold only numbers"
+        raise DataError(what, where=where, got=repr(value)[:60], allowed=WORDS[FLOAT])
+    if dtype != INTEGER:
+        return numbers * factor
+    cells = [None if is_missing(value) else _whole_product(value, factor) for value in values]
+    for value, product in zip(values, cells, strict=True):
+        if product is None and not is_missing(value):
+            what = f"column {values.name} times {factor:g} is no whole number"
+            raise DataError(what, where=where, got=repr(value)[:60], allowed=WORDS[INTEGER])
+    return pd.Series(cells, index=values.index, dtype=object)
+
+
+def _whole_product(value: object, factor: float) -> int | None:
+    """Value times factor, exact in the decimal digits that both are written with; None where it is not whole."""
+    try:
+        product = Decimal(str(value).strip()) * Decimal(str(factor))
+    except ArithmeticError:
+        return None
+    if not product.is_finite() or abs(product) > 2**62:
+        return None
+    nearest = round(product)
+    return int(nearest) if abs(product - nearest) <= abs(product) * Decimal(ROUNDING) else None
+
+
 def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Rows with the columns of a table that may be left out: empty, or of a run as in `UNSTATED`."""
+    """Rows with the columns of a table that may be left out: empty, or as in `FILLED_WITH`."""
     spare = {
-        name: absent(table).get(name, UNSTATED.get(name, "") if column.dtype == TEXT else None)
+        name: absent(table).get(name, FILLED_WITH.get((table, name), "") if column.dtype == TEXT else None)
         for name, column in TABLES[table].columns.items()
         if name not in frame and may_be_left_out(table, name)
     }
@@ -177,11 +155,12 @@ def with_runs(
         return frame, None
     columns = [name for name in dtypes("runs") if name in frame]
     runs = filled(frame[columns], "runs")
-    runs = runs.assign(**{name: as_text(runs[name]) for name in MEASURED})
+    identity = [*MEASURED, "model_sha"]
+    runs = runs.assign(**{name: as_text(runs[name]) for name in identity})
     known = runs["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
     runs["prompt_sha"] = runs["prompt_sha"].where(runs["prompt_sha"] != "", known)
-    groups = runs.groupby(list(MEASURED), sort=False)
-    ids = [run_id(dict(zip(MEASURED, values, strict=True))) for values, _ in groups]
+    groups = runs.groupby(identity, sort=False)
+    ids = [run_id(dict(zip(identity, values, strict=True))) for values, _ in groups]
     runs["run_id"] = groups.ngroup().map(dict(enumerate(ids)))
     if table == "runs":
         return runs, None

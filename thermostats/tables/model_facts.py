@@ -11,9 +11,10 @@ from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.folders import own_files, own_folder
 from thermostats.tables.join import Joined, join
+from thermostats.tables.plausible import bare
 from thermostats.tables.schemas import dtypes
 
-FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year")
+FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year", "quantised", "package", "model_licence")
 
 
 def set_facts(
@@ -38,7 +39,7 @@ def set_facts(
             model, rows["model_id"], f"thermostats ls models --own --data {folder} lists those that are"
         )
         raise UsageError("no such model among your own rows", where=folder, got=named, next_step=step)
-    return join(chosen.assign(**facts), table="models", data=folder, replace=True)
+    return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
 
 
 def own_models(folder: Path) -> pd.DataFrame:
@@ -50,8 +51,17 @@ def own_models(folder: Path) -> pd.DataFrame:
 def spelt_otherwise(heritage: str, folder: Path) -> str:
     """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is one."""
     known = set(store.load("models", folder)["heritage"]) - {heritage, ""}
-    return next((name for name in sorted(known) if _bare(name) == _bare(heritage)), "")
+    return next((name for name in sorted(known) if bare(name) == bare(heritage)), "")
 
 
-def _bare(name: str) -> str:
-    return "".join(filter(str.isalnum, name.casefold()))
+def check_lab(heritage: str, model: str, folder: Path) -> None:
+    """Raise UsageError for a lab that the tables do not have, while they have one that differs by spelling alone."""
+    known = set(store.load("models", folder)["heritage"])
+    if heritage and heritage not in known and (other := spelt_otherwise(heritage, folder)):
+        step = f"--lab {other!r}; if it is another lab, leave --lab out, then thermostats set {model} "
+        raise UsageError(
+            "the tables spell this lab otherwise",
+            got=repr(heritage),
+            allowed=other,
+            next_step=f"{step}heritage={heritage!r}",
+        )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, unknown
+from thermostats.tables.cells import NUMBER, numbers_of
 
 ENTRIES = {"state": "column of states, 0 to L or hook names", "norm": "column of norms", "last": "stream or normed"}
 """What `[norms]` of a mapping file says."""
@@ -18,13 +20,13 @@ AGREE = 1e-4
 """Relative difference of two norms for one state."""
 
 
-def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, str], where: object) -> pd.DataFrame:
+def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, Any], where: object) -> pd.DataFrame:
     """G_l = n_l / n_(l−1): `layer` l, `norm_in` n_(l−1) and `gain_block` G_l in the place of states and norms.
 
     States are numbers from 0 (what enters block 1) to L, or TransformerLens hooks: `blocks.3.hook_resid_post` is state
     4, `blocks.3.hook_resid_pre` state 3. All other columns say whose norms they are. last: whether the last state is
     the stream, or `normed` as the hidden states of transformers are; then the gain of block L is not known, and no row
-    is made.
+    is made. first: our number of their state 0, where that is not what enters block 1.
 
     Raises UsageError where an entry or a column is missing, DataError for states that are no states, norms that are not
     above 0, and two norms for one state.
@@ -38,8 +40,9 @@ def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, str], where: objec
         if norms[name] not in frame:
             raise unknown(f"the column of {name}s is missing", norms[name], map(str, frame), where=where)
     others = [name for name in frame if name not in (norms["state"], norms["norm"])]
-    rows = frame[others].assign(state=[_state(value, where) for value in frame[norms["state"]]])
-    rows["norm"] = pd.to_numeric(frame[norms["norm"]], errors="coerce")
+    first = int(norms.get("first", 0))
+    rows = frame[others].assign(state=[first + _state(value, where) for value in frame[norms["state"]]])
+    rows["norm"] = numbers_of(frame[norms["norm"]])[0]
     if wrong := frame.loc[~(rows["norm"] > 0), norms["norm"]].tolist():
         raise DataError("a norm is a number above 0", where=where, got=repr(wrong[0]))
     by = [*others, "state"]
@@ -59,10 +62,7 @@ def gains_from_norms(frame: pd.DataFrame, norms: Mapping[str, str], where: objec
 def _state(value: object, where: object) -> int:
     if hook := HOOK.fullmatch(str(value)):
         return int(hook[1]) + (hook[2] == "post")
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
+    number = float(str(value)) if NUMBER.fullmatch(str(value)) else -1.0
     if number < 0 or number != int(number):
         allowed = "0 to L, or blocks.0.hook_resid_pre to blocks.(L-1).hook_resid_post"
         raise DataError("not a state of the stream", where=where, got=repr(value), allowed=allowed)

@@ -62,7 +62,7 @@ def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> lis
 
     features: rows of the table `features`. The error is that over prompts, of both.
     """
-    rows = features.dropna(subset=gain)
+    rows = features[features[gain] > 0]
     n = rows[f"{gain}_n"].astype("float64").clip(lower=1)
     rows = rows.assign(error=(rows[f"{gain}_sd"] / rows[gain] / np.sqrt(n)).fillna(0.0).astype("float64"))
     said = []

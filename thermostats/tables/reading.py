@@ -19,6 +19,8 @@ FILTERS = {"lab": "heritage", "family": "family", "model": "model_id", "source":
 """Filters in words, and the column that each is of."""
 MOST_NAMED = 30
 """Names that the error for another one lists."""
+OF_RUN = ("model_id", "revision", "source", "dtype", "prompt_set", "instrument", "licence")
+"""What `load(models=True)` says of each row's run."""
 MAIN = "main"
 """Revision that stands for the last checkpoint wherever it is there."""
 
@@ -69,6 +71,7 @@ def features(
     source: str | Sequence[str] | None = None,
     evidence: str | None = None,
     position: str = LAST,
+    comparable: bool = False,
     every: bool = False,
 ) -> pd.DataFrame:
     """One row per model and source, with every named gain that its rows allow, geometry and lab (column `heritage`).
@@ -79,8 +82,10 @@ def features(
     by lab, model or source. every: a row for each revision, prompt set and precision, the controlled study's too.
 
     lab, family, model, source: one or several, whatever the case; of a source the beginning is enough, of a model the
-    name without its owner. evidence: a set of measurements of decoders, one of `published`, `replicated`, `measured`,
-    `pooled` and `nursery`. position: token position of the gains, one of those in the table layers.
+    name without its owner. evidence: a set of measurements of decoders, one of `published`, `external`, `replicated`,
+    `measured`, `pooled` and `nursery`. position: token position of the gains, one of those in the table layers.
+    comparable: without models that norm after the residual sum, whose gains are near 1 by construction. `model_rows`
+    gives one row a model.
 
     Raises UsageError for a lab, family, model, source, set of evidence or position that the tables do not have,
     DataError where a table is damaged or refers to a run or model that is not there.
@@ -94,6 +99,8 @@ def features(
     for name, values in asked.items():
         if values is not None:
             rows = rows[_matching(rows[FILTERS[name]], values, name)]
+    if comparable:
+        rows = rows[rows["comparable"]]
     if not every:
         named = [asked[name] or [] for name in ("lab", "model", "source")]
         if evidence != NURSERY and not any(v.casefold().startswith(NURSERY) for values in named for v in values):
@@ -105,7 +112,7 @@ def features(
 def _with_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     models, runs = store.load("models", data).drop(columns="source"), store.load("runs", data)
     if "revision" not in frame:
-        about = [label for label in ("model_id", "revision", "source", "dtype", "prompt_set") if label not in frame]
+        about = [label for label in OF_RUN if label not in frame]
         frame = frame.merge(runs[["run_id", *about]], on="run_id", how="left")
     return frame.merge(models, on=["model_id", "revision"], how="left")
 

@@ -11,18 +11,32 @@ import pandas as pd
 from thermostats.errors import DataError
 
 MEASURED = ("model_id", "revision", "dtype", "attention", "prompt_set", "prompt_sha", "measure_version", "source")
-RECORDED = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof")
+OF_THE_PASS = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof")
+RECORDED = (*OF_THE_PASS, "instrument", "licence", "confirmed_sha", "differences")
+LIKE = [label for label in MEASURED if label != "measure_version"]
+"""What two runs share that measured the same, perhaps of other weights or by another version."""
 
 
 def run_id(run: Mapping[str, Any]) -> str:
-    """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that order, in UTF-8."""
-    return hashlib.sha256("\n".join(str(run[label]) for label in MEASURED).encode()).hexdigest()[:16]
+    """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that order, in UTF-8.
+
+    `model_sha` is a last line where the run states it; runs of versions that did not know it keep their ids.
+    """
+    values = [run[label] for label in MEASURED] + [sha for sha in (run.get("model_sha"),) if sha]
+    return hashlib.sha256("\n".join(map(str, values)).encode()).hexdigest()[:16]
 
 
 def prompt_sha(prompts: pd.DataFrame) -> str:
     """SHA-256 over the hashes of a set's texts, one after the other in order of prompt_id, in hexadecimal."""
     ordered = prompts.sort_values("prompt_id")["text_sha256"]
     return hashlib.sha256("".join(ordered).encode()).hexdigest()
+
+
+def superseded(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Runs that were measured again by a later version, of weights that are now stated: those rows stand instead."""
+    version = pd.to_numeric(runs["measure_version"], errors="coerce")
+    again = version.where(runs["model_sha"] != "").groupby([runs[label] for label in LIKE]).transform("max")
+    return (runs["model_sha"] == "") & (version < again)
 
 
 def check_run_ids(runs: pd.DataFrame) -> None:

@@ -112,9 +112,9 @@ def gain(meaning: str) -> Column:
     return number(meaning, "ratio", above=0.0)
 
 
-def one_of(meaning: str, values: Mapping[str, str]) -> Column:
-    """Declare a text of some values, each with its meaning."""
-    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", list(values))
+def one_of(meaning: str, values: Mapping[str, str], *, empty: bool = False) -> Column:
+    """Declare a text of some values, each with its meaning; `empty`: or none."""
+    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", [*values, *[""] * empty])
 
 
 def table(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str) -> Table:
@@ -150,25 +150,32 @@ MODELS = table(
         "architecture": text("model type of its configuration, such as gpt_neox"),
         "n_layers": count("blocks, L"),
         "d_model": count("width of the residual stream, d"),
-        "d_embed": count("width of the token embedding, mostly d_model"),
-        "n_heads": count("query heads, H"),
-        "n_kv_heads": count("key/value heads, K"),
-        "d_head": count("width of a head, d_h"),
-        "d_ff": count("width of the feed-forward layer"),
-        "vocab_size": count("rows of the embedding, padding included; 0: it reads images", lower=0),
-        "n_positions": count("rows of a learned position table; 0: none", lower=0),
-        "tied_embeddings": column(FLAG, "unembedding is the embedding"),
-        "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two"),
+        "d_embed": count("width of the token embedding, mostly d_model", nullable=True),
+        "n_heads": count("query heads, H; 0: no attention", lower=0),
+        "n_kv_heads": count("key/value heads, K; 0: no attention", lower=0, nullable=True),
+        "d_head": count("width of a head, d_h; 0: no attention", lower=0, nullable=True),
+        "d_ff": count("width of the feed-forward layer; 0: none", lower=0, nullable=True),
+        "vocab_size": count("rows of the embedding, padding included; 0: it reads images", lower=0, nullable=True),
+        "n_positions": count("rows of a learned position table; 0: none", lower=0, nullable=True),
+        "tied_embeddings": column(FLAG, "unembedding is the embedding", nullable=True),
+        "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two", nullable=True),
         "n_params": count("all weights, tied ones once, by the formula of its architecture"),
-        "n_params_nonembedding": count("weights without token embedding, position table and unembedding"),
-        "norm_kind": text("normalisation", ["LayerNorm", "RMSNorm"]),
-        "norm_place": one_of("where the block normalises; ", NORM_PLACES),
-        "position_scheme": text("how positions enter", POSITION_SCHEMES),
-        "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream"),
+        "n_params_nonembedding": count(
+            "weights without token embedding, position table and unembedding", nullable=True
+        ),
+        "norm_kind": text("normalisation; empty: not stated", ["LayerNorm", "RMSNorm", ""]),
+        "norm_place": one_of("where the block normalises, empty where not stated; ", NORM_PLACES, empty=True),
+        "position_scheme": text("how positions enter; empty: not stated", [*POSITION_SCHEMES, ""]),
+        "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream", nullable=True),
         "year": column(INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100),
         "source": text("where the facts of this row come from"),
         "modality": one_of("what the stack is: ", MODALITIES),
         "stages": count("widths of the stream one behind the other; above 1 ratios across stages are no gains"),
+        "quantised": text(
+            "scheme that its weights were rounded by before they were measured, such as Q4_K_M or int8; empty: none"
+        ),
+        "package": text("package that its weights come from, name and version; empty: none, or not stated"),
+        "model_licence": text("licence of its weights, by its SPDX name where it has one; empty: not stated"),
     },
 )
 
@@ -192,14 +199,17 @@ RUNS = table(
     "one row per measurement of one model on one prompt set",
     ["run_id"],
     {
-        "run_id": text("hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source"),
+        "run_id": text(
+            "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source, and of "
+            "model_sha where it is stated"
+        ),
         "model_id": text("model measured"),
         "revision": text("its revision"),
         "dtype": text("precision of the weights", ["float32", "bfloat16", "float16", "float64", "mixed", "unstated"]),
         "attention": text("attention implementation: eager, sdpa, … or unstated"),
         "prompt_set": text("prompt set; empty: weights only"),
         "prompt_sha": text("SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"),
-        "measure_version": text("version of the measurement code; published: as published"),
+        "measure_version": text("version of the measurement code; published, external: as published, by others"),
         "source": text("who measured: thermostats, or the file the rows come from"),
         "special_tokens": text("recorded: tokens that the tokenizer puts before every prompt"),
         "versions": text("recorded: library versions, name=version separated by spaces"),
@@ -207,6 +217,11 @@ RUNS = table(
         "seconds": number("recorded: wall-clock time", "s", lower=0.0),
         "measured_at": text("recorded: time, ISO 8601"),
         "proof": text("recorded: relative errors of what the measurement proved of itself, name=error"),
+        "instrument": text("recorded: with what others measured; empty: as the source says, or by this package"),
+        "licence": text("recorded: SPDX licence under which others' rows ship; empty: that of the source or package"),
+        "model_sha": text("hash of the model measured, of its weights and configuration; empty: not stated"),
+        "confirmed_sha": text("recorded: model_sha that a run without one was confirmed to be of; empty: not asked"),
+        "differences": text("recorded: where files, configuration and loaded model differ; empty: nowhere", free=True),
     },
     model_id="models",
 )
@@ -221,7 +236,9 @@ LAYERS = of_runs(
         "position": one_of("token position: ", POSITIONS),
         "norm_in": number("n_(l-1), Euclidean norm of the stream entering the block", "norm", above=0.0),
         "gain_block": gain("G_l = n_l / n_(l-1)"),
-        "gain_attention": gain("norm of the attention's output over that of its (normed) input"),
+        "gain_attention": gain(
+            "norm of the attention's output over that of its (normed) input, or of what stands in its place"
+        ),
         "gain_mlp": gain("norm of the feed-forward layer's output over that of its (normed) input"),
         "write_attention": gain("norm of what attention writes over n_(l-1)"),
         "write_mlp": gain("norm of what the feed-forward layer writes over n_(l-1)"),
@@ -272,6 +289,9 @@ WEIGHTS = of_runs(
         "spectral_norm": number("largest singular value", "norm", lower=0.0),
         "frobenius_norm": number("Frobenius norm", "norm", lower=0.0),
         "stable_rank": number("squared Frobenius norm over squared spectral norm", "ratio", lower=0.0),
+        "stored_as": text(
+            "type of its tensor in the GGUF file that it was read from, such as Q4_K; of OV both; empty: none"
+        ),
     },
 )
 
@@ -418,9 +438,10 @@ TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, 
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "models": {"seed_of": "", "modality": "decoder", "stages": 1},
+    "models": {"seed_of": "", "modality": "decoder", "stages": 1, "quantised": "", "package": "", "model_licence": ""},
     "prompts": {"modality": "text"},
-    "runs": {"proof": ""},
+    "weights": {"stored_as": ""},
+    "runs": dict.fromkeys(("proof", "instrument", "licence", "model_sha", "confirmed_sha", "differences"), ""),
     "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
     "findings": {"view_of": ""},
 }

@@ -1,30 +1,42 @@
-"""Read, write and check the tidy tables of a data folder as frames of pandas; `rows.py` says what lies where.
+"""Read and write the tidy tables of a data folder.
 
-CSV files are sorted by key, floats in their shortest exact form, LF: saving what was loaded gives the same bytes.
+A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and archives
+(`table_files.py`); a table is all of them together, a row of an archive giving way to one with the same key, in a
+user's store with the tables of the package beneath (`folders.py`). CSV files are sorted by key, floats in their
+shortest exact form, LF: saving what was loaded gives the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from thermostats.errors import DataError, did_you_mean
-from thermostats.tables import rows
+from thermostats.tables import table_files
+from thermostats.tables.arguments import check_table
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
+from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
+from thermostats.tables.licences import check_licences
 from thermostats.tables.parameters import check_models
-from thermostats.tables.rows import has_run as has_run  # noqa: PLC0414 (said here too)
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import TABLES, key, references, written
+from thermostats.tables.schemas import TABLES, key, references, with_added, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
-from thermostats.tables.validation import to_frame
+from thermostats.tables.table_files import is_archive, runs_in, schema
+from thermostats.tables.validation import converted
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
 
+RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
+"""What a file is called that holds the rows of one run."""
+PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+"""Types of pandas by those of Arrow, where they are not its own."""
 LINE_END = "\x1e\r\n"
 """Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
 
@@ -32,13 +44,79 @@ LINE_END = "\x1e\r\n"
 def load(
     name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
 ) -> pd.DataFrame:
-    """Whole table `name` as `rows.load` reads it; raises as it does."""
-    return to_frame(rows.load(name, data, private=private, runs=runs))
+    """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
+
+    A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
+    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, rows of
+    other runs in archives and in files named after them are left out.
+
+    Raises DataError if a file is damaged, a value is not allowed or a key occurs twice.
+    """
+    check_table(name)
+    folder = data_folder(data)
+    files = [own_files(name, layer) for layer in layers(folder)]
+    rows: pd.DataFrame | None = None
+    for own in files:
+        archives = [table_files.read(path, name, runs) for path in own if is_archive(path)]
+        others = [table_files.read(path, name) for path in own if not is_archive(path) and _may_hold(path, runs)]
+        for parts in (archives, others):
+            if parts:
+                rows = _over(_framed(parts, name), rows, name)
+    if rows is None:
+        rows = _framed([schema(name, dtypes(name)).empty_table()], name)
+    paths = [path for own in files for path in own]
+    rows = validate(rows, name, paths[0] if len(paths) == 1 else folder)
+    return _with_private_texts(rows, folder) if name == "prompts" and private else rows
 
 
 def read(path: Path, name: str) -> pd.DataFrame:
-    """One file of table `name` as `rows.read` reads it; raises as it does."""
-    return to_frame(rows.read(path, name))
+    """One file of table `name`, as typed columns, not yet validated.
+
+    Raises DataError where it is damaged, naming the first cell that is not of its column's type.
+    """
+    return _framed([table_files.read(path, name)], name)
+
+
+def has_run(name: str, run_id: str, folder: Path) -> bool:
+    """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
+    return any(
+        (layer / "measured" / name / f"{run_id}.csv").is_file()
+        or any(run_id in runs_in(path) for path in own_files(name, layer) if is_archive(path))
+        for layer in layers(folder)
+    )
+
+
+def _framed(parts: Sequence[pa.Table], name: str) -> pd.DataFrame:
+    """Files of a table as one frame of the declared types, with the columns that were added later."""
+    rows: pd.DataFrame = pa.concat_tables(parts, promote_options="default").to_pandas(types_mapper=PANDAS.get)
+    rows = with_added(rows, name)
+    return converted(rows, name)[0]
+
+
+def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
+    """Whether a file may hold rows of some runs: it is named after one of them, or after none."""
+    return runs is None or not RUN_FILE.fullmatch(path.name) or path.stem in runs
+
+
+def _over(own: pd.DataFrame, beneath: pd.DataFrame | None, name: str) -> pd.DataFrame:
+    """Rows of `own`, and those beneath whose keys it does not have."""
+    if beneath is None:
+        return own
+    keys = key(name)
+    near = own[own[keys[0]].isin(beneath[keys[0]].unique())]
+    if len(near):  # seldom: of a run beneath there are seldom rows
+        hidden = pd.MultiIndex.from_frame(beneath[keys]).isin(pd.MultiIndex.from_frame(near[keys]))
+        beneath = beneath[~hidden]
+    return pd.concat([beneath, own], ignore_index=True)
+
+
+def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    path = folder / "private" / "prompts.csv"
+    if not path.is_file():
+        return prompts
+    texts = read(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
+    held = prompts["text_sha256"].map(texts).fillna("")
+    return prompts.assign(text=prompts["text"].where(prompts["text"] != "", held))
 
 
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
@@ -88,6 +166,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
     check_prompts(tables["runs"], tables["prompts"])
     check_models(tables["models"])
     check_run_ids(tables["runs"])
+    check_licences(tables["runs"])
     check_identities(tables)
     return {name: len(frame) for name, frame in tables.items()}
 

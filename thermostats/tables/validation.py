@@ -1,26 +1,57 @@
-"""One table against its schema: rows of other people converted and every wrong cell named, stored rows held to it."""
+"""One table against its schema: cells converted to their declared types, every wrong one named, rows sorted by key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import datetime
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from thermostats.errors import DataError
-from thermostats.tables import archive
-from thermostats.tables.arrow_check import check_texts, difference, disallowed, faults, held, shown, wanted
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TABLES, TEXT, dtypes, key, with_added
+from thermostats.errors import SHOWN_OF, DataError
+from thermostats.tables.cells import HALF, SURROGATE, WORDS, cells_of
+from thermostats.tables.schemas import (
+    ABOVE,
+    FLOAT,
+    LOWER,
+    ONE_OF,
+    TABLES,
+    TEXT,
+    UPPER,
+    Column,
+    absent,
+    dtypes,
+    key,
+    with_added,
+)
 
-WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false"}
-LARGEST = 2**62
-"""Whole numbers beyond are none of a table."""
-PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-"""Types of pandas by those of Arrow, where they are not its own."""
+BOUND: dict[str, Callable[[Any, Any], Any]] = {LOWER: operator.ge, ABOVE: operator.gt, UPPER: operator.le}
+HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+"""Control characters, characters without width, and those that turn the direction of text around."""
+FORMULA = ("=", "+", "-", "@")
+"""What a spreadsheet takes for the beginning of a formula."""
+RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
+TIMES = ("measured_at",)
+"""Columns of text that hold a time."""
+NOT_ALLOWED, FINITE = "is not allowed", "a finite number, or empty with the reason in `missing`"
 FIRST = 5
 """Rows that are named where many have the same fault."""
+
+
+class Fault(NamedTuple):
+    """A cell that is not as it must be: its row by position, its value, and what is wrong with it.
+
+    `wanted` is what is allowed, empty where the value is of another type. Without a column the row's key occurs before.
+    """
+
+    row: int
+    column: str
+    value: object
+    what: str
+    wanted: str = ""
 
 
 def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame:
@@ -34,131 +65,158 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
         if columns:
             got, allowed = ", ".join(columns), ", ".join(declared)
             raise DataError(f"table {name} {what}", where=where, got=got, allowed=allowed)
-    typed = frame.loc[:, list(declared)].reset_index(drop=True)
-    for label, dtype in declared.items():
-        try:
-            typed[label] = typed[label].fillna("").astype(dtype) if dtype == TEXT else typed[label].astype(dtype)
-        except (ValueError, TypeError) as error:
-            what = f"table {name}, column {label} is not of type {dtype}"
-            raise DataError(what, where=where, got=str(error)) from error
-    return to_frame(held(to_arrow(typed, name), name, where))
-
-
-def to_arrow(frame: pd.DataFrame, name: str) -> pa.Table:
-    """A frame of the declared columns and types as Arrow holds it; a number that is none is missing."""
-    return pa.Table.from_pandas(frame, archive.schema(name), preserve_index=False)
-
-
-def to_frame(table: pa.Table) -> pd.DataFrame:
-    """Rows as a frame of the declared types."""
-    frame: pd.DataFrame = table.to_pandas(types_mapper=PANDAS.get)
-    return frame
+    table, wrong = converted(frame, name)
+    if fault := next(iter([*wrong, *disallowed(table, name)]), None):
+        named = ", ".join(f"{label} {frame[label].iloc[fault.row]}" for label in key(name))
+        there, column = f"{where}, " * bool(str(where)) + named, f"table {name}, column {fault.column}"
+        if not fault.column:
+            allowed = f"one row per {', '.join(key(name))}"
+            raise DataError(f"table {name} holds a key twice", where=there, allowed=allowed)
+        if not fault.wanted:
+            what = f"{column} is not of type {declared[fault.column]}"
+            raise DataError(what, where=there, got=ascii(fault.value)[:60], allowed=WORDS[declared[fault.column]])
+        what = "has a value that is not allowed" if fault.what == NOT_ALLOWED else fault.what
+        raise DataError(f"{column} {what}", where=there, got=shown(fault.value), allowed=fault.wanted)
+    for label in texts_of(name):
+        check_texts(table[label].unique(), name, label, where)
+    return in_order(table, name)
 
 
 def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
-    """Frame as table `name`, cells of text converted, sorted by key; a row that occurs twice counts once.
+    """Rows of other people as table `name`, converted and sorted by key; a row that occurs twice counts once.
 
     Rows are counted from 1 in messages, the names of the columns not counted.
 
     Raises DataError that lists every cell that is not as it must be, row by row; the same value in many rows once.
     """
+    table, wrong = converted(frame, name)
+    table.index = frame.index
+    unfit = {fault.row for fault in wrong}
+    rest = table.iloc[[row for row in range(len(table)) if row not in unfit]].drop_duplicates()
+    place = dict(enumerate(table.index.get_indexer(rest.index)))
+    wrong += [fault._replace(row=place[fault.row]) for fault in disallowed(rest, name)]
+    if not wrong:
+        for label in texts_of(name):
+            check_texts(rest[label].unique(), name, label, where)
+        return in_order(rest, name)
+    lines = []
+    for row, column, value, what, wanted_there in wrong:
+        said = f"column {column}: {shown(value)} {what}" + f"; {wanted_there}" * bool(wanted_there)
+        lines.append((int(frame.index[row]), said if column else f"{', '.join(key(name))}: {what}"))
+    count = len({row for row, _ in lines})
+    raise DataError(
+        f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
+        where=where,
+        rows=_listed(lines),
+        next_step="correct them and join again; nothing was written",
+    )
+
+
+def in_order(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Rows sorted by key."""
+    return table.sort_values(key(name), kind="stable", ignore_index=True)
+
+
+def texts_of(name: str) -> list[str]:
+    """Columns of text of a table."""
+    return [label for label, dtype in dtypes(name).items() if dtype == TEXT]
+
+
+def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]]:
+    """The declared columns of a frame with their types, and the cells that are of another; those are left empty."""
     columns, wrong = {}, []
     for label, dtype in dtypes(name).items():
-        columns[label], bad = _converted(frame[label], dtype)
-        wrong += [(row, f"column {label}: {value!r} is not {WORDS[dtype]}") for row, value in bad]
-    table = pd.DataFrame(columns, index=frame.index).drop_duplicates()
-    rest = table.drop(index=[row for row, _ in wrong], errors="ignore")
-    for place, column, value in disallowed(to_arrow(rest, name), name):
-        row = int(rest.index[place])
-        if column:
-            wrong.append((row, f"column {column}: {shown(value)} is not allowed; {wanted(name, column)}"))
-        else:
-            wrong.append((row, f"{', '.join(key(name))}: the same as in a row before, with other values"))
-    if wrong:
-        count = len({row for row, _ in wrong})
-        raise DataError(
-            f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
-            where=where,
-            rows=_listed(wrong),
-            next_step="correct them and join again; nothing was written",
-        )
-    for label in (label for label, dtype in dtypes(name).items() if dtype == TEXT):
-        check_texts(table[label].unique(), name, label, where)
-    return table.sort_values(key(name), kind="stable", ignore_index=True)
+        values = frame[label].reset_index(drop=True)
+        values, bad = cells_of(values.map(_iso) if label in TIMES else values, dtype)
+        default = absent(name).get(label)
+        if default and dtype == TEXT:
+            values = values.where(values != "", default)
+        elif default is not None:
+            values = values.fillna(default)
+        columns[label] = values
+        wrong += [Fault(row, label, value, what) for row, value, what in bad]
+        if dtype == FLOAT:
+            infinite = np.flatnonzero(np.isinf(values))
+            wrong += [Fault(int(row), label, values[row], "is infinite", FINITE) for row in infinite]
+    return pd.DataFrame(columns), wrong
+
+
+def _iso(value: Any) -> Any:
+    """A date as text, anything else as it is."""
+    return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value
+
+
+def disallowed(table: pd.DataFrame, name: str) -> list[Fault]:
+    """Typed cells that their columns may not have, and of rows with the same key all but the first."""
+    wrong = []
+    for label, column in TABLES[name].columns.items():
+        values = table[label]
+        for row in np.flatnonzero(faults(values, column)):
+            value = None if pd.isna(values.iloc[row]) else values.iloc[row]
+            wrong.append(Fault(int(row), label, value, NOT_ALLOWED, wanted(name, label)))
+    again = np.flatnonzero(table.duplicated(key(name)))
+    return [*wrong, *(Fault(int(row), "", None, "the same as in a row before, with other values") for row in again)]
+
+
+def faults(values: pd.Series, column: Column) -> np.ndarray:
+    """Which values a column may not have: missing where one may not be, or against a check."""
+    missing = values.isna().to_numpy()
+    wrong = missing & (not column.nullable)
+    for check in column.checks:
+        fits = values.isin(check.value) if check.kind == ONE_OF else BOUND[check.kind](values, check.value)
+        wrong |= ~missing & ~fits.to_numpy(dtype=bool, na_value=False)
+    return np.asarray(wrong)
 
 
 def wanted_instead(value: object, name: str, label: str) -> str:
     """What column `label` of table `name` wants where it may not have a value; empty where it may."""
-    cells, bad = _converted(pd.Series([value], dtype=object), dtypes(name)[label])
     column = TABLES[name].columns[label]
+    cells, bad = cells_of(pd.Series([value], dtype=object), column.dtype)
     if bad:
         return "; ".join([WORDS[column.dtype], *(check.error for check in column.checks)])
-    values = pa.chunked_array([pa.array(cells, archive.ARROW[column.dtype], from_pandas=True)])
-    return wanted(name, label) if any(faults(values, column)) else ""
+    return wanted(name, label) if faults(cells, column).any() else ""
 
 
-def as_text(values: pd.Series) -> pd.Series:
-    """A column of text, empty where missing; a whole number that came as 3.0 is 3.
+def check_texts(values: Iterable[Any], name: str, label: str, where: object = "") -> None:
+    """Raise DataError where a text of a column of table `name` holds what it may not.
 
-    Raises DataError where one cannot be written in UTF-8.
+    Free text (prompts, tokens) is kept as it is, as long as it can be written in UTF-8. All other text is a name or a
+    sentence: no hidden characters, no beginning that a spreadsheet takes for a formula. A run_id names a file.
     """
-    cells = [
-        "" if empty else str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        for value, empty in zip(values.tolist(), values.isna(), strict=True)
-    ]
-    try:
-        return pd.Series(cells, index=values.index, dtype=TEXT)
-    except UnicodeEncodeError as error:
-        what, where = "a text holds half of a character, which UTF-8 cannot encode", f"column {values.name}"
-        raise DataError(what, where=where, got=ascii(error.object)[:60]) from error
+    free = TABLES[name].columns[label].free
+    for value in values:
+        if fault := _fault(str(value), label, free=free):
+            what = f"table {name}, column {label} {fault}"
+            raise DataError(what, where=where, got=ascii(value)[:100], next_step="write the name without it")
 
 
-def _converted(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, Any]]]:
-    """A column of its declared type, and the rows and values that are not; those are left empty."""
-    if dtype == TEXT:
-        return as_text(values), []
-    missing = values.isna() | (values.astype(object) == "")
-    try:
-        if dtype == FLOAT:
-            found = values.astype(object).where(~missing, None).astype("float64")
-            if not np.isinf(found).any() and (found.isna() == missing).all():
-                return found, []
-    except (ValueError, TypeError, OverflowError):
-        pass  # cell by cell, which finds those to blame
-    cells: list[Any] = []
-    bad: list[tuple[int, Any]] = []
-    for row, value, empty in zip(values.index, values.astype(object), missing, strict=True):
-        try:
-            cells.append(None if empty else CONVERT[dtype](value))
-        except (ValueError, TypeError, OverflowError):
-            cells.append(None)
-            bad.append((int(row), value))
-    return pd.Series(cells, index=values.index, dtype=object).astype(dtype), bad
+def _fault(value: str, label: str, *, free: bool) -> str:
+    if SURROGATE.search(value):
+        return HALF
+    if free or not value:
+        return ""
+    if label == "run_id" and not RUN.fullmatch(value):
+        return "names a run with characters other than letters, digits, - and _"
+    if HIDDEN.search(value):
+        return "holds a hidden character"
+    return "begins like a spreadsheet formula" if value.startswith(FORMULA) else ""
 
 
-def _number(value: Any) -> float:
-    found = float(value)
-    if isinstance(value, bool) or not np.isfinite(found):
-        raise ValueError(value)
-    return found
+def difference(columns: Iterable[object], declared: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Columns that are lacking, and those that are unknown."""
+    there, declared = list(map(str, columns)), list(declared)
+    return [label for label in declared if label not in there], [label for label in there if label not in declared]
 
 
-def _whole(value: Any) -> int:
-    digits = isinstance(value, int | np.integer) or (isinstance(value, str) and value.strip().lstrip("+-").isdigit())
-    found = int(value) if digits else float(value)
-    if isinstance(value, bool) or found != int(found) or abs(found) > LARGEST:
-        raise ValueError(value)
-    return int(found)
+def wanted(name: str, label: str) -> str:
+    """What a column takes, in words."""
+    column = TABLES[name].columns[label]
+    return "; ".join(check.error for check in column.checks) or f"{column.dtype}, and never empty"
 
 
-def _flag(value: Any) -> bool:
-    said = str(value).casefold()
-    if said not in ("true", "false") or not isinstance(value, bool | np.bool_ | str):
-        raise ValueError(value)
-    return said == "true"
-
-
-CONVERT: dict[str, Callable[[Any], Any]] = {FLOAT: _number, INTEGER: _whole, FLAG: _flag}
+def shown(value: object) -> str:
+    """A value as a message shows it: as it is written in a file."""
+    return "empty" if value is None else repr(value.item() if isinstance(value, np.generic) else value)[:SHOWN_OF]
 
 
 def _listed(wrong: list[tuple[int, str]]) -> list[str]:

@@ -8,8 +8,9 @@ POSITIONS = {
     "mean": "exp of the mean of log G over all real tokens but the first, of encoders but the special ones",
     "cls": "the first token of an encoder or vision model, which stands for the whole",
     "patches": "exp of the mean of log G over the patches of an image, class and register tokens left out",
-    "all": "published files only: norms pooled over all tokens of the prompt, the first included",
-    "unstated": "published files only: the file does not say at which token",
+    "all": "other people's files only: norms pooled over all tokens of the prompt, the first included",
+    "mean_norm": "other people's files only: ratio of norms that were each averaged over tokens, the first left out",
+    "unstated": "other people's files only: the file does not say at which token",
 }
 NORM_PLACES = {
     "pre": "what a sub-block reads is normed, what it writes is not",
@@ -54,6 +55,8 @@ OURS = "thermostats"
 """Source of runs that this package measured."""
 NURSERY = "nursery"
 """Source of runs of the controlled study: designed, so never pooled with other sources unless asked for by name."""
+EXTERNAL = "external"
+"""`measure_version` of runs that other people measured and that ship, the folder they are in, and their set."""
 GAINS = {
     "last_gain": "G_L",
     "penultimate_gain": "G_(L-1)",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ledger import Document
+from reading import Reading
 
 from thermostats.errors import DataError
-from thermostats.studies.delia2026.importer.ledger import Document, Place
-from thermostats.studies.delia2026.importer.reading import Reading
 
 
 def reading() -> Reading:
@@ -24,8 +23,7 @@ def document(**root: Any) -> Document:
 def test_an_unread_number_stops_the_import() -> None:
     small = document(a=1, b={"c": [2.5, math.nan]}, flag=True, date="20260105_141034", text="4.9601235")
     small.top["a"].number("layers.gain_block")
-    assert small.unread() == ["/b/c/0", "/b/c/1", "/text"]
-    with pytest.raises(DataError, match=r"small\.json/b/c/0"):
+    with pytest.raises(DataError, match=r"3 numbers that nothing reads \(small\.json/b/c/0"):
         small.close()
 
 
@@ -42,7 +40,9 @@ def test_a_number_has_one_fate_and_nan_is_missing() -> None:
 def test_keys_with_slashes_keep_their_own_pointer() -> None:
     small = document(**{"a/b": 1, "a": {"b": 2}})
     small.top["a/b"].number("t.c")
-    assert small.unread() == ["/a/b"]
+    assert list(small.entries) == ["/a~1b"]
+    with pytest.raises(DataError, match=r"1 numbers.*/a/b"):
+        small.close()
 
 
 @pytest.mark.parametrize(("value", "expected", "fate"), [(2.0, 2.0, "derivable"), (2.0, 2.1, "imported")])
@@ -83,56 +83,5 @@ def test_a_figure_that_follows_is_stated_with_its_model_but_no_copy_count_or_ent
 
 
 def test_a_missing_key_names_file_place_and_what_was_there() -> None:
-    with pytest.raises(DataError, match=r"key 'gains' is missing \(small\.json/m\): got 'gain'; allowed: 'gains'"):
+    with pytest.raises(DataError, match=r"key 'gains' is missing \(small\.json/m\)"):
         _ = document(m={"gain": 1}).top["m"]["gains"]
-
-
-@pytest.mark.parametrize("key", ["contracting_pct", "Spearman_p", "pearson_r", "low_rho_expand_rate"])
-def test_a_share_or_correlation_out_of_range_is_damage(key: str) -> None:
-    with pytest.raises(DataError, match="out of range"):
-        reading().derive(document(**{key: 100.5}).top[key], 1.0, "a rule")
-
-
-def test_a_number_in_quotes_is_a_number_only_where_the_study_writes_it_so() -> None:
-    assert document(Entropy="4.9601235").top["Entropy"].number("outputs.entropy") == 4.9601235
-    with pytest.raises(DataError, match="a number was expected"):
-        document(n_layers="6").top["n_layers"].number("t.c")
-    csv_file = Document("small.csv", [{"Layers": "12"}])
-    assert csv_file.top.each()[0]["Layers"].number("t.c") == 12
-
-
-@pytest.mark.parametrize(("file", "root"), [("a.csv", [{"x": "1e999"}]), ("a.json", [{"x": 10**400}])])
-def test_a_number_beyond_the_range_is_refused(file: str, root: list[dict[str, object]]) -> None:
-    document = Document(file, root)
-    assert document.unread() == ["/0/x"]
-    (place,) = document.top.each(1)
-    for read in (place["x"].peek, place["x"].whole):
-        with pytest.raises(DataError, match="range of numbers"):
-            read()
-
-
-@pytest.mark.parametrize(
-    ("value", "read", "words"),
-    [
-        (3, lambda place: place["below"], "an object was expected"),
-        ({"x": 1}, lambda place: place.each(), "a list was expected"),
-        ([1, 2], lambda place: place.each(3), "the list has another length.*got 2; allowed: 3"),
-        ([1], lambda place: place.named(), "an object was expected"),
-        (1.0, lambda place: place.text(), "text was expected"),
-        ("yes", lambda place: place.flag(), "true or false was expected"),
-        (True, lambda place: place.peek(), "a number was expected"),
-        (1.5, lambda place: place.whole(), "a whole number was expected"),
-        (math.nan, lambda place: place.whole(), "a whole number was expected"),
-        (-1.0, lambda place: place.number("t.c", lower=0.0), "out of range.*at least 0"),
-        (0.0, lambda place: place.number("t.c", above=0.0), "out of range.*above 0"),
-        (2.0, lambda place: place.number("t.c", upper=1.0), "out of range.*at most 1"),
-    ],
-)
-def test_what_is_not_of_its_kind_is_named_with_its_place(
-    value: Any, read: Callable[[Place], object], words: str
-) -> None:
-    small = document(a=value)
-    with pytest.raises(DataError, match=words) as caught:
-        read(small.top["a"])
-    assert "small.json/a" in str(caught.value)
-    assert not small.entries

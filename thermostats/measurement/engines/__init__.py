@@ -1,4 +1,4 @@
-"""Where specs are measured: this process, processes of this machine, a Ray cluster, or Slurm."""
+"""Where specs are measured: this process, processes of this machine, or a Ray cluster."""
 
 from __future__ import annotations
 

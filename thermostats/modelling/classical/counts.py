@@ -237,7 +237,8 @@ def clustered_sign_permutation(
 
     With s_f the share of a family's models that dampen, the statistic is mean(s in focal) − mean(s elsewhere),
     two-sided, so that models of one recipe do not count as independent; the estimate is the same over models.
-    Raises UsageError where there is one lab, one sign, an unknown focal lab, or a family spread over two labs.
+    Raises UsageError where there is one lab, one sign, an unknown focal lab, one family on a side, or a family spread
+    over two labs.
     """
     signs, lab, family = _true_or_false(dampens, "sign", "dampens"), labels(labs, "labs"), labels(families, "families")
     same_length(dampens=signs, labs=lab, families=family)
@@ -250,6 +251,9 @@ def clustered_sign_permutation(
         spread = list(units.index[units["n_labs"] > 1])
         raise UsageError("a family belongs to several labs", where="families", got=spread, allowed="one lab per family")
     sides = [units.loc[side, "share"].to_numpy(np.float64) for side in (units["lab"] == focal, units["lab"] != focal)]
+    if min(map(len, sides)) < 2:
+        got = f"{len(sides[0])} of {focal}, {len(sides[1])} of the others"
+        raise UsageError("too few families to exchange", where="families", got=got, allowed="two or more on a side")
 
     def contrast(inside: Array, outside: Array, axis: int) -> Array:
         return np.asarray(np.abs(inside.mean(axis=axis) - outside.mean(axis=axis)))

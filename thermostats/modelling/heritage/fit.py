@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.draws import SEED, Settings, summary
-from thermostats.modelling.fit import Fit, Law, Prior, fit_law
+from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
 from thermostats.modelling.heritage import classical
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, bayes_factor, in_order, orders_of, scaled_map
 from thermostats.modelling.heritage.labs import labs_table, superpopulation
@@ -86,7 +86,7 @@ def fit_heritage(
     warnings += _odd(rows, heritage)
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
-    return fit_law(
+    return law_fitted(
         heritage_law(heritage, rows),
         rows,
         seed=seed,
@@ -210,7 +210,7 @@ def _odd(rows: pd.DataFrame, heritage: Heritage) -> list[str]:
 
 
 def _of_groups(name: str, sizes: pd.Series) -> list[str]:
-    """Refuse groups that cannot be told from the mean or from the residual."""
+    """Refuse groups that cannot be separated from the mean or from the residual."""
     if len(sizes) < 2:
         one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
         raise UsageError(f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more")
@@ -257,7 +257,7 @@ def _equations(heritage: Heritage) -> tuple[str, ...]:
         "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: standard error from n_i prompts, spreads moderated   (model i)",
         f"m_i = α + {parts}",
         "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
-        *shown,
+        "; ".join(shown),
         f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
         "estimands: S_b = SD over the M models of f_b (finite population)"
         + (f"; order: {orders[-1]}" if orders else ""),

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special, stats
 
+from thermostats.modelling import residuals
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
+from thermostats.modelling.residuals import Design
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.scales import Shares
 from thermostats.modelling.standard_errors import NEAR_INFINITE
@@ -31,11 +34,13 @@ NORMAL, STUDENT, SKEW = "normal", "student", "skew"
 RESIDUALS = {
     NORMAL: "N(0, τ²φ_model)",
     STUDENT: "τ√φ_model t_ν, scaled to unit variance, ν = 2.5 + Gamma(2, rate 0.1)",
-    SKEW: "τ√φ_model (δ(E − 1) + √(1 − δ²) z), E exponential, z normal, δ uniform on (−0.95, 0.95)",
+    SKEW: "τ√φ_model skew-normal, scaled to mean 0 and unit variance, δ uniform on (−0.995, 0.995)",
 }
 """Laws of the residuals between models, in symbols."""
-PLAIN = {"factor": 1.0, "shift": 0.0, "blur": 1.0}
-"""Of normal residuals and the exact engine: factors of the residual variance, shifts, and factors of errors."""
+FACTORS = np.exp(np.linspace(np.log(0.1), np.log(60), 24))
+"""Student's t is a mixture of normals, whose variances have these factors but for one of all."""
+LEAST_ROOT = 0.3
+"""Of χ²/ν, its third root: errors of no more than six times those given."""
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
@@ -108,6 +113,7 @@ class Heritage:
             "error": rows.get("error", missing).to_numpy(dtype=np.float64),
             "freedom": rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64),
             "outcomes": tuple(rows["model_id"].astype(str)),
+            "design": Design(x=(x - centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)),
             "before": like["before"] + len(like["outcomes"]) if like else 0,
         }
         return Laid(model=self._gaussian(constants) if self.exact else self._sampled(constants), constants=constants)
@@ -212,20 +218,27 @@ def heritage_model(data: Mapping[str, Any]) -> None:
         else:
             z = pm.Normal(f"z_{name}", shape=size)
         mean = mean + pm.math.dot(data[f"X_{name}"], pm.Deterministic(f"u_{name}", scale[k] * z))
-    size, rows = data["n_models"], data["model"]
-    factor, shift = np.ones(size), np.zeros(size)
+    c = 2 / (9 * data["freedom"])  # Wilson and Hilferty 1931: the third root of χ²/ν is close to normal
+    root = pm.math.maximum(1 - c + pm.math.sqrt(c) * pm.Normal("z_error", shape=data["n_models"]), LEAST_ROOT)
+    blur = pm.Deterministic("blur", root**-1.5)
+    error = data["error_observed"] * blur[data["model"]]
+    if data["residuals"] == SKEW:
+        delta = pm.Uniform("delta", -0.995, 0.995)
+        omega = scale[-1] / pm.math.sqrt(1 - 2 * delta**2 / np.pi)
+        spread = pm.math.sqrt(omega**2 + error**2)
+        alpha = omega * delta / pm.math.sqrt(omega**2 * (1 - delta**2) + error**2)
+        place = mean - omega * delta * (2 / np.pi) ** 0.5
+        pm.SkewNormal("y", alpha, mu=place, sigma=spread, observed=data["y_observed"])
+        return
     if data["residuals"] == STUDENT:
         nu = 2.5 + pm.Gamma("nu", 2.0, 0.1)
-        factor = pm.InverseGamma("w", nu / 2, nu / 2 - 1, shape=size)
-    elif data["residuals"] == SKEW:
-        delta = pm.Uniform("delta", -0.95, 0.95)
-        factor = factor * (1 - delta**2)
-        shift = delta * (pm.Exponential("E", 1.0, shape=size) - 1)
-    factor, shift = pm.Deterministic("factor", factor), pm.Deterministic("shift", shift)
-    chi2 = pm.ChiSquared("chi2", data["freedom"], shape=size)
-    blur = pm.Deterministic("blur", pm.math.sqrt(data["freedom"] / chi2))
-    own = pm.math.sqrt(scale[-1] ** 2 * factor[rows] + (data["error_observed"] * blur[rows]) ** 2)
-    pm.Normal("y", mean + scale[-1] * shift[rows], own, observed=data["y_observed"])
+        chance = pm.math.softmax(-nu / 2 * np.log(FACTORS) - (nu / 2 - 1) / FACTORS)
+        chance = pm.Deterministic("chance", chance)
+        factor = pm.Deterministic("factor", FACTORS / pm.math.sum(chance * FACTORS))
+        spread = pm.math.sqrt(scale[-1] ** 2 * factor + error[:, None] ** 2)
+        pm.NormalMixture("y", w=chance, mu=mean[:, None] + 0 * spread, sigma=spread, observed=data["y_observed"])
+        return
+    pm.Normal("y", mean, pm.math.sqrt(scale[-1] ** 2 + error**2), observed=data["y_observed"])
 
 
 def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
@@ -256,15 +269,43 @@ def log_gains(values: Mapping[str, Array], constants: Constants) -> Array:
     Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
     """
     models = slice(constants["before"], constants["before"] + constants["y"].size)
-    factor, shift, blur = (values[name][..., models] if name in values else none for name, none in PLAIN.items())
-    scale = values["scale"][..., -1:]
-    centre = values["beta"] + scale * shift + np.zeros(constants["y"].size)
+    rng, y, own = np.random.default_rng(0), values.get("y", constants["y"]), np.square(values["scale"][..., -1:])
+    error = np.square(values.get("error", constants["error"]))
+    centre = values["beta"] + np.zeros(constants["y"].size)
     for name, x in constants["bases"].items():
         centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
-    own, error = np.square(scale) * factor, np.square(values.get("error", constants["error"]) * blur)
+    if "blur" in values:  # PyMC's factor of errors
+        error = error * np.square(values["blur"][..., models])
+    if "factor" in values:
+        own = _of_mixture(values, own, error, y - centre, rng)
+    if "delta" in values:
+        shift, own = _skewed(values["delta"][..., None], own, error, y - centre, rng)
+        centre = centre + shift
     weight = own / (own + error)
-    noise = np.random.default_rng(0).standard_normal(centre.shape)
-    return np.asarray(centre + weight * (values.get("y", constants["y"]) - centre) + np.sqrt(weight * error) * noise)
+    return np.asarray(centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape))
+
+
+def _of_mixture(values: Mapping[str, Array], own: Array, error: Array, off: Array, rng: np.random.Generator) -> Array:
+    """Given what outcomes are off, draws of the variance of every residual, one of those that make up Student's t."""
+    each = own[..., None] * values["factor"][..., None, :]
+    variance = each + error[..., None]
+    log_p = np.log(values["chance"])[..., None, :] - 0.5 * (np.log(variance) + np.square(off)[..., None] / variance)
+    heights = np.cumsum(special.softmax(log_p, axis=-1), axis=-1)
+    at = (rng.random(off.shape)[..., None] > heights).sum(axis=-1, keepdims=True)
+    return np.asarray(np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0])
+
+
+def _skewed(delta: Array, own: Array, error: Array, off: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal residuals are made.
+
+    ω(δ|z| + √(1 − δ²) z′) less its mean; |z| given the outcome is a normal cut off at 0.
+    """
+    omega = np.sqrt(own / (1 - 2 * delta**2 / np.pi))
+    slope, rest, mean = omega * delta, np.square(omega) * (1 - delta**2), omega * delta * (2 / np.pi) ** 0.5
+    variance = (rest + error) / (np.square(slope) + rest + error)
+    middle, sd = variance * slope * (off + mean) / (rest + error), np.sqrt(variance)
+    z = stats.truncnorm.ppf(rng.random(middle.shape), -middle / sd, np.inf, middle, sd)
+    return slope * z - mean, rest
 
 
 def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
@@ -314,13 +355,8 @@ def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -
 
 
 def statistics(constants: Constants) -> dict[str, Statistic]:
-    """Test quantities of the models' mean log gains that the claims are about."""
-    found: dict[str, Statistic] = {
-        "mean": lambda y: y.mean(axis=-1),
+    """Whether models dampen, and what of the residuals moves the blocks' shares."""
+    return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
+        **residuals.statistics(constants["design"], residuals.CLOSING),
     }
-    if constants["lab"] in constants["bases"]:
-        means = lab_means(constants)
-        found["spread of labs' shares of dampeners"] = lambda y: ((y < 0) @ means).std(axis=-1)
-        found["spread of lab means"] = lambda y: (y @ means).std(axis=-1)
-    return found

@@ -73,7 +73,9 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     asked = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
     out = [name for name in heritage.blocks if (name in heritage.groups) == (by == "model")]
     rival = fit.under(replace(fit.law, lay_out=heritage.without(*out).lay_out))
-    own, other = (held_out(f.model, f.draws, folds.tolist(), seed=fit.seed) for f in (fit, rival))
+    own, other = (
+        held_out(f.model, f.draws, folds.tolist(), seed=fit.seed) for f in (fit, rival) if isinstance(f.model, Gaussian)
+    )
     lower, upper = own.interval(fit.level)
     y = pd.Series(fit.model.y, index=fit.rows.index)
     predictions = pd.DataFrame(

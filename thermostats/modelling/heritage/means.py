@@ -22,7 +22,7 @@ def model_means(
     are left out and said.
 
     Raises UsageError for missing columns, gains that are not positive and finite, a model with two labs or geometries,
-    missing labels and numbers, a prompt twice in one model, averages beside other rows or without their spread.
+    missing labels and numbers, a prompt twice in one model, averages next to other rows or without their spread.
     """
     columns_of(table, "model_id", *names, *numbers, "gain")
     rows, warnings = _with_gains(table, estimand)

@@ -21,7 +21,7 @@ from thermostats.modelling.heritage.simulate import contributions, model_facts
 
 PER_DESIGN = 10
 """Simulated outcomes per drawn geometry."""
-DRAWN = Settings(chains=2, draws=250)
+DRAWN = Settings(draws=250)
 TOTAL, ERROR = 0.2, 0.01
 """SD of log gain between models; standard error of a model's mean over prompts."""
 LEVEL = 0.95

@@ -11,7 +11,6 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, left_out, named, numbers
-from thermostats.modelling.inference.quadrature import Lines
 from thermostats.tables import store
 from thermostats.tables.features import LAST, by_prompt, features
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -214,39 +213,6 @@ def one_row_a_model(
     if twice := set(order.loc[order["model_id"].duplicated(), "model_id"]):
         said.append("measured more than once, so one row is used: " + named(twice))
     return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
-
-
-def standardised(values: pd.Series, name: str) -> tuple[np.ndarray, float, float]:
-    """(x − mean)/sd with mean and sd; raises UsageError for a column that is missing, infinite or constant."""
-    x = numbers(values.astype("float64"), name, varied=True)
-    centre, spread = float(x.mean()), float(x.std())
-    return (x - centre) / spread, centre, spread
-
-
-def lines(
-    rows: pd.DataFrame,
-    y: np.ndarray,
-    X: np.ndarray,
-    *,
-    sd: Sequence[float],
-    sigma_scale: float,
-    tau_scale: float,
-    groups: str | None = "heritage",
-    error: np.ndarray | None = None,
-) -> Lines:
-    """A Gaussian model of these rows with a group effect for every value of the column `groups`; prior means 0."""
-    codes = pd.factorize(rows[groups])[0] if groups is not None else np.full(len(rows), -1)
-    return Lines(
-        y=np.asarray(y, dtype=np.float64),
-        X=np.asarray(X, dtype=np.float64),
-        groups=codes.astype(np.int64),
-        n_groups=int(codes.max()) + 1,
-        error=np.zeros(len(rows)) if error is None else np.asarray(error, dtype=np.float64),
-        mean=np.zeros(X.shape[1]),
-        sd=np.asarray(sd, dtype=np.float64),
-        sigma_scale=sigma_scale,
-        tau_scale=tau_scale,
-    )
 
 
 def _errors(rows: pd.DataFrame, gain: str) -> np.ndarray:

@@ -41,7 +41,8 @@ SHOWN_GAIN_FROM = 2
 SHOWN = 0.98
 """Quantile of the gains up to which, and one less it from which, they are shown unless the whole range is asked for."""
 WHOLE, FEW, SEARCH = "whole", "few", "search"
-DASHES = {atlas_rows.PUBLISHED_ORIGIN: [1, 0], atlas_rows.MEASURED_ORIGIN: [5, 3], atlas_rows.TRAINED_ORIGIN: [1, 3]}
+DASHES = {atlas_rows.PUBLISHED_ORIGIN: [1, 0], atlas_rows.EXTERNAL_ORIGIN: [8, 2, 2, 2]}
+DASHES |= {atlas_rows.MEASURED_ORIGIN: [5, 3], atlas_rows.TRAINED_ORIGIN: [1, 3]}
 STEPS = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}
 """Codes of matplotlib's paths as SVG writes them."""
 SPAN = alt.Scale(domain=[0, 1.015], nice=False)

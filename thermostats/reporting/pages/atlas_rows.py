@@ -7,7 +7,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.study import studies
-from thermostats.tables.vocabulary import NURSERY, OURS
+from thermostats.tables.vocabulary import EXTERNAL, NURSERY, OURS
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"
 QUANTITIES = {
@@ -19,9 +19,11 @@ QUANTITIES = {
 }
 """Panels of the atlas in their order, in words."""
 PUBLISHED_ORIGIN, MEASURED_ORIGIN, TRAINED_ORIGIN = "published", "measured here", "trained in the nursery"
+EXTERNAL_ORIGIN = "measured by others"
 POSITIONS = {
     "last": "last token",
     "mean": "geometric mean over tokens",
+    "mean_norm": "ratio of norms averaged over tokens",
     "all": "norms pooled over all tokens",
     "unstated": "token not stated",
 }
@@ -101,7 +103,8 @@ def _read(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFram
     """Rows of a table, and those of the controlled study at the end of training."""
     ended = tables.table("models", source=NURSERY, variant="base")
     trained = tables.table(name, source=NURSERY, **equals).merge(ended[["model_id", "revision"]])
-    return pd.concat([tables.table(name, **equals), trained], ignore_index=True)
+    both = pd.concat([tables.table(name, **equals), trained], ignore_index=True)
+    return both.assign(origin=_origin(both, tables)) if "run_id" in both else both
 
 
 def _stream(tables: Evidence) -> pd.DataFrame:
@@ -177,7 +180,7 @@ def _traces(tables: Evidence) -> pd.DataFrame:
 def _weights(tables: Evidence) -> pd.DataFrame:
     whole = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
     parts = [
-        _best(part.merge(_facts(part)[["run_id", "origin"]], on="run_id"), "matrix", [W_V, W_O]).assign(
+        _best(part, "matrix", [W_V, W_O]).assign(
             quantity=matrix, value=lambda frame: frame["spectral_norm"], definition="whole matrix", norm=np.nan
         )
         for matrix, part in whole.groupby("matrix")
@@ -189,10 +192,10 @@ def _weights(tables: Evidence) -> pd.DataFrame:
 
 def _summaries(tables: Evidence, prefix: str, quantity: str, definition: str) -> pd.DataFrame:
     """What a study gives by layer as summaries, drawn with a quantity that it is not."""
-    found = tables.table("summaries")
+    found = _read(tables, "summaries")
     found = found[found["estimand"].str.startswith(prefix)]
     layer = found["estimand"].str.removeprefix(prefix).astype(int)
-    return found.assign(layer=layer, origin=_origin(found), quantity=quantity, definition=definition, norm=np.nan)
+    return found.assign(layer=layer, quantity=quantity, definition=definition, norm=np.nan)
 
 
 def _best(known: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
@@ -210,9 +213,10 @@ def _best(known: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
 def _facts(frame: pd.DataFrame) -> pd.DataFrame:
     """Model, lab and origin of every run of a table."""
     one = frame.drop_duplicates("run_id")
-    return one.assign(origin=_origin(one))[["run_id", *MODEL, "source"]]
+    return one[["run_id", *MODEL, "source"]]
 
 
-def _origin(frame: pd.DataFrame) -> pd.Series:
-    origins = {OURS: MEASURED_ORIGIN, NURSERY: TRAINED_ORIGIN}
+def _origin(frame: pd.DataFrame, tables: Evidence) -> pd.Series:
+    others = tables.named(EXTERNAL).table("runs")["source"]
+    origins = {OURS: MEASURED_ORIGIN, NURSERY: TRAINED_ORIGIN, **dict.fromkeys(others, EXTERNAL_ORIGIN)}
     return frame["source"].map(origins).fillna(PUBLISHED_ORIGIN)

@@ -23,7 +23,7 @@ from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.errors import DataError
-from thermostats.modelling.inference import checks, draws
+from thermostats.modelling import checks, draws
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.text import Files, Text, slug, text
 
@@ -88,7 +88,7 @@ class Entry:
 def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]) -> dict[str, bytes]:
     """Files of one claim by name within the report, `index.md` of its folder among them.
 
-    made_of: SHA-256 of `inputs`, `script` and `code`, the number of `selections` and the `machine`.
+    made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
     """
     files, findings = Files(folder_of(claim.id)), [one.finding for one in made]
     lead = next((number for number, one in enumerate(made, 1) if one.figure), 0)
@@ -106,6 +106,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         others=_others(findings),
         elsewhere=_elsewhere(findings),
         named=_named(findings),
+        coincident=_coincident(findings),
         notes=list(dict.fromkeys(note for one in findings if one.view_of for note in one.notes)),
         robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
@@ -183,6 +184,12 @@ def _named(findings: Sequence[Finding]) -> dict[str, str]:
     """Models of small sets of evidence, by set: of its finding that rests on most of them."""
     seen = sorted((one for one in findings if one.view_of), key=lambda one: one.n_models)
     return {one.evidence: names for one in seen if (names := one.plain.partition(": ")[2])}
+
+
+def _coincident(findings: Sequence[Finding]) -> dict[str, str]:
+    """Labs that one source alone measured, by set: of its finding that rests on most models."""
+    seen = sorted((one for one in findings if one.view_of), key=lambda one: one.n_models)
+    return {one.evidence: one.coincidence for one in seen if one.coincidence}
 
 
 def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:

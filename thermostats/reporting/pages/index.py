@@ -37,11 +37,13 @@ def index_text(
     page_of: str = "{}/index.md",
     findings: str = "findings.csv",
     *,
+    sets: Sequence[Mapping[str, Any]] = (),
     illustrated: bool = True,
 ) -> str:
     """The page's Markdown. pages: titles of other pages by name. page_of: a claim's page by its folder.
 
-    illustrated: with the pictures of `pictures_of`.
+    sets: sets of evidence with their models and labs, as `pages.sources.counted` has them. illustrated: with the
+    pictures of `pictures_of`.
     """
     grouped = by_group(entries)
     rows = {entry.id: _row(entry, page_of) for entry in entries}
@@ -63,6 +65,7 @@ def index_text(
         matrix=_matrix(entries),
         illustrated=illustrated,
         sets=[f"{what} ({name})" for name, what in SETS.items()],
+        counted=sets,
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         findings=Text(findings),

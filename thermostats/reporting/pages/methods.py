@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from thermostats.choices import LEVEL
 from thermostats.claims import operating
 from thermostats.claims.rule import NEAR
 from thermostats.claims.verdict import SURE
-from thermostats.modelling.inference import checks, draws, fitted
-from thermostats.modelling.inference.draws import Settings
+from thermostats.modelling import checks, draws
+from thermostats.modelling.draws import Settings
 from thermostats.reporting.pages.claim import INTERVALS
 from thermostats.reporting.stale import SAMPLERS, machine
 from thermostats.reporting.text import text
@@ -23,7 +24,8 @@ def methods_text() -> str:
         sure=SURE,
         draws=draws,
         checks=checks,
-        powers=fitted.POWERS,
+        powers=checks.POWERS,
+        level_of_posteriors=LEVEL,
         settings=Settings(),
         level=CLASSICAL_LEVEL,
         simulations=operating.SIMULATIONS,

@@ -1,4 +1,4 @@
-"""D'Elia 2026: importer, audit and figures of the preprint."""
+"""D'Elia 2026: audit and figures of the preprint."""
 
 from thermostats.claims.study import Study
 
@@ -24,7 +24,6 @@ STUDY = Study(
         "year": "2026",
         "doi": "10.5281/zenodo.18165365",
     },
-    importer=f"{HOME}.importer.import_files:import_files",
     layers={
         "W_V_spectral_norm_published_thirds_layer_": (
             "W_V",
@@ -32,5 +31,4 @@ STUDY = Study(
         )
     },
     pages={"figures": f"{HOME}.figures"},
-    replication=HOME,
 )

@@ -55,11 +55,13 @@ def measured_here(tables: Evidence, gain: str) -> pd.DataFrame:
 def published_or_set(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain by prompt with `category`: of the named files, or of another set of evidence all its models.
 
-    Of the set `pooled` the geometric mean of all runs of a model on the same prompts.
+    Runs of a single prompt are left out, since they say nothing of prompts. Of the set `pooled` the geometric mean of
+    all runs of a model on the same prompts.
     """
     if tables.name not in VIEWS:
         return with_category(tables, gain_by_prompt(tables, gain, *sources))
     rows = with_category(tables, gain_by_prompt(tables, gain))
+    rows = rows[rows.groupby("run_id")["prompt_id"].transform("size") > 1]
     if tables.name == POOLED and len(rows):
         logs = np.log(rows["value"].astype(float)).groupby([rows[n] for n in ("model_id", "prompt_set", "prompt_id")])
         rows = rows.assign(value=np.exp(logs.transform("mean")))

@@ -12,9 +12,9 @@ from scipy import stats
 
 from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
-from thermostats.claims.model_rows import model_rows
 from thermostats.modelling.heritage.rows import chosen_rows
 from thermostats.tables.features import by_prompt, combine
+from thermostats.tables.model_rows import model_rows
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
@@ -79,7 +79,7 @@ def gains(tables: Evidence) -> pd.DataFrame:
     Published standard deviations are of the population (divisor n) and are scaled to n - 1.
     """
     if tables.name in VIEWS:
-        return model_rows(tables)
+        return model_rows(tables, incomparable=True)
     rows, known = penultimate_features(tables)
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
     rows["n_prompts"] = rows["prompt_set"].map(known["prompt_counts"]).astype("float64")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from thermostats.claims.evidence import VIEWS, Evidence
-from thermostats.claims.model_rows import model_rows
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
+from thermostats.tables.model_rows import model_rows
 from thermostats.words import short_name
 
 
@@ -69,7 +69,7 @@ def mean_traces(tables: Evidence) -> pd.DataFrame:
     set of evidence `source`, `multi_head` (exact traces added over heads) and `by_gain`, by the penultimate gain.
     """
     if tables.name in VIEWS:
-        models = model_rows(tables)
+        models = model_rows(tables, incomparable=True)
         heads = tables.table("attention", variant="exact").dropna(subset="trace")
         heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(models[["model_id", "revision"]])
         whole = heads.groupby(["model_id", "run_id", "layer", "prompt_id"])["trace"].sum()

@@ -13,6 +13,5 @@ STUDY = Study(
     "causes here, but whether the results carry over to large models is a hypothesis.",
     tables={"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"}
     | {f"second_{name}": name for name in ("models", "gains")},
-    read_table="thermostats.studies.nursery.plan:shipped_table",
-    verbs="thermostats.studies.nursery.cli:app",
+    read_table="thermostats.studies.nursery.shipped:shipped_table",
 )

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.polynomial.legendre import legval
 
-from thermostats.studies.nursery.plan import shipped_table
+from thermostats.studies.nursery.shipped import shipped_table
 
 RECIPE: dict[str, tuple[str, ...]] = {
     "optimiser": ("adamw", "adam", "sgd", "muon"),

@@ -5,9 +5,6 @@ Recipes are the unit: each is seen at every shape, so that its mean over shapes 
 
 from __future__ import annotations
 
-import io
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +14,10 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
-from thermostats.errors import DataError
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.components import Components
-from thermostats.studies.nursery.plan import SECOND, read_gains, read_record
 from thermostats.studies.nursery.signs import ranked_in
-from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
 
@@ -38,36 +32,6 @@ HALF, HALF_WITH_CHOSEN = AtLeast(models=192, groups=16), AtLeast(models=216, gro
 """Half of the study's models and recipes, the drawn ones and all: with fewer nothing is concluded."""
 STUDY: dict[str, Any] = {"evidence": NURSERY, "needs": HALF}
 """What findings over its models declare."""
-
-
-def write(design: Path, folder: Path, out: Path) -> None:
-    """Write `models.csv` and `gains.parquet` of a design's models, and those tuned from them, trained in a folder.
-
-    Raises DataError where some are not trained: a study is judged when it is whole.
-    """
-    from thermostats.studies.nursery import designs, tuning  # noqa: PLC0415 - findings need neither
-
-    own = designs.read(design)
-    packs = own.packs() + tuning.tuned_packs(own, folder)
-    missing = [member.model for pack in packs for member in pack.members if read_record(folder, member.model) is None]
-    if missing:
-        raise DataError(
-            f"{len(missing)} models are not trained, such as {missing[0]}",
-            where=folder,
-            next_step=f"thermostats nursery train --design {design} --folder {folder}",
-        )
-    models, gains = [], []
-    for pack in packs:
-        for member in pack.members:
-            kind = member.model.rpartition("-")[2] if member.parent else ""
-            facts = asdict(member.recipe) | asdict(pack.shape) | vars(read_record(folder, member.model)) | vars(member)
-            models.append(facts | {"recipe": member.recipe.name, "rho": pack.shape.rho, "kind": kind})
-            gains.append(read_gains(folder, member.model))
-    table = pd.DataFrame(models)[list(SECOND["models"])]
-    write_atomically(out / "models.csv", table.to_csv(index=False, lineterminator="\n").encode())
-    stream = io.BytesIO()
-    pd.concat(gains, ignore_index=True)[list(SECOND["gains"])].to_parquet(stream, index=False)
-    write_atomically(out / "gains.parquet", stream.getvalue())
 
 
 def along(tables: Evidence) -> pd.DataFrame:

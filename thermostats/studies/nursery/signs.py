@@ -17,7 +17,7 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import V
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import clustered_share
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.draws import Array
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.gains import LEVEL

@@ -16,7 +16,7 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
-from thermostats.modelling.inference.draws import Array
+from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import second
 from thermostats.studies.nursery.components import Components, over_reference, root

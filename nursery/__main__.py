@@ -1,0 +1,347 @@
+"""`python -m nursery` in a checkout: design, corpora, train, measure, compare, tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from nursery.records import read_record
+from thermostats.cli.wrong_use import run
+from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
+from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
+from thermostats.studies.nursery.shipped import shipped_design
+from thermostats.tables import folders
+from thermostats.terminal import print_rows, say_next
+from thermostats.verbs import Data, Json, check_file
+
+if TYPE_CHECKING:
+    from nursery.designs import Member, Pack
+
+app = typer.Typer(
+    name="nursery",
+    help="Train families of small models in a randomised design, to see what a training recipe does to the gain.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and trained models.")]
+Recipes = Annotated[
+    list[str], typer.Option("--recipe", help="Recipe whose models are taken, such as c005; may be repeated.")
+]
+Models = Annotated[
+    list[str],
+    typer.Option("--model", help="Model of the design, such as c005-L04d32h8; may be repeated. All by default."),
+]
+Design = Annotated[Path | None, typer.Argument(help="A design file; by default the one that ships.")]
+HERE = Path("build/nursery")
+CONTEXT = 64
+"""Tokens in a window of a design that is proposed."""
+
+
+@app.command()
+def design(
+    factors: Annotated[
+        list[str], typer.Argument(help="Further values for --shapes, such as rho=0.125,2 d=32,80.")
+    ] = [],  # noqa: B006
+    recipes: Annotated[
+        int | None, typer.Option(min=1, help="Propose a design with this many recipes, drawn at random.")
+    ] = None,
+    shapes: Annotated[list[str], typer.Option(help="Depths, densities and widths: L=4,8,16 rho=0.125,2 d=32,80.")] = [],  # noqa: B006
+    repeats: Annotated[int, typer.Option(min=0, help="Number of models trained again with another seed.")] = 8,
+    core_hours: Annotated[float, typer.Option(help="Largest cost that training may have.")] = 12.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 1,
+    power: Annotated[
+        bool, typer.Option("--power", help="Simulate studies of this design to see what its rules decide.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the design to a file, for train.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the recipes of the design that ships; with --recipes and --shapes propose, cost and simulate your own.
+
+    Example: `python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
+    """
+    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery.recipes import drawn  # noqa: PLC0415
+    from thermostats.studies.nursery import components  # noqa: PLC0415 - numpy
+
+    if recipes is None and (shapes or factors):
+        raise UsageError(
+            "--shapes needs --recipes, the number of recipes to draw",
+            got=" ".join([*shapes, *factors]),
+            next_step="python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80",
+        )
+    if recipes is None:
+        own = designs.read(shipped_design())
+    else:
+        grid, taken = designs.parse_grid([*shapes, *factors]), tuple(drawn(recipes, seed, CONTEXT))
+        own = designs.Design(out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, taken)
+        own.check()
+    packs = own.packs()
+    models = sum(len(pack.members) for pack in packs)
+    print(f"{models} models in {len(packs)} packs, about {own.hours:.1f} core-hours of a processor", file=sys.stderr)
+    if power:
+        shown = components.operating(len(own.recipes), components.logs(own.grid))
+    else:
+        shown = [asdict(recipe) for recipe in (*own.recipes, *own.apart)]
+    print_rows(shown, list(shown[0]), as_json)
+    if out is not None:
+        designs.write(own, out)
+        say_next(f"python -m nursery corpora, then python -m nursery train {out}", shown=not as_json)
+
+
+@app.command()
+def corpora(
+    folder: Folder = HERE,
+    text: Annotated[
+        Path | None, typer.Option(help="Your own English text; by default a Debian package is downloaded.")
+    ] = None,
+) -> None:
+    """Make the two corpora and the tokenizer; the English text is downloaded as a Debian package.
+
+    Example: `python -m nursery corpora --folder nursery`
+    """
+    if text is not None:
+        check_file(text, "--text FILE with English text in UTF-8")
+    from nursery.corpora import build  # noqa: PLC0415
+
+    build(folder, text)
+    print(folder)
+    say_next("python -m nursery train --model c005-L04d32h8" + ("" if folder == HERE else f" --folder {folder}"))
+
+
+@app.command()
+def train(
+    design: Design = None,
+    models: Models = [],  # noqa: B006 - typer's way
+    recipe: Recipes = [],  # noqa: B006
+    folder: Folder = HERE,
+    tune: Annotated[bool, typer.Option(help="Then train 14 models on in three ways, once all are trained.")] = True,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Number of packs trained at once; by default one per core or one per GPU.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train the models of a design in packs; after an interruption, run it again to resume.
+
+    Every pack that holds a chosen model is trained as a whole.
+    Example: `python -m nursery train mine.toml --folder mine`
+    """
+    check_device(device)
+    where = Settings(engine, address=address)
+    if engine == "local":
+        check_here(device)
+    device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
+    path = _file(design)
+    packs, _ = _chosen(models, recipe, path)
+    from nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+    from nursery.designs import claim_folder  # noqa: PLC0415 - numpy
+
+    for name in NAMES:
+        load(folder, name, packs[0].context)
+    _check_installed()
+    from nursery.training import train_all  # noqa: PLC0415 - torch
+
+    claim_folder(folder, path)
+    shown: list[dict[str, Any]] = []
+
+    def through(packs: Sequence[Pack]) -> None:
+        before = sum(pack.work for pack in packs if pack.records(folder))
+        with _progress(sum(pack.work for pack in packs), before) as report:
+            for step in train_all(packs, folder, device=device, processes=processes, engine=where):
+                report(step.pack.name, step.pack.work, step.share, step.trained)
+                shown.extend(asdict(trained) for trained in step.trained)
+
+    through(packs)
+    if tune:
+        through(_tuned(path, folder))
+    print_rows(shown, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
+    say_next(f"python -m nursery measure{_of(design)} --folder {folder} --data mine", shown=not as_json)
+
+
+@app.command()
+def measure(
+    design: Design = None,
+    models: Models = [],  # noqa: B006
+    recipe: Recipes = [],  # noqa: B006
+    folder: Folder = HERE,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the last checkpoint of trained models into the tables; what is finished is skipped.
+
+    Example: `python -m nursery measure --data mine`
+    """
+    folders.own_folder(data)
+    wanted = _trained(models, recipe, folder, design)
+    _check_installed()
+    from nursery.measuring import measure_all  # noqa: PLC0415 - torch
+
+    shown = []
+    for model, outcome in measure_all(wanted, folder, data):
+        shown.append({"model": model, **asdict(outcome)} | {"model": model})
+        print(f"{model} {outcome.revision}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr, flush=True)
+    print_rows(shown, ["model", "revision", "status", "seconds", "reason"], as_json)
+    if any(row["status"] == "failed" for row in shown):
+        raise typer.Exit(1)
+    say_next("thermostats report --all", data=data, shown=not as_json)
+
+
+@app.command()
+def compare(
+    models: Models = [],  # noqa: B006
+    recipe: Recipes = [],  # noqa: B006
+    folder: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Compare the gains of models trained here with the shipped ones; exit code 1 if any checkpoint is not the same.
+
+    Compared is the log gain of every layer, a mean over prompts, at every shipped checkpoint. A checkpoint is the same
+    if no layer differs by more than 0.05 nat; a gain that is missing or not finite is not the same.
+    On another processor or torch build, rounding alone can make late checkpoints of some models differ by more.
+    Example: `python -m nursery compare --model c012-L04d32h8`
+    """
+    wanted = _trained(models, recipe, folder)
+    _check_installed()
+    from nursery import measuring  # noqa: PLC0415 - torch
+    from thermostats.modelling.display import records  # noqa: PLC0415 - numpy
+
+    table = measuring.compare(wanted, folder)
+    print_rows(records(table), list(table.columns), as_json)
+    if not as_json:
+        print(f"same: log gains of every layer differ by at most {measuring.TOLERANCE:g} nat", file=sys.stderr)
+    if not table["same"].all():
+        raise typer.Exit(1)
+
+
+@app.command()
+def tables(
+    out: Annotated[Path, typer.Argument(help="Folder to write to, such as data/nursery/second.")],
+    design: Design = None,
+    folder: Folder = HERE,
+) -> None:
+    """Write models.csv and gains.parquet of a design whose models are all trained, and of those tuned from them.
+
+    Example: `python -m nursery tables data/nursery/second`
+    """
+    from nursery.tables import write  # noqa: PLC0415 - pandas
+
+    write(_file(design), folder, out)
+    print(out)
+
+
+def _file(design: Path | None) -> Path:
+    """The design file; by default the one that ships."""
+    step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
+    if design is None:
+        return shipped_design()
+    check_file(design, step)
+    return design
+
+
+def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tuple[list[Pack], list[Member]]:
+    """Packs of a design that hold a model asked for, and these models; all where none is asked for.
+
+    Raises UsageError for a model or a recipe that the design does not have.
+    """
+    from nursery import designs  # noqa: PLC0415 - numpy
+
+    packs = designs.read(design).packs()
+    members = [member for pack in packs for member in pack.members]
+    named = {"model": (models, {m.model for m in members}), "recipe": (recipes, {m.recipe.name for m in members})}
+    for what, (names, there) in named.items():
+        known = sorted(there)
+        for name in names:
+            if name not in there:
+                raise UsageError(
+                    f"no such {what} in the design",
+                    got=name,
+                    allowed=" … ".join(known[:1] + known[-1:]),
+                    next_step=did_you_mean(name, known, "python -m nursery design lists them"),
+                )
+    if models or recipes:
+        members = [member for member in members if member.model in models or member.recipe.name in recipes]
+    asked = {member.model for member in members}
+    return [pack for pack in packs if any(member.model in asked for member in pack.members)], members
+
+
+def _tuned(design: Path, folder: Path) -> list[Pack]:
+    """Packs of the tuned models of a design, once its own are trained."""
+    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery.tuning import tuned_packs  # noqa: PLC0415 - pandas
+
+    return tuned_packs(designs.read(design), folder)
+
+
+def _of(design: Path | None) -> str:
+    return "" if design is None else f" {design}"
+
+
+def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[Member]:
+    """Models of a design that are asked for; raises DataError where none of them is trained in the folder."""
+    path = _file(design)
+    _, members = _chosen(models, recipes, path)
+    if not (models or recipes):
+        members += [member for pack in _tuned(path, folder) for member in pack.members]
+    if not any(read_record(folder, member.model) for member in members):
+        asked = [f"--model {model}" for model in models] + [f"--recipe {recipe}" for recipe in recipes]
+        place = "".join([_of(design), *(f" {each}" for each in asked), "" if folder == HERE else f" --folder {folder}"])
+        raise DataError(
+            "none of these models is trained here",
+            where=folder,
+            next_step=f"python -m nursery corpora, then python -m nursery train{place}; "
+            "the tables of the shipped models are read without training: thermostats report N01",
+        )
+    return members
+
+
+def _check_installed() -> None:
+    """Raise UsageError where the extra that training and measuring need is not installed."""
+    try:
+        import torch  # noqa: F401, PLC0415
+        import transformers  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise not_installed(error, "the nursery needs torch and transformers") from error
+    from thermostats.measurement.session import quiet  # noqa: PLC0415
+
+    quiet()
+
+
+@contextmanager
+def _progress(total: float, before: float) -> Iterator[Callable[[str, float, float, Any], None]]:
+    """On a terminal one bar of the work in all with the time left; one line per model that is through.
+
+    before: what of the work was done when the command began.
+    """
+    done: dict[str, float] = {}
+    began, console = time.perf_counter(), Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("training", total=total)
+
+        def report(name: str, work: float, share: float, trained: Any) -> None:
+            done[name] = work * share
+            now, left = sum(done.values()), "trained before"
+            if now - before > total / 1e9:
+                seconds = (time.perf_counter() - began) * (total - now) / (now - before)
+                left = f"about {seconds / 60:.0f} min left"
+            bars.update(task, completed=now, description=f"training {name}")
+            for one in trained:
+                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}, {left}"
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        yield report
+
+
+if __name__ == "__main__":
+    run(app)

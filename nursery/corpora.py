@@ -1,0 +1,220 @@
+"""The nursery's corpora on disk: two texts, one tokenizer, and the tokens of each for training and held out.
+
+The texts are in no repository: `build` makes the folder's files, and `corpora.json`, put in place last, says what they
+are. Each corpus is a list of documents (chapters of English, documents of the synthetic language), each ended by the
+end-of-text token. The last 5% of the documents, rounded up, are held out: of the English novels the end of the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nursery import english, recipes, synthetic, tokenizer
+from nursery.records import CORPORA
+from thermostats.errors import DataError, UsageError
+from thermostats.tables.atomic import only_writer, write_all
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Tokens = npt.NDArray[np.uint16]
+
+NAMES = recipes.CORPORA
+HELD_OUT = 0.05
+SEPARATOR = "\f\n"
+"""Between the documents of `english.txt` and `synthetic.txt`."""
+PSEUDO = 100.0
+"""Pairs after every token that a bigram model is given beforehand, spread by frequency."""
+_LEAST_DOCUMENTS = 20
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One corpus as tokens, uint16 of shape (tokens,) below `vocab_size`, memory-mapped and not to be written."""
+
+    name: str
+    train: Tokens
+    heldout: Tokens
+    vocab_size: int
+
+
+def build(folder: Path, text: Path | None = None) -> None:
+    """Make the corpora in `folder`: texts, tokenizer, tokens, and `corpora.json` with the SHA-256 of each.
+
+    Nothing is done where they are there and intact; a missing or damaged file is made again, from the English text of
+    the folder where that is intact. The English is downloaded as a Debian package, or it is the UTF-8 file `text`.
+
+    Raises UsageError if the folder holds corpora made from another text; DataError if a text cannot be read or has
+    fewer than 20 documents, or if the folder cannot be written; ThermostatsError if the package cannot be downloaded.
+    """
+    with only_writer(folder):
+        known = _record(folder) or {}
+        own = None if text is None else _joined(english.documents(_read(text)))
+        if own is not None and known and known["files"]["english.txt"]["sha256"] != _sha256(own):
+            raise UsageError(
+                "the folder holds corpora made from another text",
+                where=folder,
+                got=text,
+                next_step="give another folder, since models trained on the first text are measured with it",
+            )
+        if known and all(_intact(folder, name, known) for name in known["files"]):
+            return
+        if own is None and known and _intact(folder, "english.txt", known):
+            own = (folder / "english.txt").read_bytes()
+        if own is None:
+            if known.get("english") == "text":
+                raise DataError(
+                    "the English text is damaged, and it was your own text",
+                    where=folder / "english.txt",
+                    next_step="give it again with --text FILE",
+                )
+            own = _joined(english.documents(english.fetch()))
+        _write(folder, own, "text" if text is not None else known.get("english", english.PACKAGE))
+
+
+def load(folder: Path, name: str, context: int = 0) -> Corpus:
+    """Corpus `english` or `synthetic` of a folder that `build` made, long enough for windows of `context` tokens.
+
+    Raises UsageError for another name, DataError where the folder has no corpora, a file is not the one recorded, or
+    the tokens for training or held out are no more than a window.
+    """
+    if name not in NAMES:
+        raise UsageError("no such corpus", got=repr(name), allowed=", ".join(NAMES))
+    record, again = _record(folder), f"python -m nursery corpora --folder {folder}"
+    if record is None:
+        raise DataError("no corpora here", where=folder, next_step=again)
+    parts = {}
+    for part in ("train", "heldout"):
+        file = f"{name}-{part}.npy"
+        if not _intact(folder, file, record):
+            raise DataError("tokens are missing or damaged", where=folder / file, next_step=again)
+        parts[part] = np.load(folder / file, mmap_mode="r")
+        if len(parts[part]) <= context:
+            raise DataError(
+                "a corpus is too short for the windows of the design",
+                where=folder / file,
+                got=f"{len(parts[part])} tokens",
+                allowed=f"more than {context}, the context of the design",
+                next_step="make corpora of a longer text in another folder, or design a shorter context",
+            )
+    return Corpus(name, parts["train"], parts["heldout"], record["vocab_size"])
+
+
+def unigram_loss(corpus: Corpus) -> float:
+    """Held-out cross-entropy of the training tokens' frequencies (one added to each count), nat per token."""
+    return float(-np.log(_frequencies(corpus))[corpus.heldout].mean())
+
+
+def bigram_loss(corpus: Corpus) -> float:
+    """Held-out cross-entropy of the token before alone, nat per token.
+
+    p(b | a) = (n_ab + k p(b)) / (n_a + k), p the frequencies and k = PSEUDO (MacKay and Peto 1995,
+    doi:10.1017/S1351324900000218).
+    """
+    pairs = np.zeros((corpus.vocab_size, corpus.vocab_size))
+    np.add.at(pairs, (corpus.train[:-1], corpus.train[1:]), 1.0)
+    p = (pairs + PSEUDO * _frequencies(corpus)) / (pairs.sum(axis=1, keepdims=True) + PSEUDO)
+    return float(-np.log(p[corpus.heldout[:-1], corpus.heldout[1:]]).mean())
+
+
+def _frequencies(corpus: Corpus) -> npt.NDArray[np.float64]:
+    counts = np.bincount(corpus.train, minlength=corpus.vocab_size) + 1.0
+    return np.asarray(counts / counts.sum())
+
+
+def split(found: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Documents for training, and the last 5%, rounded up, held out."""
+    first = len(found) - math.ceil(HELD_OUT * len(found))
+    return list(found[:first]), list(found[first:])
+
+
+def _write(folder: Path, text: bytes, source: str) -> None:
+    texts = {"english": text, "synthetic": _joined(synthetic.documents())}
+    parts = {name: split(content.decode().split(SEPARATOR)) for name, content in texts.items()}
+    learned = tokenizer.train([parts[name][0] for name in NAMES])
+    files = {f"{name}.txt": content for name, content in texts.items()}
+    files[tokenizer.FILE] = learned.to_str(pretty=True).encode()
+    tokens = {}
+    for name, (train, heldout) in parts.items():
+        for part, found in {"train": train, "heldout": heldout}.items():
+            array, stream = encode(learned, found), io.BytesIO()
+            np.save(stream, array)
+            files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = stream.getvalue(), len(array)
+    record = {
+        "format": _FORMAT,
+        "english": source,
+        "same_english_as_shipped_models": _sha256(text) == english.SHA256,
+        "english_licence": english.LICENCE if source == english.PACKAGE else "of the text's owner",
+        "synthetic": "nursery.synthetic",
+        "synthetic_seed": synthetic.SEED,
+        "synthetic_licence": "MIT",
+        "vocab_size": learned.get_vocab_size(),
+        "held_out": HELD_OUT,
+        "documents": {name: {"train": len(train), "heldout": len(held)} for name, (train, held) in parts.items()},
+        "tokens": tokens,
+        "files": {name: {"sha256": _sha256(content), "bytes": len(content)} for name, content in files.items()},
+    }
+    files[CORPORA] = (json.dumps(record, indent=2, sort_keys=True) + "\n").encode()
+    write_all(folder, {folder / name: content for name, content in files.items()})
+
+
+def encode(learned: Tokenizer, found: Sequence[str]) -> Tokens:
+    """Tokens of documents one after the other, an end-of-text token behind each; uint16 of shape (tokens,)."""
+    end = learned.token_to_id(tokenizer.END_OF_TEXT)
+    return np.array([i for one in learned.encode_batch(found) for i in (*one.ids, end)], dtype=np.uint16)
+
+
+def _record(folder: Path) -> Mapping[str, Any] | None:
+    """What `corpora.json` says, None where there is none. Raises DataError where it cannot be read."""
+    path = folder / CORPORA
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(_read(path))
+        if found["format"] != _FORMAT or not isinstance(found["files"]["english.txt"]["sha256"], str):
+            raise ValueError("another format")
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"not a record of corpora: {error}", where=path, next_step="remove this file and make the corpora again"
+        ) from error
+    return dict(found)
+
+
+def _intact(folder: Path, name: str, record: Mapping[str, Any]) -> bool:
+    path = folder / name
+    return path.is_file() and _sha256(path.read_bytes()) == record["files"][name]["sha256"]
+
+
+def _joined(found: Sequence[str]) -> bytes:
+    if len(found) < _LEAST_DOCUMENTS:
+        raise DataError(
+            "too few documents in the English text",
+            got=str(len(found)),
+            allowed=f"{_LEAST_DOCUMENTS} or more",
+            next_step="chapters begin with a line such as Chapter 1, or documents are separated by form feeds",
+        )
+    return SEPARATOR.join(found).encode()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError("a text cannot be read", where=path, got=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8 text", where=path, got=f"byte {error.object[error.start]:#04x}") from error
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

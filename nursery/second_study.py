@@ -1,0 +1,156 @@
+"""The nursery's second study before its training: candidates compared, rules tried in simulated worlds, predictions.
+
+Writes `candidates.csv`, `rules.csv` and `predictions.csv` into `data/nursery/second`, beside `design.toml`.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from argparse import ArgumentParser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import statsmodels.formula.api as smf
+from scipy import stats
+
+from nursery import designs
+from nursery.recipes import drawn
+from nursery.tables import write
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Above, Below, Decide, V
+from thermostats.modelling.classical.counts import proportion
+from thermostats.studies.nursery.components import Array, logs, operating, over_reference
+from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
+from thermostats.studies.nursery.signs import within_cells
+from thermostats.tables.vocabulary import NURSERY
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "data" / "nursery" / "second"
+SIMULATIONS = 400
+DEEP = "L=4,8,16 rho=0.125,2 d="
+CANDIDATES = [
+    (16, DEEP + "32,80"),
+    (32, "L=4,16 rho=0.125,2 d=32,80"),
+    (32, DEEP + "32,80"),
+    (32, DEEP + "32,128"),
+    (48, "L=4,16 rho=0.125,2 d=32,80"),
+    (48, DEEP + "32,80"),
+    (64, "L=4,16 rho=0.125,2 d=32"),
+]
+"""Recipes and shapes."""
+
+
+def candidates() -> pd.DataFrame:
+    """Rates of the rules on the components for every candidate, with what it costs."""
+    rows = []
+    for recipes, text in CANDIDATES:
+        grid = designs.parse_grid([text])
+        own = designs.Design("candidate", 1, 64, np.inf, 8, grid, tuple(drawn(recipes, 23, 64)))
+        facts = {"recipes": recipes, "shapes": text, "models": recipes * len(own.shapes), "core_hours": own.hours}
+        rows += [facts | row for row in operating(recipes, logs(grid), simulations=SIMULATIONS)]
+        print(facts, flush=True)
+    return pd.DataFrame(rows).round(3)
+
+
+def verdict(rule: Decide, found: Estimate) -> str:
+    """What a rule says of an estimate, which it calls x."""
+    return rule.verdict(Result(quantities={"x": found}))
+
+
+def mean_slope(rng: np.random.Generator, slope: float) -> str:
+    """N03: slope on log L by recipe, 32 of them, t interval of the mean."""
+    own = rng.normal(slope, np.hypot(0.058, 0.05 / np.sqrt(12) / 0.566), 32)
+    return verdict(Below("x", 0), by_t(own.mean(), stats.sem(own), len(own) - 1, ""))
+
+
+def factor(rng: np.random.Generator, difference: float) -> str:
+    """N02: two corpora, 32 recipes whose other differences have SD 0.053; Holm over nine factors."""
+    corpus = rng.random(32) < 0.5
+    y = rng.normal(0, 0.053, 32) + difference * corpus
+    p = [stats.ttest_ind(y[corpus], y[~corpus]).pvalue]
+    p += [stats.pearsonr(rng.normal(size=32), y - difference * corpus).pvalue for _ in range(8)]
+    return "supported" if min(p) * len(p) <= 0.05 else "inconclusive"
+
+
+def spectra(rng: np.random.Generator, slope: float) -> str:
+    """N05: log σ_max of 18 recipes of three optimisers on log √(rate/decay), SD 1.2, other differences of SD 0.3."""
+    x = rng.normal(0, 1.2, 18)
+    rows = pd.DataFrame({"optimiser": list("alm") * 6, "x": x, "y": slope * x + rng.normal(0, 0.3, 18)})
+    rule = Decide((V("x").lower > 0.5) & (V("x").upper < 1.5), V("x").upper < 0.5)
+    return verdict(rule, by_t(*slope_within(rows, "y", "x", "optimiser"), ""))
+
+
+def ranks(rng: np.random.Generator, r: float) -> str:
+    """N06, sign: a tenth of training against the end inside the cells of 12 shapes, 36 models each."""
+    end = rng.normal(size=432)
+    early = r * end + np.sqrt(1 - r * r) * rng.normal(size=432)
+    cells = pd.Series(np.repeat(np.arange(12), 36))
+    found = within_cells(pd.Series(early), pd.Series(end), cells, pd.Series(np.tile(np.arange(36), 12)))
+    return verdict(Above("x", 0.71), found)
+
+
+def crossings(rng: np.random.Generator, share: float) -> str:
+    """N06, tuning: 42 pairs, of which so many cross 1 clearly."""
+    found = Estimate.of(proportion(int(rng.binomial(42, share)), 42))
+    return verdict(Decide(V("x").lower > 0.01, V("x").upper < 0.10), found)
+
+
+RULES: list[tuple[str, Callable[[np.random.Generator, Any], str], dict[str, float]]] = [
+    ("N02 a factor moves the gain", factor, {"corpus 0.08": 0.08, "corpus 0.05": 0.05, "none": 0.0}),
+    ("N03 the gain falls with depth", mean_slope, {"slope −0.06": -0.06, "slope −0.03": -0.03, "none": 0.0}),
+    ("N05 σ_max follows √(rate/decay)", spectra, {"slope 1": 1.0, "slope 0.5": 0.5, "none": 0.0}),
+    ("N06 a tenth of training predicts the end", ranks, {"r 0.9": 0.9, "r 0.71": 0.71, "none": 0.0}),
+    ("N06 tuning crosses 1", crossings, {"20%": 0.2, "5%": 0.05, "none": 0.0}),
+]
+
+
+def rules() -> pd.DataFrame:
+    """How often every rule decides what, by world."""
+    rows = []
+    for rule, tried, worlds in RULES:
+        for world, size in worlds.items():
+            found = [tried(np.random.default_rng([7, number]), size) for number in range(SIMULATIONS)]
+            rates = {name.replace(" ", "_"): found.count(name) / SIMULATIONS for name in ("supported", "not supported")}
+            rows.append({"rule": rule, "world": world, "simulations": SIMULATIONS} | rates)
+    return pd.DataFrame(rows)
+
+
+def predictions() -> pd.DataFrame:
+    """What the first study's fit (recipes as random levels) says of the second, with 95% intervals."""
+    rows = judged(final(Evidence(ROOT / "data").named(NURSERY)), "penultimate_gain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = smf.mixedlm("log_gain ~ log_L + log_rho + log_d", rows, groups=rows["recipe"]).fit()
+    names = ["log_L", "log_rho", "log_d"]
+    slopes, covariance = fit.params[names].to_numpy(), fit.cov_params().loc[names, names].to_numpy()
+    draws = np.random.default_rng(1).multivariate_normal(slopes, covariance, 20_000)
+    geometry, scale = over_reference(draws)
+    found: dict[str, Array] = {f"slope on {name}": draws[:, i] for i, name in enumerate(names)}
+    found |= {"SD of geometry over the reference": geometry, "SD of scale over the reference": scale}
+    found["geometry over scale"] = geometry / scale
+    table = [{"quantity": what, **_ends(values)} for what, values in found.items()]
+    recipe = float(np.sqrt(fit.cov_re.to_numpy()[0, 0]))
+    table.append({"quantity": "SD of recipe", "predicted": recipe})
+    return pd.DataFrame(table).round(4)
+
+
+def _ends(values: Array) -> dict[str, float]:
+    low, middle, high = np.quantile(values, [0.025, 0.5, 0.975])
+    return {"predicted": float(middle), "lower": float(low), "upper": float(high)}
+
+
+if __name__ == "__main__":
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--trained", type=Path, help="write the tables of this folder's trainings instead")
+    trained = parser.parse_args().trained
+    if trained is not None:
+        write(OUT / "design.toml", trained, OUT)
+        sys.exit()
+    for name, made in (("predictions", predictions), ("rules", rules), ("candidates", candidates)):
+        made().to_csv(OUT / f"{name}.csv", index=False)
+        print(name, flush=True)

@@ -1,0 +1,184 @@
+"""The nursery's verbs: what they hand on, what they print, how they end. Nothing is trained here."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sys
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from nursery import corpora, measuring, training
+from nursery.__main__ import _progress, app
+from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder
+from nursery.tuning import penultimate
+from thermostats.errors import DataError
+from thermostats.measurement import settings
+from thermostats.measurement.session import Outcome
+from thermostats.studies.nursery.shipped import SECOND
+
+MODEL = "c005-L04d32h8"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def record(model, steps=600):
+    return Trained(model, "", "english", steps, 1000, 3.25, 4.5, True, 2.0)
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """What the trainer was asked for; a folder that says it has corpora."""
+    told = {}
+
+    def train_all(packs, folder, *, device, processes, engine):
+        told.update(packs=packs, folder=folder, device=device, processes=processes, engine=engine)
+        for pack in packs:
+            yield training.Step(pack, 0.5)
+            yield training.Step(pack, 1.0, [record(member.model, pack.steps) for member in pack.members])
+
+    monkeypatch.setattr(training, "train_all", train_all)
+    monkeypatch.setattr(
+        corpora, "load", lambda folder, name, context: told.setdefault("corpora", []).append((name, context))
+    )
+    (tmp_path / CORPORA).write_text("{}")
+    return told
+
+
+def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
+    told = ("--folder", tmp_path, "--no-tune", "--processes", "3", "--engine", "ray")
+    said = run("train", "--model", "c005-L04d32h8", "--model", "c021-L16d80h3", *told)
+    assert said.exit_code == 0, said.exception
+    held = {member.model for pack in asked["packs"] for member in pack.members}
+    assert len(asked["packs"]) == 2 and {"c005-L04d32h8", "c021-L16d80h3"} < held and len(held) <= 16
+    assert asked["corpora"] == [("english", 64), ("synthetic", 64)]
+    assert (asked["folder"], asked["device"], asked["processes"]) == (tmp_path, "cpu", 3)
+    assert asked["engine"].name == "ray"
+    lines = said.stdout.splitlines()
+    assert lines[0].split("\t") == ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"]
+    assert {line.split("\t")[0] for line in lines[1:]} == held
+    assert "held-out loss 3.25, about 0 min left" in said.stderr
+    assert f"python -m nursery measure --folder {tmp_path} --data mine" in said.stderr
+
+
+def test_a_recipe_as_json_before_all_are_trained_is_not_tuned(asked, tmp_path):
+    said = run("train", "--recipe", "c005", "--folder", tmp_path, "--json")
+    assert len({row["model"] for row in json.loads(said.stdout) if row["model"].startswith("c005-")}) >= 12
+    assert "Next:" not in said.stderr
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(0, "cpu"), (2, "cuda")])
+def test_auto_is_the_first_gpu_where_there_is_one(asked, tmp_path, monkeypatch, gpus, device):
+    monkeypatch.setattr("nursery.__main__.count_gpus", lambda: gpus)
+    run("train", "--model", MODEL, "--folder", tmp_path, "--device", "auto")
+    assert asked["device"] == device
+    assert settings.NAMES.fullmatch(asked["device"])
+
+
+def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with _progress(20.0, 10.0) as tell:
+        tell("r04-1", 10.0, 1.0, [record("r04-1")])
+        tell("r05-1", 10.0, 0.5, [])
+        tell("r05-1", 10.0, 1.0, [record("r05-1")])
+    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())
+    assert "r04-1: 600 steps, held-out loss 3.25, trained before" in shown
+    assert "r05-1: 600 steps, held-out loss 3.25, about 0 min left" in shown
+    assert "training r05-1" in shown and "100%" in shown
+
+
+@pytest.fixture
+def trained(tmp_path):
+    folder = model_folder(tmp_path, MODEL)
+    folder.mkdir(parents=True)
+    (folder / RECORD).write_text(json.dumps(asdict(record(MODEL))))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("status", "code"), [("measured", 0), ("failed", 1)])
+def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, status, code):
+    def measure_all(members, folder, data):
+        assert ([member.model for member in members], folder) == ([MODEL], trained)
+        yield MODEL, Outcome("x", status, "step00600", reason="no room" if status == "failed" else "", seconds=1.5)
+
+    monkeypatch.setattr(measuring, "measure_all", measure_all)
+    said = run("measure", "--model", MODEL, "--folder", trained, "--data", trained / "mine")
+    assert said.exit_code == code
+    assert said.stdout.splitlines()[1].split("\t")[:4] == [MODEL, "step00600", status, "1.5"]
+    assert f"{MODEL} step00600: {status}" in said.stderr
+    assert ("thermostats report --all --data" in said.stderr) == (code == 0)
+
+
+@pytest.mark.parametrize(("same", "code"), [([True, True], 0), ([True, False], 1)])
+def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code):
+    table = pd.DataFrame({"model": MODEL, "checkpoint": ["step00000", "step00600"], "same": same})
+    monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
+    said = run("compare", "--model", MODEL, "--folder", trained)
+    assert said.exit_code == code
+    assert said.stdout.splitlines()[2].split("\t") == [MODEL, "step00600", str(same[1])]
+    assert "differ by at most 0.05" in said.stderr
+    assert "differ by at most" not in run("compare", "--model", MODEL, "--folder", trained, "--json").stderr
+
+
+def test_compare_prints_a_gain_that_is_not_finite(trained, monkeypatch):
+    table = pd.DataFrame({"model": [MODEL], "largest": [math.nan], "same": [False]})
+    monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
+    said = run("compare", "--model", MODEL, "--folder", trained, "--json")
+    assert (said.exit_code, json.loads(said.stdout)) == (1, [{"model": MODEL, "largest": None, "same": False}])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', json.dumps(asdict(record("another")))])
+def test_a_damaged_record_is_named_with_what_to_do(trained, text):
+    path = model_folder(trained, MODEL) / RECORD
+    path.write_text(text)
+    for verb in (["compare"], ["measure", "--data", trained / "mine"]):
+        said = run(*verb, "--model", MODEL, "--folder", trained)
+        assert isinstance(said.exception, DataError) and said.exception.where == str(path)
+        assert f"remove the folder {path.parent}" in said.exception.next_step
+
+
+COLUMNS = ",".join(SECOND["gains"][1:])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", f"{COLUMNS}\n", "step,layer\n0,1\n", f"{COLUMNS}\n0,1,a,0,1,1\n"),
+        f"{COLUMNS}\n0,1,0,0,1,1\n0,2,0,0,1,1\n9,1,0,0,1,1\n",
+    ],
+)
+def test_damaged_gains_are_named_with_what_to_do(trained, text):
+    path = model_folder(trained, MODEL) / GAINS
+    if text is not None:
+        path.write_text(text)
+    said = run("compare", "--model", MODEL, "--folder", trained)
+    assert isinstance(said.exception, DataError) and said.exception.where == str(path)
+    assert f"remove the folder {path.parent}" in said.exception.next_step
+    with pytest.raises(DataError, match=GAINS):
+        penultimate(trained, MODEL)
+
+
+def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr(corpora, "build", lambda folder, text: told.append((folder, text)))
+    text = tmp_path / "novel.txt"
+    text.write_text("It is a truth.")
+    said = run("corpora", "--folder", tmp_path / "own", "--text", text)
+    assert told == [(tmp_path / "own", text)]
+    assert said.stdout == f"{tmp_path / 'own'}\n"
+    assert f"python -m nursery train --model c005-L04d32h8 --folder {tmp_path / 'own'}" in said.stderr

@@ -1,0 +1,117 @@
+"""Other people's measurements as tables: `python scripts/external/make.py FOLDER` writes `data/external`.
+
+FOLDER holds one folder a source, with its files as published and its licence. The same files give the same bytes.
+Nothing is written where a licence forbids shipping, a file is missing, or rows do not fit the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import gpt2_pythia
+import instruct_models
+import llama_scope
+import logos_in_layers
+import pandas as pd
+import study_removed
+from source import Source, Tables
+
+from thermostats.errors import DataError, ThermostatsError
+from thermostats.tables import store
+from thermostats.tables.atomic import write_atomically
+from thermostats.tables.licences import check_licence
+from thermostats.tables.parameters import parameter_counts
+from thermostats.tables.schemas import dtypes, with_added
+
+HERE, OUT = Path(__file__).parent, Path(__file__).resolve().parents[2] / "data" / "external"
+SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia)
+ALIKE = {"revision": "main", "n_positions": 0, "gated_mlp": True, "norm_kind": "RMSNorm", "position_scheme": "rotary"}
+ALIKE |= {"parallel_block": False}
+"""What the configurations of all these models have in common."""
+INTRODUCTION = (
+    "Made by `scripts/external/make.py`. `models.csv` holds facts of models from their public configurations; each "
+    "folder has the licence of its source. A row of `runs` says source, licence, instrument and precision, and a row "
+    "of `layers` the position of the token."
+)
+SANDWICH = ("gemma2",)
+"""Architectures that norm what a sub-block writes as well as what it reads."""
+
+
+def models() -> pd.DataFrame:
+    """Facts of the models that the study did not publish, from their configurations; weights by their formula."""
+    rows = pd.read_csv(HERE / "models.csv", keep_default_na=False).assign(**ALIKE)
+    rows["d_embed"] = rows["d_model"]
+    rows["norm_place"] = ["sandwich" if one in SANDWICH else "pre" for one in rows["architecture"]]
+    counts = [parameter_counts({str(name): value for name, value in row.items()}) for row in rows.to_dict("records")]
+    rows["n_params"], rows["n_params_nonembedding"] = zip(*counts, strict=True)
+    return with_added(rows, "models")[list(dtypes("models"))]
+
+
+def licence(source: Source, folder: Path) -> bytes:
+    """A source's licence, or who states it; refused where it forbids shipping, or is not what was declared."""
+    check_licence(source.licence, source.name)
+    if not source.licence_file:
+        return f"{source.licence} by {source.licence_by}: {source.address}, {source.commit}.\n".encode()
+    path = folder / source.licence_file
+    text = path.read_bytes()
+    if source.licence.casefold() not in text.decode().partition("\n")[0].casefold():
+        got = text.decode()[:60]
+        raise DataError("the licence is not the one declared", where=path, got=got, allowed=source.licence)
+    return text
+
+
+def readme(made: list[Tables]) -> bytes:
+    """What is there, from where, and what was left out."""
+    lines = ["# Other people's measurements", "", INTRODUCTION, ""]
+    for tables in made:
+        source = tables.source
+        counts = ", ".join(f"{len(rows)} rows of {name}" for name, rows in sorted(tables.rows.items()))
+        where = f"{source.address}, {source.commit}; licence {source.licence}"
+        lines += [f"## {source.name}", "", f"{source.title}. {where}."]
+        lines += [f"Left out: {source.left_out}."] * bool(source.left_out)
+        instruments = sorted({row["instrument"] for row in tables.rows["runs"]} - {"unstated"})
+        lines += ["", *(f"- Instrument: {one}." for one in instruments), f"- {counts[0].upper()}{counts[1:]}.", ""]
+    return "\n".join(lines).encode()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of `data/external` by its path there. Raises where something is wrong with a source."""
+    made, found = [], {"models.csv": store.to_csv(models(), "models")}
+    for module in SOURCES:
+        source = module.SOURCE
+        own = folder / source.name
+        if not own.is_dir():
+            raise DataError("a source's files are missing", where=own, next_step="name the folder that holds them all")
+        found[f"{source.name}/LICENSE"] = licence(source, own)
+        tables = module.tables(own)
+        made.append(tables)
+        for name, rows in tables.rows.items():
+            found[f"{source.name}/{name}.csv"] = store.to_csv(pd.DataFrame(rows), name)
+    return found | {"README.md": readme(made)}
+
+
+def main() -> int:
+    """Make the files and put them in the place of those that are there."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="the sources' files, a folder a source")
+    parser.add_argument("--out", type=Path, default=OUT)
+    asked = parser.parse_args()
+    try:
+        found = files(asked.folder)
+    except (ThermostatsError, OSError) as error:
+        print(error, file=sys.stderr)
+        return getattr(error, "exit_code", 1)
+    for name, content in found.items():
+        (asked.out / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(asked.out / name, content)
+    for folder in {(asked.out / name).parent for name in found} - {asked.out}:
+        for stale in (path for path in folder.glob("*.csv") if f"{folder.name}/{path.name}" not in found):
+            stale.unlink()
+    print(f"{asked.out}: {len(found)} files")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""What is declared of a source, and how its figures become rows of the package's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from thermostats.tables.norms import gains_from_norms
+from thermostats.tables.runs import run_id
+from thermostats.tables.schemas import dtypes
+from thermostats.tables.vocabulary import EXTERNAL
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose figures, from where and on what terms."""
+
+    name: str
+    """Folder of its files, and what its rows are called in the column `source`."""
+    title: str
+    address: str
+    commit: str
+    licence: str
+    """SPDX identifier."""
+    licence_file: str = "LICENSE"
+    """File among its own that holds the licence; empty: it has none, and `licence_by` says who states it."""
+    licence_by: str = ""
+    left_out: str = ""
+    """What of its files is not taken, and why."""
+
+
+@dataclass
+class Tables:
+    """Rows of one source by table."""
+
+    source: Source
+    rows: dict[str, Rows] = field(default_factory=dict)
+
+    def run(
+        self, model_id: str, prompt_set: str, instrument: str, dtype: str = "unstated", measured_at: str = ""
+    ) -> str:
+        """Add a run and return its id; what its source does not state is empty or `unstated`."""
+        run = {"model_id": model_id, "revision": "main", "dtype": dtype, "attention": "unstated"}
+        run |= {"prompt_set": prompt_set, "prompt_sha": "", "measure_version": EXTERNAL, "source": self.source.name}
+        run |= {"instrument": instrument, "licence": self.source.licence, "measured_at": measured_at}
+        run["run_id"] = run_id(run)
+        self.add("runs", [run])
+        return run["run_id"]
+
+    def prompts(self, prompt_set: str, names: Iterable[str], category: str) -> None:
+        """Add prompts of which the texts are not ours to ship, or are not known."""
+        known = {"prompt_set": prompt_set, "category": category, "modality": "text"}
+        self.add("prompts", ({**known, "prompt_id": name} for name in names))
+
+    def add(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows; columns that they lack are empty."""
+        blank = {label: "" if dtype == "str" else None for label, dtype in dtypes(table).items()}
+        self.rows.setdefault(table, []).extend({**blank, **row} for row in rows)
+
+    def norms(
+        self, run: str, norms: Sequence[float], position: str, *, first: int = 0, last: str = "stream", prompt: str = ""
+    ) -> None:
+        """Add the gains G_l = n_l / n_(l-1) of consecutive states from `first` on; last: `stream`, or `normed`."""
+        states = pd.DataFrame({"state": range(first, first + len(norms)), "norm": norms})
+        rows = gains_from_norms(states, {"state": "state", "norm": "norm", "last": last}, self.source.name)
+        known = {"run_id": run, "prompt_id": prompt, "position": position}
+        self.add("layers", ({**known, **row} for row in rows.to_dict("records")))
+
+    def summaries(self, run: str, values: Mapping[str, float], prompt: str = "") -> None:
+        """Add named values."""
+        rows = ({"run_id": run, "prompt_id": prompt, "estimand": name, "value": x} for name, x in values.items())
+        self.add("summaries", rows)
+
+    def weights(
+        self, run: str, matrix: str, spectral: Sequence[float], frobenius: Sequence[float] = (), *, first: int = 1
+    ) -> None:
+        """Add norms of one whole matrix in layers from `first` on; stable rank where both norms are known."""
+        for layer, norm in enumerate(spectral, first):
+            row = {"run_id": run, "layer": layer, "matrix": matrix, "spectral_norm": norm}
+            if len(frobenius):
+                f = frobenius[layer - first]
+                row |= {"frobenius_norm": f, "stable_rank": (f / norm) ** 2}
+            self.add("weights", [row])

@@ -1,0 +1,127 @@
+"""What hangs on one source, labs that one source alone measured, and columns that a set lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+import pytest
+
+from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.judge import Question, standing
+from thermostats.claims.operating import Known, hangs_on_source
+from thermostats.claims.rule import Above, Below
+from thermostats.claims.sources import READS, coincidence, lacking, sources_by_lab
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
+from thermostats.claims.views import viewed
+
+
+@dataclass
+class Rows:
+    """Rows by source in the place of evidence."""
+
+    frame: pd.DataFrame
+
+    def without(self, source: str) -> Rows:
+        return Rows(self.frame[self.frame["source"] != source])
+
+    def sources(self, models: set[str]) -> list[str]:
+        return sorted(set(self.frame.loc[self.frame["model_id"].isin(models), "source"]))
+
+
+def study(**gains: list[float]) -> Rows:
+    """Gains of models by source; models have the same names in every source."""
+    rows = [(f"m{k}", source, x) for source, values in gains.items() for k, x in enumerate(values)]
+    return Rows(pd.DataFrame(rows, columns=["model_id", "source", "gain"]).assign(heritage="a"))
+
+
+def mean(rows: pd.DataFrame) -> Result:
+    return Result.of(rows, {"mean": Estimate(float(rows["gain"].mean()))})
+
+
+QUESTION = Question(
+    "U01.one", "one", None, Result, primary=Above("mean", 0), trial=Trial(lambda rows: rows.frame, mean, "")
+)
+LEAST = Views(models=2)
+
+
+def hanging(rows: Rows, least: Views = LEAST) -> str:
+    return hangs_on_source(QUESTION, rows, rows.frame, SUPPORTED, least)
+
+
+def test_a_verdict_that_falls_without_one_source_hangs_on_it() -> None:
+    assert hanging(study(x=[9.0, 9.0], y=[-1.0, -2.0], z=[-1.0, 0.5])) == "x"
+    assert hanging(study(x=[9.0, 9.0], y=[1.0, 2.0])) == ""
+
+
+def test_nothing_is_known_of_a_source_without_which_there_are_too_few_rows() -> None:
+    rows = study(x=[9.0, 9.0], y=[-1.0])
+    assert hanging(rows) == "" and hanging(rows, Views(models=1)) == "x"
+
+
+def test_a_set_of_one_source_hangs_on_none_and_an_open_verdict_neither() -> None:
+    rows = study(x=[9.0, 9.0])
+    assert hanging(rows, Views(models=0)) == ""
+    both = study(x=[9.0, 9.0], y=[-1.0, -2.0])
+    assert hangs_on_source(QUESTION, both, both.frame, OPEN, LEAST) == ""
+
+
+def test_a_counterexample_stands_without_its_source() -> None:
+    rows = study(x=[-9.0, -9.0], y=[1.0, 2.0])
+    by_lab = replace(QUESTION, trial=Trial(lambda own: own.frame, mean, "heritage"), primary=Below("mean", 0))
+    one = replace(by_lab, trial=QUESTION.trial, primary=by_lab.primary)
+    assert hangs_on_source(by_lab, rows, rows.frame, SUPPORTED, LEAST) == "x"
+    against = replace(one, primary=Above("mean", 0))
+    assert hangs_on_source(against, rows, rows.frame, AGAINST, LEAST) == ""
+    assert hangs_on_source(replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST) == "x"
+
+
+def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
+    known = Known(pd.DataFrame(columns=["declared", "holds", "supported"]), source="x")
+    assert QUESTION.primary is not None
+    assert standing(QUESTION.primary, Result(), known, SUPPORTED) == (OPEN, Reason.ONE_SOURCE)
+    assert known.sentence(SUPPORTED, "lab").startswith("Without the rows of the source x")
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Evidence:
+    return Evidence()
+
+
+def test_rows_of_a_source_are_left_out_and_the_whole_set_is_remembered_alone(shipped: Evidence) -> None:
+    pooled = shipped.named(POOLED)
+    every = set(pooled.table("runs")["source"])
+    assert {"logos-in-layers", "buk81-removed"} <= every
+    kept = dict(pooled.selections)
+    rest = pooled.without("logos-in-layers")
+    assert set(rest.table("runs")["source"]) == every - {"logos-in-layers"}
+    assert set(pooled.without(PUBLISHED).table("runs")["source"]) == {
+        source for source in every if not source.endswith((".json", ".csv"))
+    }
+    assert pooled.selections == kept and pooled.changed(kept) is False
+
+
+def test_labs_of_one_source_are_named_from_the_rows(shipped: Evidence) -> None:
+    pooled, models = shipped.named(POOLED), {"01-ai/Yi-34B", "mistralai/Mistral-7B-v0.1", "google/gemma-2-27b"}
+    assert sources_by_lab(pooled, models).to_dict() == {
+        "01.AI": {"logos-in-layers"},
+        "Google": {"logos-in-layers"},
+        "Mistral AI": {"logos-in-layers", PUBLISHED, "buk81-removed"} - {"buk81-removed"},
+    }
+    said = coincidence(pooled, models)
+    assert said.startswith("In this set every new lab comes from one source: 01.AI and Google from logos-in-layers.")
+    assert coincidence(shipped.named(PUBLISHED), models) == "" == coincidence(pooled, {"mistralai/Mistral-7B-v0.1"})
+    said = coincidence(shipped.named(EXTERNAL), {"01-ai/Yi-34B", "openai-community/gpt2"})
+    assert said.startswith("In this set one source alone measured 1 of 2 labs: 01.AI by logos-in-layers.")
+
+
+def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
+    external = shipped.named(EXTERNAL)
+    assert lacking(external, list(READS.values())) == ["outputs.entropy", "attention.trace"]
+    assert lacking(external, ["summaries.normed_gain", "layers.gain_mlp"]) == [
+        "summaries.normed_gain",
+        "layers.gain_mlp",
+    ]
+    trial = Trial(lambda evidence: evidence.table("features").iloc[:0], mean, "")
+    question = replace(QUESTION, trial=trial, views=LEAST)
+    assert "no values of attention.trace" in viewed(question, external, measures=["attention"]).settles

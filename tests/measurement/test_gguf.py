@@ -1,0 +1,280 @@
+"""A model in GGUF has the rows of the same model in safetensors; what is wrong with a file is named."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("gguf")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import gguf
+import gguf_small as small
+import transformers
+from safetensors.numpy import load_file
+
+from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.measurement import session
+from thermostats.measurement.execute import execute
+from thermostats.measurement.gguf_files import gguf_folder, record
+from thermostats.measurement.gguf_parts import is_gguf, parts
+from thermostats.measurement.spec import RunSpec, specs
+from thermostats.measurement.spectra import weights
+from thermostats.tables import store
+
+Q8_0 = 7
+"""`general.file_type` of a file whose matrices are Q8_0."""
+KEYS = {"prompt_id", "layer", "position", "estimand", "matrix", "head", "definition", "trace", "direction"}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    shutil.copy(store.shipped("data") / "models.csv", folder)
+    return folder
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors(
+    tied: bool, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
+    made = small.model(tied=tied)
+    file = small.write(tmp_path / "in-gguf.gguf", small.tensors(made))
+    made.save_pretrained(tmp_path / "plain")
+    for path in gguf_folder(file).glob("tokenizer*"):
+        shutil.copy(path, tmp_path / "plain")
+    (tmp_path / "two.txt").write_text("ab c d\nb c ab f\n")
+    options = {"prompts": str(tmp_path / "two.txt"), "heritage": "Us"}
+    for outcome in execute(specs([str(file), str(tmp_path / "plain")], options), data):
+        assert outcome.status == "measured", outcome.reason
+    assert store.check(data)["runs"] == 6
+    models = store.load("models", data).set_index("model_id").loc[["in-gguf", "plain"]]
+    assert models["revision"].tolist() == ["F32", "main"]
+    assert models["quantised"].tolist() == ["", ""]
+    assert models["model_licence"].tolist() == ["mit", ""]
+    same = models.drop(columns=["revision", "model_licence"])
+    assert same.iloc[0].equals(same.iloc[1])
+    assert models["n_params"].iloc[0] == sum(p.numel() for p in made.parameters())
+    runs = store.load("runs", data)
+    for name in ("layers", "outputs", "weights", "attention", "summaries"):
+        rows = store.load(name, data).merge(runs[["run_id", "model_id"]]).drop(columns="run_id")
+        one, other = (rows[rows["model_id"] == each].drop(columns="model_id") for each in ("in-gguf", "plain"))
+        assert len(one) > 0
+        if name == "weights":
+            assert set(one["stored_as"]) == {"F32"}
+            assert set(other["stored_as"]) == {""}
+            one, other = one.drop(columns="stored_as"), other.drop(columns="stored_as")
+        keys = [label for label in one.columns if one[label].dtype == other[label].dtype and label in KEYS]
+        one, other = (rows.sort_values(keys, ignore_index=True) for rows in (one, other))
+        pd.testing.assert_frame_equal(one, other, rtol=1e-5)
+
+
+def test_blocks_of_eight_bits_are_their_scale_times_the_integer(tmp_path: Path, cache: Path) -> None:
+    made = small.model(tied=False)
+    file = small.write(tmp_path / "rounded.gguf", small.tensors(made, "Q8_0"), file_type=Q8_0)
+    folder = gguf_folder(file, cache)
+    said = record(folder)
+    name = "model.layers.1.mlp.up_proj.weight"
+    weights = made.get_parameter(name).detach().numpy()
+    blocks = weights.reshape(-1, 32)
+    scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16).astype(np.float32)
+    found = load_file(folder / "model.safetensors")[name]
+    assert np.abs(found.reshape(-1, 32) / scale - np.round(found.reshape(-1, 32) / scale)).max() < 1e-3
+    bound = scale * (0.5 + 127 * 2**-11)  # half a step, and the scale's own rounding to 11 bits
+    assert (np.abs(found.reshape(-1, 32) - blocks) <= bound).all()
+    assert said["scheme"] == "Q8_0"
+    assert said["types"][name] == "Q8_0"
+    assert said["types"]["model.norm.weight"] == "F32"
+    assert said["files"] == ["rounded.gguf"]
+
+
+def test_rows_of_matrices_say_what_their_tensors_were_stored_as(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=True), "Q8_0")
+    values = small.model(tied=True).model.layers[1].self_attn.v_proj.weight.detach().numpy()
+    held["blk.1.attn_v.weight"] = small.stored(values, "Q4_0")
+    rows = weights(gguf_folder(small.write(tmp_path / "m.gguf", held), cache)).set_index(["layer", "matrix", "head"])
+    for (layer, matrix, _), stored in rows["stored_as"].items():
+        other = {"W_V": "Q4_0", "OV": "Q8_0 Q4_0"}.get(matrix, "Q8_0") if layer == 2 else "Q8_0"
+        assert stored == other, (layer, matrix)
+
+
+def test_a_head_stored_twice_is_told_from_one_of_its_own(tmp_path: Path, cache: Path) -> None:
+    tied, own = small.model(tied=True), small.model(tied=False)
+    twice = small.tensors(tied, "Q8_0")
+    twice["output.weight"] = small.stored(tied.model.embed_tokens.weight.detach().numpy(), "Q4_0")
+    folders = [
+        gguf_folder(small.write(tmp_path / "twice.gguf", twice), cache),
+        gguf_folder(small.write(tmp_path / "own.gguf", small.tensors(own, "Q8_0")), cache),
+        gguf_folder(small.write(tmp_path / "once.gguf", small.tensors(tied, "Q8_0")), cache),
+    ]
+    assert [record(folder)["head"] for folder in folders] == ["tied, stored twice", "own", "tied"]
+    counts = [
+        sum(p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(folder).parameters())
+        for folder in folders
+    ]
+    assert counts == [sum(p.numel() for p in each.parameters()) for each in (tied, own, tied)]
+    assert ["lm_head.weight" in load_file(folder / "model.safetensors") for folder in folders] == [False, True, False]
+
+
+def test_parts_and_pieces_are_read_as_one_file(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=False), "Q8_0")
+    (tmp_path / "split").mkdir()
+    split = small.write_split(tmp_path / "split", held, [5, 11])
+    file = small.write(tmp_path / "whole.gguf", held)
+    content = file.read_bytes()
+    (tmp_path / "cut").mkdir()
+    third = len(content) // 3 + 1
+    for i in range(3):
+        (tmp_path / "cut" / f"whole.gguf.part{i:02d}").write_bytes(content[i * third : (i + 1) * third])
+    folders = [gguf_folder(path, cache) for path in (file, split[1], tmp_path / "cut" / "whole.gguf.part02")]
+    first, *others = (load_file(folder / "model.safetensors") for folder in folders)
+    for other in others:
+        assert first.keys() == other.keys()
+        assert all(np.array_equal(first[name], other[name]) for name in first)
+    assert record(folders[1])["types"] == record(folders[0])["types"]
+    assert folders[2] == folders[0]  # the same bytes are the same model
+
+
+def test_a_second_call_makes_nothing_and_another_file_of_the_name_is_made_anew(tmp_path: Path, cache: Path) -> None:
+    file = small.write(tmp_path / "small.gguf", small.tensors(small.model(tied=True)))
+    folder = gguf_folder(file, cache)
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    assert gguf_folder(file, cache) == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+    small.write(file, small.tensors(small.model(tied=True, seed=1)))
+    assert gguf_folder(file, cache) != folder
+
+
+def refused(path: Path, cache: Path, kind: type[ThermostatsError] = DataError) -> str:
+    with pytest.raises(kind) as caught:
+        gguf_folder(path, cache)
+    assert not list((cache / "gguf").glob("[!.]*"))
+    assert caught.value.next_step
+    return str(caught.value)
+
+
+def test_missing_and_misplaced_parts_are_named(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=False))
+    first, second, third = small.write_split(tmp_path, held, [5, 11])
+    kept = second.read_bytes()
+    second.unlink()
+    assert f"a part of the GGUF model is missing ({second})" in refused(first, cache)
+    second.write_bytes(third.read_bytes())
+    third.write_bytes(kept)
+    assert "not in order" in refused(first, cache)
+
+
+def test_parts_of_two_models_are_refused(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=False))
+    one, _ = small.write_split(tmp_path, held, [5])
+    (tmp_path / "other").mkdir()
+    _, other = small.write_split(tmp_path / "other", held, [9])
+    shutil.copy(other, tmp_path)
+    assert "two models" in refused(one, cache)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_missing_pieces_are_named(lost: int, tmp_path: Path, cache: Path) -> None:
+    content = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False))).read_bytes()
+    third = len(content) // 3 + 1
+    for i in range(3):
+        (tmp_path / f"m.gguf.part{i}").write_bytes(content[i * third : (i + 1) * third])
+    (tmp_path / f"m.gguf.part{lost}").unlink()
+    said = refused(tmp_path / "m.gguf.part2", cache)
+    assert ("not a GGUF file" if lost == 0 else f"missing ({tmp_path}/m.gguf.part1)") in said
+
+
+def test_pieces_in_the_wrong_order_are_refused(tmp_path: Path, cache: Path) -> None:
+    content = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False))).read_bytes()
+    size = 3 * len(content) // 5
+    (tmp_path / "m.gguf.001").write_bytes(content[size:])
+    (tmp_path / "m.gguf.002").write_bytes(content[:size])
+    assert "not of one file, or not in order" in refused(tmp_path / "m.gguf.001", cache)
+    (tmp_path / "m.gguf.001").write_bytes(content[size:].ljust(size, b"\0"))
+    assert "begins with" in refused(tmp_path / "m.gguf.001", cache)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.999])
+def test_a_file_that_is_cut_off_is_refused(share: float, tmp_path: Path, cache: Path) -> None:
+    path = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False)))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    assert "cut off or damaged" in refused(path, cache)
+
+
+def test_what_is_no_gguf_is_refused(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(b"PK\x03\x04 an archive")
+    assert "not a GGUF file" in refused(path, cache)
+    path.write_bytes(b"")
+    assert "not a GGUF file" in refused(path, cache)
+    refused(tmp_path / "none.gguf", cache, UsageError)
+
+
+def test_schemes_that_cannot_be_read_are_named(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=False))
+    path = small.write(tmp_path / "m.gguf", held)
+    content = bytearray(path.read_bytes())
+    name = b"blk.1.ffn_up.weight"
+    place = content.index(name) + len(name) + 4 + 2 * 8
+    assert int.from_bytes(content[place : place + 4], "little") == 0
+    content[place : place + 4] = (250).to_bytes(4, "little")
+    path.write_bytes(content)
+    assert "scheme that is not known" in refused(path, cache)
+    content[place : place + 4] = int(gguf.GGMLQuantizationType.I32).to_bytes(4, "little")
+    path.write_bytes(content)
+    assert "I32 for blk.1.ffn_up.weight" in refused(path, cache)
+
+
+def test_tensors_that_would_be_passed_over_are_named(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=False))
+    extra = {**held, "rope_freqs.weight": small.stored(np.ones(4), "F32")}
+    said = refused(small.write(tmp_path / "m.gguf", extra), cache, ThermostatsError)
+    assert "1 that transformers does not read (rope_freqs.weight" in said
+    lacking = {name: x for name, x in held.items() if name != "blk.2.ffn_up.weight"}
+    assert "1 missing (model.layers.2.mlp.up_proj.weight" in refused(
+        small.write(tmp_path / "m.gguf", lacking), cache, ThermostatsError
+    )
+
+
+def test_a_class_that_transformers_does_not_read_is_refused(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "m.gguf"
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_name("small")
+    writer.add_tensor("v.patch_embd.weight", np.ones((4, 4), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert "does not read this model" in refused(path, cache, UsageError)
+
+
+def test_without_a_cache_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
+    path = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False)))
+    with pytest.raises(UsageError, match="switched off"):
+        gguf_folder(path)
+
+
+def test_names_of_files(tmp_path: Path) -> None:
+    for name in ("a.gguf", "a-00001-of-00002.gguf", "a.gguf.part1", "a.gguf-part-00001", "a.gguf.001", "a.GGUF"):
+        (tmp_path / name).write_bytes(b"GGUF")
+        assert is_gguf(tmp_path / name)
+        assert session.model_id(RunSpec(str(tmp_path / name))) == "a"
+    for name in ("a.gguf.json", "a.bin", "gguf"):
+        (tmp_path / name).write_bytes(b"")
+        assert not is_gguf(tmp_path / name)
+    assert not is_gguf(tmp_path / "b.gguf")
+    assert [path.name for path in parts(tmp_path / "a.gguf.001")] == ["a.gguf.001"]

@@ -1,0 +1,81 @@
+"""Models in which something else stands in attention's place: rows from end to end, and what they have none of."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import small
+import tiny
+
+from thermostats.errors import UsageError
+from thermostats.measurement import session
+from thermostats.measurement.dry_run import lacking
+from thermostats.measurement.execute import execute
+from thermostats.measurement.spec import RunSpec
+from thermostats.tables import store
+from thermostats.tables.features import features
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    shutil.copy(store.shipped("data") / "models.csv", folder)
+    return folder
+
+
+def saved(name: str, folder: Path) -> Path:
+    """A tiny model of an entry with the tokenizer of `small`."""
+    small.save_model(folder)
+    for path in [*folder.glob("*.safetensors"), folder / "config.json"]:
+        path.unlink()
+    tiny.build(name).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "attending"), [("mamba", ()), ("jamba", (2,)), ("qwen3_next", ())])
+def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
+    name: str, attending: tuple[int, ...], tmp_path: Path, data: Path
+) -> None:
+    spec = RunSpec(str(saved(name, tmp_path / name)), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
+    (first,) = execute([spec], data)
+    assert first.status == "measured", first.reason
+    assert store.check(data)["runs"] == 2
+    assert store.check(data)["layers"] == 3 * 3 * 3
+    assert store.load("outputs", data)["entropy"].notna().all()
+    rows = store.load("weights", data)
+    assert set(rows["layer"]) == {0, *attending}
+    layers = store.load("layers", data)
+    assert layers[["gain_block", "gain_attention", "write_attention"]].notna().all(axis=None)
+    assert layers["gain_mlp"].isna().all() == (name == "mamba")
+    (again,) = execute([spec], data)
+    assert again.status == "skipped"
+
+
+def test_a_model_without_attention_has_no_heads_and_no_shape_of_them(tmp_path: Path, data: Path) -> None:
+    folder = saved("mamba", tmp_path / "mamba")
+    (done,) = execute([RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("gains",))], data)
+    assert done.status == "measured", done.reason
+    row = store.load("models", data).set_index("model_id").loc["mamba"]
+    assert (row[["n_heads", "n_kv_heads", "d_head", "d_ff"]] == 0).all()
+    assert row["n_params"] == sum(p.numel() for p in tiny.build("mamba").parameters())
+    found = features(data).set_index("model_id").loc["mamba"]
+    assert np.isnan(found["rho"]) and np.isnan(found["kv_ratio"])
+    assert found["last_gain"] > 0
+
+
+def test_attention_alone_is_refused_and_the_reason_named(tmp_path: Path, data: Path) -> None:
+    folder = saved("jamba", tmp_path / "jamba")
+    spec = RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("attention",))
+    with pytest.raises(UsageError, match="none of the requested quantities"):
+        session.plan(spec, data)
+    (why,) = lacking(folder, replace(spec, what=("weights", "gains", "outputs", "attention"))).values()
+    assert why.endswith("in some blocks: mamba")

@@ -1,0 +1,110 @@
+"""The committed tables of the study: nothing missing without a reason, and the preprint's figures follow from them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.tables import store
+
+DATA = Path(__file__).resolve().parents[3] / "data"
+
+
+def published(name: str) -> pd.DataFrame:
+    return store.read(DATA / "published" / f"{name}.csv", name)
+
+
+def test_the_account_is_whole() -> None:
+    account = published("reconciliation")
+    assert set(account["file"]) == set(published("sources")["file"])
+    assert (account["numbers"] > 0).all() and (account["missing"] <= account["numbers"]).all()
+    derivable = account["fate"] == "derivable"
+    assert account.loc[derivable, "largest_difference"].between(0.0, 1e-6).all()
+    assert account.loc[~derivable, "largest_difference"].isna().all()
+    assert (account["where"] != "").all()
+
+
+def test_nothing_is_missing_without_a_reason() -> None:
+    for name, values in {
+        "layers": ["gain_block", "gain_attention"],
+        "summaries": ["value"],
+        "outputs": ["entropy"],
+        "weights": ["spectral_norm"],
+        "attention": ["trace", "graph_lambda2", "entropy", "contraction_ratio"],
+        "transitions": ["layer"],
+        "statements": ["value"],
+    }.items():
+        frame = published(name)
+        empty = frame[values].isna().all(axis=1)
+        assert (frame.loc[empty, "missing"] != "").all(), name
+    assert (published("summaries")["missing"] != "").sum() == 6
+    assert (published("prompts")["text"] == "").all()
+
+
+def test_layers_of_transition_are_1_based_and_nan_is_no_extreme() -> None:
+    rows = published("transitions").merge(published("runs"), on="run_id")
+    v2 = rows[rows["source"].str.startswith("H4_v2_validation") & (rows["definition"] == "max_abs_gradient")]
+    assert dict(zip(v2["model_id"], v2["layer"], strict=True)) == {
+        "EleutherAI/pythia-160m": 8,
+        "EleutherAI/pythia-410m": 17,
+        "facebook/opt-125m": 9,
+        "openai-community/gpt2": 10,
+    }
+    extended = rows[rows["source"].str.startswith("H4_v2_extended")].set_index("model_id")
+    assert math.isnan(extended.loc["EleutherAI/pythia-2.8b", "layer"])
+    assert extended.loc["google/gemma-2b", "layer"] == 18
+
+
+def test_known_disagreements_are_recorded() -> None:
+    rows = published("inconsistencies")
+    assert len(rows) > 100 and (rows["what"] != "").all() and (rows["handling"] != "").all()
+    assert set(rows["file"]) | set(rows["other_file"]) - {""} <= set(published("sources")["file"])
+    thrice = rows[rows["inconsistency_id"].str.startswith("twice: penultimate gain, EleutherAI/pythia-6.9b")]
+    assert len(thrice) == 3
+    assert {"facebook/opt-350m", "bigscience/bloom-3b"} == set(
+        rows.loc[rows["inconsistency_id"].str.startswith("other labs expand"), "model_id"]
+    )
+
+
+def gains(family: str, layer_from_end: int) -> pd.Series:
+    runs = published("runs").merge(store.load("models", DATA)[["model_id", "n_layers"]], on="model_id")
+    rows = published("layers").merge(runs, on="run_id")
+    rows = rows[rows["source"].str.startswith(family) & (rows["position"] == "last")]
+    rows = rows[rows["layer"] == rows["n_layers"] - layer_from_end]
+    single = rows[rows["prompt_id"] != ""]
+    return (single if len(single) else rows).groupby("model_id")["gain_block"].mean()
+
+
+def test_the_preprints_figures_follow_from_the_tables() -> None:
+    last = gains("thermodynamic_benchmark", 0).round(2)
+    assert sorted(last) == [0.80, 1.11, 1.48, 2.31]
+    twins = gains("twin_test", 0)
+    assert round(twins["google/gemma-7b"], 2) == 2.32 and round(twins["google/gemma-7b-it"], 2) == 1.15
+    models = store.load("models", DATA).set_index("model_id")
+    family = gains("pythia_family", 1)
+    depth = stats.pearsonr(models.loc[family.index, "n_layers"].astype(float), family)
+    density = stats.pearsonr((models["n_heads"] / models["d_head"]).loc[family.index].astype(float), family)
+    assert round(depth.statistic, 3) == -0.878 and round(depth.pvalue, 3) == 0.004
+    assert round(density.statistic, 2) == -0.81 and round(density.pvalue, 3) == 0.014
+    hunt = gains("high_rho_hunt", 1)
+    labs = hunt.groupby(models.loc[hunt.index, "heritage"]).mean().round(2)
+    assert labs[["TII", "StabilityAI", "Meta", "BigScience"]].tolist() == [1.03, 1.08, 1.10, 1.11]
+    assert len({*hunt.index, *family.index}) == 23
+
+
+def test_traces_and_the_exponent_follow_from_the_tables() -> None:
+    runs = published("runs")
+    traces = published("attention").query("variant == 'multi_head'").merge(runs, on="run_id")
+    traces = traces[traces["source"].str.startswith("H4_v2_validation")]
+    means = traces.groupby("model_id")["trace"].mean()
+    assert round(means["openai-community/gpt2"]) == 62696 and round(means["facebook/opt-125m"]) == 2368
+    models = store.load("models", DATA).set_index("model_id")
+    rows = published("layers").merge(runs, on="run_id")
+    rows = rows[rows["source"].str.startswith("scaling_law")].set_index("model_id")
+    last = rows[rows["layer"] == models.loc[rows.index, "n_layers"]]["gain_mlp"]
+    fit = stats.linregress(np.log10(models.loc[last.index, "n_params"].astype(float)), np.log10(last))
+    assert (round(fit.slope, 3), round(fit.stderr, 3)) == (0.265, 0.079)

@@ -1,0 +1,168 @@
+"""Other people's measurements: made again byte for byte, as was known of them before, and never without terms."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thermostats
+from thermostats.errors import DataError, UsageError
+from thermostats.tables import store
+from thermostats.tables.evidence import EXTERNAL
+from thermostats.tables.licences import check_licence, check_licences
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT.parent / "shared" / "external"
+SHIPPED = ROOT / "data" / "external"
+sys.path.insert(0, str(ROOT / "scripts" / "external"))
+import make  # noqa: E402
+import source  # noqa: E402
+
+PENULTIMATE = {
+    "01-ai/Yi-34B": 1.184,
+    "Qwen/Qwen2.5-72B": 1.554,
+    "Qwen/Qwen3-14B": 1.378,
+    "Qwen/Qwen3-8B": 1.457,
+    "google/gemma-2-27b": 1.068,
+    "google/gemma-2-9b": 1.133,
+    "meta-llama/Meta-Llama-3-70B": 1.150,
+    "meta-llama/Meta-Llama-3-8B": 1.150,
+    "mistralai/Mistral-7B-v0.1": 1.125,
+    "mistralai/Mistral-Small-24B-Base-2501": 1.226,
+}
+"""As computed by others from the same file, before these tables were made."""
+CHECKPOINTS = {
+    "01-ai/Yi-34B": 34_388_917_248,
+    "Qwen/Qwen2.5-72B": 72_706_203_648,
+    "Qwen/Qwen2.5-7B-Instruct": 7_615_616_512,
+    "Qwen/Qwen3-14B": 14_768_307_200,
+    "Qwen/Qwen3-8B": 8_190_735_360,
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-8B": 8_030_261_248,
+    "google/gemma-2-27b": 27_227_128_320,
+    "google/gemma-2-9b-it": 9_241_705_984,
+    "meta-llama/Llama-2-7b-hf": 6_738_415_616,
+    "meta-llama/Meta-Llama-3-70B": 70_553_706_496,
+    "meta-llama/Meta-Llama-3-8B": 8_030_261_248,
+    "mistralai/Mistral-7B-Instruct-v0.3": 7_248_023_552,
+    "mistralai/Mistral-Small-24B-Base-2501": 23_572_403_200,
+}
+"""Weights counted in the checkpoints, as their pages on the hub show them; ours follow from the configurations."""
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    every = store.load("runs")
+    return every[every["measure_version"] == EXTERNAL]
+
+
+def rows(table: str, runs: pd.DataFrame) -> pd.DataFrame:
+    return store.load(table).merge(runs[["run_id", "model_id", "source", "prompt_set"]], on="run_id")
+
+
+@pytest.mark.skipif(not FILES.is_dir(), reason="no ../shared/external")
+def test_the_same_files_give_the_same_bytes() -> None:
+    there = {path.relative_to(SHIPPED).as_posix(): path.read_bytes() for path in SHIPPED.rglob("*") if path.is_file()}
+    assert make.files(FILES) == there
+
+
+def test_every_run_says_source_licence_instrument_and_precision(runs: pd.DataFrame) -> None:
+    assert runs[["source", "licence", "instrument", "dtype"]].ne("").all(axis=None)
+    assert set(runs["source"]) == {path.name for path in SHIPPED.iterdir() if path.is_dir()}
+    assert all((SHIPPED / name / "LICENSE").is_file() for name in runs["source"].unique())
+    assert {"instrument", "licence"} <= set(thermostats.load("layers", models=True))
+
+
+def test_gains_are_those_that_others_computed_from_the_same_norms() -> None:
+    found = thermostats.features(source="logos-in-layers").set_index("model_id")["penultimate_gain"]
+    assert found.round(3).to_dict() == pytest.approx(PENULTIMATE, abs=1e-9)
+
+
+def test_weights_of_models_are_those_of_their_checkpoints() -> None:
+    found = store.read(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
+    assert found.to_dict() == CHECKPOINTS
+
+
+def test_a_third_of_an_interleaved_matrix_is_no_value_matrix(runs: pd.DataFrame) -> None:
+    weights = rows("weights", runs)
+    counted = weights.groupby(["source", "matrix"]).size()
+    assert counted["buk81-removed", "W_V"] == 60 and counted["buk81-removed", "W_O"] == 120
+    whose = weights.loc[weights["matrix"] == "W_V", "model_id"]
+    assert not whose.str.contains("pythia|bloom").any()
+    of_o = weights[(weights["matrix"] == "W_O") & weights["model_id"].str.contains("pythia|bloom")]
+    assert of_o["model_id"].nunique() == 3
+
+
+def test_norms_after_the_final_norm_are_no_gain_of_the_last_block(runs: pd.DataFrame) -> None:
+    pooled = rows("layers", runs)[lambda own: own["position"] == "all"]
+    depth = store.load("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+    assert (pooled["layer"] < pooled["model_id"].map(depth)).all()
+    normed = rows("summaries", runs)[lambda own: own["estimand"] == "normed_gain_all_tokens"]
+    assert len(normed) == pooled["run_id"].nunique() == 4
+
+
+def test_what_is_not_at_the_last_token_enters_no_gain_at_it(runs: pd.DataFrame) -> None:
+    layers = rows("layers", runs)
+    positions = layers.groupby("model_id")["position"].agg(set)
+    assert positions["google/gemma-2-9b-it"] == positions["mistralai/Mistral-7B-Instruct-v0.3"] == {"unstated"}
+    assert positions["deepseek-ai/DeepSeek-R1-Distill-Llama-8B"] == {"mean_norm"}
+    last = thermostats.features(evidence=EXTERNAL, every=True).dropna(subset="penultimate_gain")
+    assert set(last["model_id"]) <= set(layers.loc[layers["position"] == "last", "model_id"])
+
+
+def test_a_figure_that_repeats_a_published_one_has_another_name(runs: pd.DataFrame) -> None:
+    """Means over prompts are published to the last digit, so that the prompts' own values may not count as well."""
+    every = store.load("summaries").merge(store.load("runs")[["run_id", "model_id"]], on="run_id")
+    alone = every[every["estimand"] == "normed_gain_by_prompt"].groupby("model_id")["value"].mean()
+    stated = every[(every["estimand"] == "normed_gain") & every["model_id"].isin(alone.index)]
+    nearest = [np.abs(stated.loc[stated["model_id"] == name, "value"] - value).min() for name, value in alone.items()]
+    assert len(alone) == 8 and max(nearest) < 1e-12
+    assert "normed_gain" not in set(rows("summaries", runs)["estimand"])
+
+
+def profile(runs: pd.DataFrame, model: str, prompts: str) -> pd.Series:
+    own = rows("layers", runs)[lambda all_: (all_["model_id"] == model) & (all_["prompt_set"] == prompts)]
+    return np.log(own.groupby("layer")["gain_block"].mean())
+
+
+@pytest.mark.parametrize(
+    ("model", "prompts", "r"),
+    [
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "llama_scope_slimpajama", 0.95),
+        ("meta-llama/Llama-3.1-8B-Instruct", "kameshkanna_instructions_50", 0.91),
+    ],
+)
+def test_profiles_agree_as_others_found(runs: pd.DataFrame, model: str, prompts: str, r: float) -> None:
+    base = profile(runs, "meta-llama/Llama-3.1-8B", "llama_scope_slimpajama")
+    both = pd.concat([base, profile(runs, model, prompts)], axis=1, join="inner")
+    assert float(both.corr().iloc[0, 1]) == pytest.approx(r, abs=0.03)
+
+
+@pytest.mark.parametrize("licence", ["CC-BY-NC-4.0", "CC-BY-ND-4.0", ""])
+def test_a_licence_that_forbids_shipping_is_refused(licence: str, runs: pd.DataFrame) -> None:
+    with pytest.raises(UsageError, match="does not permit that the rows ship") as caught:
+        check_licence(licence, "someone")
+    assert caught.value.got == (licence or "none stated") and "MIT" in caught.value.allowed
+    with pytest.raises(UsageError, match="does not permit"):
+        check_licences(runs.assign(licence=licence))
+    check_licences(runs)
+
+
+def test_a_licence_is_the_one_declared_and_stays_beside_the_rows(tmp_path: Path) -> None:
+    declared = source.Source("x", "rows", "example.org/x", "abc", "MIT")
+    (tmp_path / "LICENSE").write_text("MIT License\n\nCopyright", encoding="utf-8")
+    assert make.licence(declared, tmp_path) == b"MIT License\n\nCopyright"
+    (tmp_path / "LICENSE").write_text("Creative Commons, no derivatives\n", encoding="utf-8")
+    with pytest.raises(DataError, match="not the one declared"):
+        make.licence(declared, tmp_path)
+
+
+def test_a_source_that_is_missing_is_named_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["make.py", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    assert make.main() == 1
+    assert "a source's files are missing" in capsys.readouterr().err and not (tmp_path / "out").exists()

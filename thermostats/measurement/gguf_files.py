@@ -1,0 +1,293 @@
+"""A model in GGUF as a model's folder: every tensor dequantised to float32 once and kept in a cache.
+
+GGUF is llama.cpp's format: metadata, a tokenizer and tensors in blocks of integers with scales. The package gguf
+dequantises, transformers knows what each tensor is called in its own classes. Next to the weights the folder has
+`gguf.json`: the files it was made from, the scheme, what every tensor was stored as, and whether the head is a copy of
+the embedding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thermostats.errors import DataError, ThermostatsError, UsageError, first_line, not_installed
+from thermostats.measurement.architectures import lookup
+from thermostats.measurement.checkpoint import SINGLE
+from thermostats.measurement.gguf_parts import SUFFIX, parts, stem
+from thermostats.tables.atomic import only_writer
+from thermostats.tables.caching import cache_folder
+
+RECORD = "gguf.json"
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+"""What GGUF calls the embedding of tokens and the unembedding."""
+COPIED = 0.5
+"""‖U − E‖/‖E‖ below which a head U stored apart from the embedding E is a copy of it, rounded otherwise: rounding to 2
+bits moves a matrix by less than that; two matrices that were trained apart lie about √2 apart."""
+UNROUNDED = ("F32", "F16", "BF16")
+"""Schemes that are precisions, no quantisation."""
+ROWS = 4096
+"""Most rows of the two that are compared."""
+
+
+def gguf_folder(path: Path, cache: Path | None = None) -> Path:
+    """Folder of the model in a GGUF file or in all parts of one, made at the first call and found again later.
+
+    cache: folder to keep it in; by default the package's cache.
+
+    Raises UsageError where the package gguf is not installed or the model's class is not measured; DataError where a
+    part is missing, files are cut off, of another model or damaged, or a tensor is stored by a scheme that cannot be
+    read.
+    """
+    files = parts(path)
+    place = cache or cache_folder()
+    if place is None:
+        step = "unset THERMOSTATS_CACHE, or set it to a folder with room for the model in float32"
+        raise UsageError("a GGUF model is kept in the cache, which is switched off", where=path, next_step=step)
+    digest = _digest(tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
+    folder = place / "gguf" / f"{stem(files[0])}-{digest[:12]}-{version('transformers')}"
+    with only_writer(folder.parent):
+        if not (folder / RECORD).is_file():
+            _make(files, digest, folder)
+    return folder
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """What a folder made of GGUF says of itself, `scheme`, `head`, `licence` and `types` by tensor; else nothing."""
+    path = folder / RECORD
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+@lru_cache(maxsize=8)
+def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
+    found = hashlib.sha256()
+    for file, _size, _changed in files:
+        with file.open("rb") as stream:
+            for chunk in iter(lambda: stream.read(2**24), b""):
+                found.update(chunk)
+    return found.hexdigest()
+
+
+def _make(files: Sequence[Path], digest: str, folder: Path) -> None:
+    """Write the folder next to its place, and move it there once it is complete."""
+    try:
+        import gguf  # noqa: F401, PLC0415 - comes with the extra
+    except ImportError as error:
+        raise not_installed(error, "reading GGUF needs the package gguf") from error
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as temporary:
+        made, joined = Path(temporary) / "model", Path(temporary) / f"joined{SUFFIX}"
+        file = files[0] if len(files) == 1 else _joined(files, joined)
+        facts = _convert(file, files[0], made)
+        facts = {"files": [each.name for each in files], "sha256": digest, **facts}
+        (made / RECORD).write_text(json.dumps(facts, indent=1, sort_keys=True), encoding="utf-8")
+        shutil.move(made, folder)
+
+
+def _joined(files: Sequence[Path], target: Path) -> Path:
+    """Pieces put one behind the other, or the parts of a split as one GGUF file."""
+    with files[1].open("rb") as stream:
+        whole = stream.read(4) == b"GGUF"
+    if not whole:
+        with target.open("wb") as out:
+            for file in files:
+                with file.open("rb") as stream:
+                    shutil.copyfileobj(stream, out, 2**24)
+        return target
+    readers = [_reader(file) for file in files]
+    _check_parts(files, readers)
+    _merge(readers, target)
+    return target
+
+
+def _reader(file: Path) -> Any:
+    """gguf's reader of a file, whose header it holds against the file's length."""
+    import gguf  # noqa: PLC0415 - comes with the extra
+
+    try:
+        return gguf.GGUFReader(file)
+    except ValueError as error:
+        if "GGMLQuantizationType" in str(error):
+            what = "a tensor is stored by a scheme that is not known"
+            step = "pip install --upgrade gguf, or use a file of another quantisation, such as Q8_0"
+            raise DataError(what, where=file, got=first_line(error), next_step=step) from error
+        raise _damaged(file, error) from error
+    except (IndexError, KeyError, OverflowError, UnicodeDecodeError, MemoryError, TypeError, OSError) as error:
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> DataError:
+    what, step = (
+        "the GGUF file is cut off or damaged",
+        "download the file again, and compare its length with the original's",
+    )
+    return DataError(what, where=file, got=f"{file.stat().st_size} bytes; {first_line(error)}", next_step=step)
+
+
+def _value(reader: Any, name: str) -> Any:
+    field = reader.get_field(name)
+    return None if field is None else field.contents()
+
+
+def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
+    """Raise DataError where parts of a split are not those of one model, in order."""
+    stated = [_value(reader, "split.no") for reader in readers]
+    if stated != list(range(len(files))):
+        place = next(i for i, number in enumerate(stated) if number != i)
+        got = f"it says that it is part {'none' if stated[place] is None else stated[place] + 1}"
+        step = "name the parts as they were when the file was split"
+        raise DataError(
+            "the parts of the GGUF model are not in order",
+            where=files[place],
+            got=got,
+            allowed=f"part {place + 1}",
+            next_step=step,
+        )
+    step = "put the parts of one model into a folder of their own"
+    names = [tensor.name for reader in readers for tensor in reader.tensors]
+    total = _value(readers[0], "split.tensors.count")
+    counts = {(_value(reader, "split.count"), _value(reader, "split.tensors.count")) for reader in readers}
+    if len(counts) > 1 or len(names) != len(set(names)) or (total is not None and total != len(names)):
+        got = f"{len(names)} tensors, {len(set(names))} of them by different names"
+        what = "the parts are of two models"
+        raise DataError(what, where=files[0].parent, got=got, allowed=f"{total} tensors", next_step=step)
+
+
+def _merge(readers: Sequence[Any], target: Path) -> None:
+    """The first part's metadata and every part's tensors in one file, each tensor as it is stored."""
+    import gguf  # noqa: PLC0415 - comes with the extra
+
+    writer = gguf.GGUFWriter(target, str(_value(readers[0], "general.architecture")))
+    for name, field in readers[0].fields.items():
+        if name == "general.architecture" or name.startswith(("GGUF.", "split.")):
+            continue
+        inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+        writer.add_key_value(name, field.contents(), field.types[0], sub_type=inner)
+    tensors = [tensor for reader in readers for tensor in reader.tensors]
+    for tensor in tensors:
+        data = tensor.data
+        writer.add_tensor_info(tensor.name, data.shape, data.dtype, data.nbytes, tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for tensor in tensors:
+        writer.write_tensor_data(tensor.data)
+    writer.close()
+
+
+def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
+    """Write a GGUF file as a model's folder in float32; what it was stored as. `named`: the file in messages."""
+    import torch  # noqa: PLC0415 - loaded only where it is needed
+    import transformers  # noqa: PLC0415 - as above
+    from safetensors.torch import save_file  # noqa: PLC0415 - as above
+
+    from thermostats.measurement.estimate import UNLOADABLE  # noqa: PLC0415 - it imports the hub, as this module's user
+
+    reader = _reader(file)
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    _check_schemes(tensors, named)
+    where: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
+    try:
+        config = transformers.AutoConfig.from_pretrained(file.parent, **where)
+    except UNLOADABLE as error:
+        what, step = "transformers does not read this model from GGUF", "measure the model in safetensors instead"
+        raise UsageError(what, where=named, got=first_line(error), next_step=step) from error
+    entry = lookup(config.to_dict())
+    apart = _apart(tensors)
+    if apart is not None and apart < COPIED:
+        config.tie_word_embeddings = True
+    auto: Any = getattr(transformers, entry.loader)
+    try:
+        model, info = auto.from_pretrained(
+            file.parent, config=config, dtype=torch.float32, output_loading_info=True, **where
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **where)
+    except UNLOADABLE as error:
+        what, step = "transformers cannot load the model from GGUF", "measure the model in safetensors instead"
+        raise DataError(what, where=named, got=first_line(error), next_step=step) from error
+    names = _names(model, config, str(_value(reader, "general.architecture")))
+    _check_all(tensors, names, info, named, tied=bool(config.tie_word_embeddings))
+    folder.mkdir()
+    copies = set(entry.tensor_names(entry.unembedding[0])) if config.tie_word_embeddings else set()
+    weights = {name: weight for name, weight in model.state_dict().items() if name not in copies}
+    save_file(weights, folder / SINGLE, metadata={"format": "pt"})
+    config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    types = {names.get(name, name): tensor.tensor_type.name for name, tensor in tensors.items()}
+    head = "own" if not config.tie_word_embeddings else "tied" if apart is None else "tied, stored twice"
+    licence = str(_value(reader, "general.license") or "")
+    return {"scheme": _scheme(reader, types), "head": head, "licence": licence, "types": types}
+
+
+def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
+    import gguf  # noqa: PLC0415 - comes with the extra
+
+    for kind, tensor in {tensor.tensor_type: tensor for tensor in tensors.values()}.items():
+        try:
+            gguf.dequantize(tensor.data.reshape(-1, tensor.data.shape[-1])[:1], kind)
+        except NotImplementedError as error:
+            what = "a tensor is stored by a scheme that cannot be dequantised"
+            step = "use a file of another quantisation, such as Q8_0"
+            raise DataError(what, where=file, got=f"{kind.name} for {tensor.name}", next_step=step) from error
+
+
+def _apart(tensors: Mapping[str, Any]) -> float | None:
+    """‖U − E‖/‖E‖ of the embedding E and the head U, over rows spread evenly; None where there is no head."""
+    import gguf  # noqa: PLC0415 - comes with the extra
+
+    if not {EMBEDDING, HEAD} <= tensors.keys():
+        return None
+    both = [tensors[name] for name in (EMBEDDING, HEAD)]
+    if list(both[0].shape) != list(both[1].shape):
+        return float("inf")
+    step = max(1, len(both[0].data) // ROWS)
+    E, U = (gguf.dequantize(np.ascontiguousarray(each.data[::step]), each.tensor_type) for each in both)
+    return float(np.linalg.norm(U - E) / np.linalg.norm(E))
+
+
+def _names(model: Any, config: Any, architecture: str) -> dict[str, str]:
+    """Name in GGUF → name in transformers' class."""
+    from transformers import modeling_gguf_pytorch_utils as reading  # noqa: PLC0415 - loads torch
+
+    library: Any = reading  # it has no types
+    processor = library.TENSOR_PROCESSORS.get(architecture, library.TensorProcessor)(config=config.to_dict())
+    return dict(library.get_gguf_hf_weights_map(model, processor))
+
+
+def _check_all(
+    tensors: Mapping[str, Any], names: Mapping[str, str], info: Mapping[str, Any], file: Path, *, tied: bool
+) -> None:
+    """Raise ThermostatsError where the file has a tensor that the model lacks, or the model a weight that it lacks."""
+    unread = sorted(set(tensors) - set(names) - ({HEAD} if tied else set()))
+    missing = sorted(info["missing_keys"])
+    if unread or missing or info["mismatched_keys"]:
+        lists = {
+            "that transformers does not read": unread,
+            "missing": missing,
+            "of another shape": info["mismatched_keys"],
+        }
+        got = ", ".join(f"{len(each)} {what} ({next(iter(each))}, …)" for what, each in lists.items() if each)
+        what = "transformers would read another model than the file holds"
+        step = "measure the model in safetensors instead, or try another release of transformers"
+        raise ThermostatsError(what, where=file, got=f"tensors {got}", next_step=step)
+
+
+def _scheme(reader: Any, types: Mapping[str, str]) -> str:
+    """Name of the quantisation, such as Q4_K_M: as the file says, else what most of its matrices are stored as."""
+    import gguf  # noqa: PLC0415 - comes with the extra
+
+    number = _value(reader, "general.file_type")
+    try:
+        return str(gguf.LlamaFileType(number).name).removeprefix("MOSTLY_").removeprefix("ALL_")
+    except ValueError:
+        kinds = [kind for name, kind in types.items() if kind != "F32"] or ["F32"]
+        return max(sorted(set(kinds)), key=kinds.count)

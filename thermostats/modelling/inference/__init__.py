@@ -1,1 +1,0 @@
-"""Engines, draws, checks: what every family of models shares."""

@@ -1,1 +1,0 @@
-"""One file per law: its equation, its priors, its fit."""

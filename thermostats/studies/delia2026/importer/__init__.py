@@ -1,1 +1,0 @@
-"""The study's published result files as tidy tables."""

@@ -1,0 +1,234 @@
+"""Rows of other people that can hardly be what they say: far beyond every known row, or against another column.
+
+Such rows are asked about before they are written; whoever joins them may insist. What this package measured itself has
+proofs of its own and is not asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import DataError, did_you_mean
+from thermostats.tables import store
+from thermostats.tables.features import STATED_MEANS, by_prompt
+from thermostats.tables.folders import shipped
+from thermostats.tables.parameters import COUNTED
+from thermostats.tables.schemas import OF_RUNS, TABLES, TEXT
+from thermostats.tables.vocabulary import GAINS, NURSERY, OURS
+
+Tables = Mapping[str, pd.DataFrame]
+FAR = {"ratio": 10.0, "norm": 100.0}
+"""By unit of a column: how many times beyond all known rows of its kind a value is far."""
+FAR_OF_A_RUN = 5.0
+"""The same for a run's median gain, which differs less between models than single rows do."""
+ENOUGH = 5
+"""Known rows from which on a kind has a range."""
+PER_CENT = 100.0
+NEAR = 2.0
+"""Within this factor of 100, what is too large by a factor is taken for per cent."""
+PROJECTED = ("albert", "electra", "opt")
+"""Architectures that may have a projection between the embedding and the stream, besides those of known rows."""
+SLACK = 1e-3
+DEPTH = 0.02
+"""Gap between a stated relative depth and layer over depth that rounding does not explain."""
+SHOWN = 20
+"""Doubts of one kind that are listed."""
+
+
+def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, before: pd.DataFrame) -> None:
+    """Raise DataError that lists what can hardly be as it is, with the row and the likely cause.
+
+    models, runs: those tables as they will be; before: the table models as it is.
+    """
+    doubts = list(_spaces(incoming))
+    if "models" in incoming:
+        doubts += [*_labs(incoming["models"], before), *_shapes(incoming["models"], before)]
+    about = runs[~runs["source"].isin([OURS, NURSERY])][["run_id", "model_id", "revision"]]
+    about = about.merge(models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"])
+    rows = {s.name: incoming[s.name].merge(about, on="run_id") for s in OF_RUNS if s.name in incoming}
+    checks = {"layers": _gains, "summaries": _summaries, "weights": _weights, "outputs": _outputs}
+    for name, check in {**checks, "transitions": _transitions}.items():
+        if len(rows.get(name, ())):
+            doubts += check(rows[name])
+    if doubts:
+        raise DataError(
+            "these rows are hardly what they say",
+            got=f"{len(doubts)} doubt{'s' * (len(doubts) > 1)}",
+            rows=doubts,
+            next_step="correct them, or insist with --accept (accept=True in Python); nothing was written",
+        )
+
+
+def _spaces(incoming: Tables) -> Iterator[str]:
+    for name, frame in incoming.items():
+        for label, column in TABLES[name].columns.items():
+            if column.dtype == TEXT and not column.free:
+                texts = frame[label]
+                for value in texts[texts != texts.str.strip()].unique():
+                    yield f"{name}, {label} {value!r}: a space at an end; the same without it is another name"
+
+
+def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[str]:
+    """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs alone."""
+    known = set(before["heritage"]) - {""}
+    spelt: dict[str, str] = {bare(lab): lab for lab in sorted(known)}
+    for lab in dict.fromkeys(new["heritage"]):
+        if lab and lab not in known:
+            other = spelt.setdefault(bare(lab), lab)
+            if other != lab:
+                yield f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two spellings are two labs"
+
+
+def bare(lab: str) -> str:
+    """A lab's name without capitals, spaces and signs."""
+    return "".join(filter(str.isalnum, lab.casefold()))
+
+
+def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[str]:
+    """Columns of a model that contradict each other."""
+    projected = {*PROJECTED, *before.loc[before["d_embed"].ne(before["d_model"]).fillna(False), "architecture"]}
+    for row in new[new["source"] != COUNTED].itertuples():
+        name = f"models, {row.model_id}"
+        if _stated(row.n_kv_heads) and row.n_heads % row.n_kv_heads:
+            yield f"{name}: {row.n_kv_heads} key/value heads do not divide {row.n_heads} heads"
+        if _stated(row.d_embed) and row.d_embed != row.d_model and row.architecture not in projected:
+            yield f"{name}: d_embed {row.d_embed} is not d_model {row.d_model}, without a projection in between"
+        width = row.d_head * row.n_heads if _stated(row.d_head) else row.d_model
+        least = row.n_layers * row.d_model * width
+        for label in ("n_params", "n_params_nonembedding"):
+            count = getattr(row, label)
+            if _stated(count) and count < least:
+                yield (
+                    f"{name}: {label} {count} is fewer than its {row.n_layers} blocks hold in W_Q alone, {least}: "
+                    "in thousands or millions?"
+                )
+
+
+def _stated(value: object) -> bool:
+    return not pd.isna(value)
+
+
+def _gains(rows: pd.DataFrame) -> Iterator[str]:
+    """Gains and norms of layers, against those that ship: of block 1, and of the others."""
+    known = _shipped("layers")
+    first, of_first = rows["layer"] == 1, known["layer"] == 1
+    for label, column in TABLES["layers"].columns.items():
+        if column.unit in FAR:
+            far = FAR[column.unit]
+            yield from _beyond(rows[first], known[of_first], "layers", label, far, f"{label} of block 1")
+            yield from _beyond(rows[~first], known[~of_first], "layers", label, far, label)
+    medians = rows[~first].groupby(["run_id", "model_id"])["gain_block"].median().reset_index()
+    known = known[~of_first & known["run_id"].isin(_uncontrolled())]
+    theirs = known.groupby("run_id")["gain_block"].median().reset_index()
+    what = "median gain of a run's blocks after the first"
+    yield from _beyond(medians, theirs, "layers", "gain_block", FAR_OF_A_RUN, what)
+
+
+@cache
+def _shipped(name: str) -> pd.DataFrame:
+    """A table that ships, which nothing changes."""
+    return store.load(name, shipped("data"))
+
+
+def _uncontrolled() -> set[str]:
+    """Runs that ship and are of no model of the controlled study, whose small models may be far from all others."""
+    runs = _shipped("runs")
+    return set(runs.loc[runs["source"] != NURSERY, "run_id"])
+
+
+@cache
+def _known_gains() -> pd.DataFrame:
+    """Every gain that ships, by run and prompt."""
+    names = ("runs", "models", "layers", "summaries")
+    return by_prompt(**{name: _shipped(name) for name in names})
+
+
+def _summaries(rows: pd.DataFrame) -> Iterator[str]:
+    """Named values: names that something reads, gains above 0, and none far beyond those that ship."""
+    known, gains = _shipped("summaries"), _known_gains()
+    read = {*known["estimand"], *GAINS, *(f"{gain}{end}" for gain in GAINS for end in ("_mean", "_sd")), *STATED_MEANS}
+    for estimand in dict.fromkeys(rows.loc[~rows["estimand"].isin(read), "estimand"]):
+        near = did_you_mean(estimand, sorted(GAINS), f"one of {', '.join(GAINS)}, or the same with _mean or _sd?")
+        yield f"summaries, estimand {estimand!r}: nothing reads it; {near}"
+    named = rows.assign(estimand=rows["estimand"].str.removesuffix("_mean"))
+    uncontrolled = gains["run_id"].isin(_uncontrolled())
+    for gain in GAINS:
+        of, is_gain = named[named["estimand"] == gain], gains["gain"] == gain
+        for row in of[of["value"] <= 0].head(SHOWN).itertuples():
+            yield f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a logarithm, decibels?"
+        for row in rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples():
+            yield f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is not below 0"
+        yield from _beyond(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
+        means = of.groupby(["run_id", "model_id"])["value"].median().reset_index()
+        theirs = gains[is_gain & uncontrolled].groupby("run_id")["value"].median().reset_index()
+        far = FAR["ratio"] if gain.startswith("total") else FAR_OF_A_RUN
+        yield from _beyond(means, theirs, "summaries", "value", far, f"median {gain} of a run")
+
+
+def _weights(rows: pd.DataFrame) -> Iterator[str]:
+    known = _shipped("weights")
+    for matrix, of in rows.groupby("matrix"):
+        theirs = known[known["matrix"] == matrix]
+        for label in ("spectral_norm", "frobenius_norm"):
+            yield from _beyond(of, theirs, "weights", label, FAR["norm"], f"{label} of {matrix}")
+    wrong = rows[rows["spectral_norm"] > rows["frobenius_norm"] * (1 + SLACK)]
+    for row in wrong.head(SHOWN).itertuples():
+        yield (
+            f"weights, {row.model_id}, layer {row.layer}, {row.matrix}: spectral norm {row.spectral_norm:g} above the "
+            f"Frobenius norm {row.frobenius_norm:g}"
+        )
+
+
+def _outputs(rows: pd.DataFrame) -> Iterator[str]:
+    most = np.log(rows["vocab_size"].astype("float64").replace(0.0, np.nan))
+    wrong = rows.assign(most=most)[rows["entropy"] > most * (1 + SLACK)]
+    for row in wrong.head(SHOWN).itertuples():
+        yield f"outputs, {row.model_id}: entropy {row.entropy:g} above log(vocab_size) = {row.most:.3g}: in bits?"
+
+
+def _transitions(rows: pd.DataFrame) -> Iterator[str]:
+    depth = rows["layer"] / rows["n_layers"].astype("float64")
+    for row in rows[depth > 1].head(SHOWN).itertuples():
+        yield f"transitions, {row.model_id}: L* {row.layer:g} lies beyond its {row.n_layers} layers"
+    for row in rows.assign(depth=depth)[(rows["relative_depth"] - depth).abs() > DEPTH].head(SHOWN).itertuples():
+        what = f"relative_depth {row.relative_depth:g} is not L*/L = {row.depth:.3g}: in per cent?"
+        yield f"transitions, {row.model_id}: {what}"
+
+
+def _beyond(rows: pd.DataFrame, known: pd.DataFrame, table: str, label: str, far: float, what: str) -> Iterator[str]:
+    """Values above 0 that lie more than `far` times beyond all known ones; the same doubt in many rows once a model."""
+    theirs = known.loc[known[label] > 0, label]
+    if len(theirs) < ENOUGH:
+        return
+    low, high = float(theirs.min()), float(theirs.max())
+    values = rows[label]
+    over, under = rows[values > high * far], rows[(values > 0) & (values < low / far)]
+    for model, of in over.groupby("model_id"):
+        value = float(of[label].max())
+        yield (
+            f"{table}, {model}{_places(of)}: {what} {value:g} is {value / high:.3g} times beyond any of {len(theirs)} "
+            f"known ({low:.3g} to {high:.3g}): {_cause(of[label], theirs)}"
+        )
+    for model, of in under.groupby("model_id"):
+        value = float(of[label].min())
+        yield (
+            f"{table}, {model}{_places(of)}: {what} {value:g} is {low / value:.3g} times below any of {len(theirs)} "
+            f"known ({low:.3g} to {high:.3g}): a logarithm, or another unit?"
+        )
+
+
+def _places(rows: pd.DataFrame) -> str:
+    if "layer" not in rows:
+        return ""
+    layers = sorted(set(rows["layer"]))
+    return f", layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers[:3]))}{', …' * (len(layers) > 3)}"
+
+
+def _cause(values: pd.Series, known: pd.Series) -> str:
+    """Why values may be too large: per cent, where they are a hundred times what is usual."""
+    times = float(values.median() / known.median())
+    return "per cent?" if PER_CENT / NEAR <= times <= PER_CENT * NEAR else "another unit?"
