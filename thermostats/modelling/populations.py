@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 
 from thermostats.modelling.draws import Array
 
-HALF = 0.5
-"""How far contrasts between levels are sampled as they are: their spread may be near 0, or far from it."""
-
 
 def effects(name: str, scale: Any, informed: Any, size: int) -> Any:
     """Effects ~ N(0, scale²) of the model that is open, as its variable `name`.
@@ -33,8 +30,8 @@ def effects(name: str, scale: Any, informed: Any, size: int) -> Any:
 def population(name: str, mean: float, mean_sd: Any, scale: Any, data: Mapping[str, Any]) -> tuple[Any, Any]:
     """m ~ N(mean, mean_sd²), as `<name>_mean`, and levels ~ N(m, scale²), as the variable `name`.
 
-    `data` has the entries of `members`. Outcomes tell the average of n levels better than m: sampled is the average ~
-    N(mean, mean_sd² + scale²/n), then m given it, and contrasts between the levels.
+    `data` has the entries of `members`, and `<name>_told` as `told` has it. Outcomes tell the average of n levels
+    better than m: sampled is the average ~ N(mean, mean_sd² + scale²/n), then m given it, and contrasts between levels.
     """
     import pymc as pm  # noqa: PLC0415 - seconds
 
@@ -43,15 +40,16 @@ def population(name: str, mean: float, mean_sd: Any, scale: Any, data: Mapping[s
     average = pm.Normal(f"{name}_average", mean, total)
     rest = pm.Normal(f"{name}_rest", shape=1)[0] * mean_sd * error / total
     middle = pm.Deterministic(f"{name}_mean", mean + (mean_sd / total) ** 2 * (average - mean) + rest)
-    off = pm.math.dot(data["basis"], effects(f"{name}_contrasts", scale, data["informed"], data["size"]))
+    informed = data["contrast"] * data[f"{name}_told"]
+    off = pm.math.dot(data["basis"], effects(f"{name}_contrasts", scale, informed, data["size"]))
     return middle, pm.Deterministic(name, data["seen"] * average + (1 - data["seen"]) * middle + off)
 
 
 def members(number: int, size: int) -> dict[str, Any]:
     """Data of a population of so many levels that outcomes tell, padded to a size with others that none does.
 
-    number; basis, columns of contrasts between the former and one for each of the latter; seen and informed, of every
-    level and column.
+    number; basis, columns of contrasts between the former and one for each of the latter; seen, which levels the former
+    are, and contrast, which columns are contrasts.
     """
     basis, level = np.eye(size), np.arange(size)
     basis[:number, :number] = 0.0
@@ -61,8 +59,14 @@ def members(number: int, size: int) -> dict[str, Any]:
         "number": np.asarray(float(number)),
         "basis": basis,
         "seen": (level < number).astype(np.float64),
-        "informed": np.where(level < number - 1, HALF, 0.0),
+        "contrast": (level < number - 1).astype(np.float64),
     }
+
+
+def told(values: Array, error: float) -> float:
+    """How far outcomes tell levels or effects: B/(B + E), B the root mean square of estimates, E the error of one."""
+    size = float(np.sqrt(np.square(values).mean())) if values.size else 0.0
+    return size / (size + error)
 
 
 def sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:
