@@ -102,7 +102,7 @@ def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Resu
 def with_parts(rows: pd.DataFrame) -> dict[str, Any]:
     """The model of gains by models, prompts and categories, and its statement about the models' share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
-    fit = fit_benchmark(rows, "last_gain", order=asked, seed=SEED)
+    fit = fit_benchmark(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
     model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
     return {"fit": fit, "statements": statements, "fit_tables": ("shares", "ranks")}

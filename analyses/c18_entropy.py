@@ -107,7 +107,7 @@ def correlation(rows: pd.DataFrame, whose: str) -> Result:
 
 def with_slopes(rows: pd.DataFrame, category: str) -> dict[str, Any]:
     """The model of slopes inside models, and what its statement becomes without a category."""
-    fit = fit_slopes(rows, "last_gain", without=category, seed=SEED)
+    fit = fit_slopes(by_prompt.without_unknown_labs(rows), "last_gain", without=category, seed=SEED)
     return {"fit": fit, "fit_tables": ("slopes", "correlation")}
 
 

@@ -6,7 +6,8 @@ import pytest
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, sum_zero
+from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered
+from thermostats.modelling.populations import sum_zero
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 

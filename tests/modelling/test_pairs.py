@@ -83,11 +83,11 @@ def test_bad_tables_are_refused(table):
 def test_pairs_of_a_fit_come_first_and_a_new_one_last(table):
     rows = pairs_of(table)[0]
     laid = law(1.1).lay_out(rows, None)
-    assert laid.model.data["seen"].sum() == 3 and laid.model.data["n_pairs"] == 32
+    assert laid.model.data["seen"].sum() == 3 and laid.model.data["size"] == 32
     assert laid.model.observed.tolist() == [*rows["base"], *rows["change"]]
     new = law(1.1).lay_out(rows[rows["pair"] == "b1 → t1"].assign(pair=["b1 → t1", *["new"] * 24]), laid.constants)
     assert new.model.data["pair"].tolist() == 2 * [1, *[3] * 24]
-    assert new.model.data["base_mean"] == pytest.approx(laid.model.data["base_mean"])
+    assert new.model.data["basis"].tolist() == laid.model.data["basis"].tolist()
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_calibrated(fitted):
     rng = np.random.default_rng(3)
     truths = model.from_prior(simulations, rng)
     bases = model.replicate(truths, rng)[:, :n]
-    names = ("centre", "shift", "level_sd", "shift_sd")
+    names = ("level_mean", "change_mean", "level_sd", "shift_sd")
     ranks = {name: [] for name in (*names, "change", "slope", "crosses")}
     for i in range(simulations):
         truth = {name: values[[i]] for name, values in truths.items()}

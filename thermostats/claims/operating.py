@@ -179,13 +179,13 @@ def hangs_on(rule: Rule, trial: Trial, rows: pd.DataFrame, verdict: Verdict) -> 
     Of more than `MANY` units none carries a verdict. Near: the estimate on the same side, p at most 0.20, a posterior
     probability of at least 0.80 (or at most 0.20). A unit without which the test cannot be made is passed over.
     """
-    if not trial.unit or rows[trial.unit].nunique() > MANY:
+    if not trial.unit or not 1 < len(units := rows[trial.unit].drop_duplicates()) <= MANY:
         return ""
 
     def rest(unit: Any) -> Result:
         return trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))
 
-    return _falls_without(rule, verdict, rows[trial.unit].drop_duplicates(), rest)
+    return _falls_without(rule, verdict, units, rest)
 
 
 def hangs_on_source(question: Any, evidence: Any, rows: pd.DataFrame, verdict: Verdict, least: AtLeast | None) -> str:

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.draws import Array
+from thermostats.modelling.populations import sum_zero
 
 LARGEST = 1_000_000
 """Entries of a design: about 85 models with 25 prompts in 5 categories."""
@@ -120,11 +121,3 @@ def interplay(model: NDArray[np.int64], category: NDArray[np.int64], models: int
     own = np.zeros((model.size, int(number.max(initial=-1)) + 1))
     own[new, number.ravel()] = 1.0
     return np.concatenate([np.where(new[:, None], 0.0, both), own], axis=1)
-
-
-def sum_zero(n: int, within: NDArray[np.int64] | None = None) -> Array:
-    """Orthonormal columns that sum to zero, over all n or within each group: n × (n − groups)."""
-    group = np.zeros(n, dtype=np.int64) if within is None else within
-    same = (group[:, None] == group).astype(np.float64)
-    basis, size, _ = np.linalg.svd(np.eye(n) - same / same.sum(axis=1))
-    return np.asarray(basis[:, size > 0.5], dtype=np.float64)

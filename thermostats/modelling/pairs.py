@@ -25,7 +25,8 @@ from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.pair_rows import pairs_of
-from thermostats.modelling.sampling import Sampled, levels, padded
+from thermostats.modelling.populations import members, population, told
+from thermostats.modelling.sampling import Sampled, padded
 
 SCALE = 0.5
 SHARE, PROMPTS, SLOPE, RESIDUAL = SCALE / 2**0.5, SCALE / 2, 0.5, SCALE / 4
@@ -88,16 +89,13 @@ def fit_invariance(
 
 
 def invariance(data: Mapping[str, Any]) -> None:
-    """The model; outcomes are log gains of bases and then changes. δ is sampled as the change at the mean base."""
+    """The model; outcomes are log gains of bases and then changes."""
     import pymc as pm  # noqa: PLC0415 - seconds
 
-    n, seen, share, pair, base = (data[name] for name in ("n_pairs", "seen", "share", "pair", "base"))
-    centre, shift = pm.Normal("centre", 0.0, share), pm.Normal("shift", 0.0, share)
-    level = levels("level", centre, pm.HalfNormal("level_sd", share), seen, n)
+    n, share, pair, base = (data[name] for name in ("size", "share", "pair", "base"))
+    _, level = population("level", 0.0, share, pm.HalfNormal("level_sd", share), data)
+    _, change = population("change", 0.0, share, pm.HalfNormal("shift_sd", share), data)
     slope = pm.Normal("slope", 0.0, data["slope_sd"], shape=n)
-    offset = slope * (data["base_mean"] - level)
-    at_mean = levels("at_mean", shift + offset, pm.HalfNormal("shift_sd", share), seen, n)
-    change = pm.Deterministic("change", at_mean - offset)
     spread = pm.HalfNormal("spread", data["prompts"], shape=n)
     residual = pm.HalfNormal("residual", data["rest"], shape=n) * data["wider"]
     of_change = change[pair] + slope[pair] * (base - level[pair])
@@ -143,14 +141,13 @@ def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0)
 def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | None) -> Laid:
     """Both outcomes in one array; pairs that a fit has not seen come after its own."""
     names, pair = numbered(rows["pair"], like["labels"]["ratio"] if like else ())
-    n, base = padded(max(len(names), 8)), rows["base"].to_numpy(dtype=np.float64)
+    base = rows["base"].to_numpy(dtype=np.float64)
     change = rows["change"].to_numpy(dtype=np.float64) if "change" in rows else np.zeros(len(rows))
-    means = like["base_mean"] if like else (np.bincount(pair, base) / np.bincount(pair))
+    known = like["known"] if like else {"level_told": _told(base, pair), "change_told": _told(change, pair)}
     data = {
         **priors,
-        "n_pairs": n,
-        "seen": (np.arange(n) < means.size).astype(np.float64),
-        "base_mean": np.pad(means, (0, n - means.size)),
+        **known,
+        **members(like["number"] if like else len(names), padded(max(len(names), 8))),
         "pair": np.tile(pair, 2),
         "base": np.tile(base, 2),
         "is_change": np.repeat([False, True], base.size),
@@ -159,15 +156,29 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     cells = [f"{p}, {q}" for p, q in zip(rows["pair"], rows["prompt_id"], strict=True)]
     outcomes = [*(f"{cell}: base" for cell in cells), *(f"{cell}: change" for cell in cells)]
     per_row = ("pair", "base", "is_change", "y_observed")
-    constants = {"labels": {"ratio": names}, "base_mean": means, "base": base, "pair": pair, "outcomes": outcomes}
+    constants = {
+        "labels": {"ratio": names},
+        "number": int(data["number"]),
+        "known": known,
+        "base": base,
+        "pair": pair,
+        "outcomes": outcomes,
+    }
     return Laid(model=Sampled(declare=invariance, data=data, per_row=per_row), constants=constants)
+
+
+def _told(y: Array, pair: NDArray[np.int64]) -> Array:
+    """How far the prompts tell how pairs differ."""
+    by = pd.Series(y).groupby(pair)
+    means = by.mean().to_numpy()
+    return np.asarray(told(means - means.mean(), float(by.sem().mean())))
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
     n = len(constants["labels"]["ratio"])
     by_pair = {name: values[name][..., :n] for name in ("level", "change")}
-    over_pairs = {name: values[name] for name in ("shift_sd", "level_sd", "centre", "shift")}
-    return {"ratio": np.exp(by_pair["change"]), "ratio_of_all": np.exp(values["shift"]), **over_pairs, **by_pair}
+    over_pairs = {name: values[name] for name in ("shift_sd", "level_sd", "level_mean", "change_mean")}
+    return {"ratio": np.exp(by_pair["change"]), "ratio_of_all": np.exp(values["change_mean"]), **over_pairs, **by_pair}
 
 
 def changes_sides(quantities: Quantities) -> NDArray[np.bool_]:
@@ -217,11 +228,13 @@ def _new_pair(fit: Fit) -> pd.DataFrame:
     """P(sign changes) of a pair of the same population, by its base; from the posterior and from the prior alone."""
     rng = np.random.default_rng(fit.seed)
     means, spreads = rng.normal(0, SHARE, (2, OF_PRIOR)), np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
-    prior = {"centre": means[0], "shift": means[1], "level_sd": spreads[0], "shift_sd": spreads[1]}
+    prior = {"level_mean": means[0], "change_mean": means[1], "level_sd": spreads[0], "shift_sd": spreads[1]}
     stages = {"p_sign_changes": {name: fit.quantities[name].ravel() for name in prior}, "from_prior_alone": prior}
     columns = {}
     for stage, draws in stages.items():
-        level, change = rng.normal(draws["centre"], draws["level_sd"]), rng.normal(draws["shift"], draws["shift_sd"])
+        level, change = (
+            rng.normal(draws[f"{name}_mean"], draws[sd]) for name, sd in (("level", "level_sd"), ("change", "shift_sd"))
+        )
         crosses = pd.Series((level > 0) != (level + change > 0))
         kinds = {
             "any pair": np.ones(level.size, dtype=bool),

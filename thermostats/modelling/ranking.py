@@ -23,7 +23,8 @@ from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
-from thermostats.modelling.sampling import Sampled, levels, padded
+from thermostats.modelling.populations import effects, members, population, told
+from thermostats.modelling.sampling import Sampled, padded
 from thermostats.plots.general import forest
 from thermostats.plots.scales import log_axis
 
@@ -34,9 +35,9 @@ SPREAD, SPREAD_SD = 0.5, 0.5
 """Prior median of the spread of log residual scales over models, and the standard deviation of its logarithm."""
 NU, ALMOST_NORMAL = 4.0, 1e4
 """Degrees of freedom of the residuals."""
+SMALL = 1e-3
+"""Added to residuals where their logarithm is taken."""
 KINDS = ("prompt", "category", "model × category")
-INFORMED = (0.5, 1.0, 1.0)
-"""How far data tell an effect of each kind: cells of one prompt are as many as models (see `sampling.levels`)."""
 PARTS = ("model", "category", "prompt", "model × category", "residual")
 PRIORS = (
     ("c", f"N(0, {CENTRE:g}²)", "a step of a transformer may lengthen or shorten all models by a factor e"),
@@ -94,14 +95,13 @@ def benchmark(data: Mapping[str, Any]) -> None:
     """The model; columns of the design beyond the effects there are belong to no cell."""
     import pymc as pm  # noqa: PLC0415 - seconds
 
-    centre, apart = pm.Normal("centre", 0.0, data["centre_sd"]), pm.HalfNormal("apart", data["apart_scale"])
-    level = levels("level", centre, apart, data["seen"], data["n_models"])
-    middle = pm.Normal("sigma_centre", RESIDUAL, data["residual_sd"])
+    _, level = population("level", 0.0, data["centre_sd"], pm.HalfNormal("apart", data["apart_scale"]), data)
     spread = pm.LogNormal("sigma_spread", np.log(SPREAD), data["spread_sd"])
-    sigma = pm.math.exp(levels("log_sigma", middle, spread, data["seen"], data["n_models"])) * data["wider"]
+    _, log_sigma = population("log_sigma", RESIDUAL, data["residual_sd"], spread, data)
+    sigma = pm.math.exp(log_sigma) * data["wider"]
     sds = pm.math.stack([*(pm.HalfNormal(f"{kind} SD", data["effect_scale"]) for kind in KINDS), 1.0])
-    effects = levels("effects", 0.0, pm.math.dot(data["kind"], sds), data["informed"], data["n_effects"])
-    mean = level[data["model"]] + pm.math.dot(data["design"], effects)
+    of_cells = effects("effects", pm.math.dot(data["kind"], sds), data["effects_told"], data["n_effects"])
+    mean = level[data["model"]] + pm.math.dot(data["design"], of_cells)
     pm.StudentT("y", nu=data["nu"], mu=mean, sigma=sigma[data["model"]], observed=data["y_observed"])
 
 
@@ -149,23 +149,52 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     ends = list(zip(blocks, own, strict=True))
     parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
     design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
-    n_models, n_effects = padded(max(len(models), 8)), padded(max(kind.size, 32))
+    n_effects = padded(max(kind.size, 32))
+    y = np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows))
+    known = like["known"] if like else _told(y, model, design, own)
     data = {
         **priors,
-        "n_models": n_models,
+        **members(len(fitted["models"]), padded(max(len(models), 8))),
+        "level_told": known["level"],
+        "log_sigma_told": known["log_sigma"],
+        "effects_told": np.pad(np.repeat(known["kinds"], own), (0, n_effects - sum(own))),
         "n_effects": n_effects,
-        "seen": (np.arange(n_models) < len(fitted["models"])).astype(np.float64),
-        "informed": np.pad(np.repeat(INFORMED, own), (0, n_effects - sum(own))),
         "kind": np.eye(4)[np.pad(kind, (0, n_effects - kind.size), constant_values=3)],
         "model": model,
         "design": np.pad(design, ((0, 0), (0, n_effects - kind.size))),
-        "y_observed": np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows)),
+        "y_observed": y,
     }
     names = {"gain": models, "share": PARTS}
     cell = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
-    constants = {**fitted, "columns": own, "labels": names, "outcomes": cell, "prompt": prompt, "data": data}
+    constants = {
+        **fitted,
+        "known": known,
+        "columns": own,
+        "labels": names,
+        "outcomes": cell,
+        "prompt": prompt,
+        "data": data,
+    }
     sampled = Sampled(declare=benchmark, data=data, per_row=("model", "design", "y_observed"))
     return Laid(model=sampled, constants=constants)
+
+
+def _told(y: Array, model: NDArray[np.int64], design: Array, columns: Sequence[int]) -> dict[str, Array]:
+    """How far the cells tell levels, residual scales and effects, by least squares and a middling residual scale."""
+    which = np.eye(model.max() + 1)[model]
+    X = np.column_stack([which, design])
+    estimates = np.linalg.lstsq(X, y, rcond=None)[0]
+    level, *kinds = np.split(estimates, np.cumsum([which.shape[1], *columns])[:-1])
+    square = np.square(y - X @ estimates) @ which / which.sum(axis=0)
+    log_sigma, n, sigma = 0.5 * np.log(square + SMALL**2), which.sum(axis=0).mean(), np.exp(RESIDUAL)
+    cells = [
+        np.square(part).sum() / max(part.shape[1], 1) for part in np.split(design, np.cumsum(columns)[:-1], axis=1)
+    ]
+    return {
+        "level": np.asarray(told(level - level.mean(), sigma / n**0.5)),
+        "log_sigma": np.asarray(told(log_sigma - log_sigma.mean(), ((NU + 3) / (2 * NU * n)) ** 0.5)),
+        "kinds": np.array([told(b, sigma / max(m, 1) ** 0.5) for b, m in zip(kinds, cells, strict=True)]),
+    }
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

@@ -195,18 +195,6 @@ def padded(levels: int) -> int:
     return size
 
 
-def levels(name: str, mean: Any, scale: Any, seen: Any, size: int) -> Any:
-    """Levels ~ N(mean, scale²) of a model that is open, as the variable `name`.
-
-    Where `seen` is 1 they are sampled as they are, which mixes where many outcomes tell them; where it is 0 they are
-    mean + scale · z, z ~ N(0, 1), which mixes where few or none do; between them in between. Papaspiliopoulos et al.
-    2007, doi:10.1214/088342307000000014.
-    """
-    pm = _pymc()
-    raw = pm.Normal(f"{name}_raw", seen * mean, scale**seen, shape=size)
-    return pm.Deterministic(name, (1 - seen) * mean + scale ** (1 - seen) * raw)
-
-
 def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     """Draws and how they were made."""
     begin = time.perf_counter()

@@ -84,6 +84,11 @@ def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
 
 
+def without_unknown_labs(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same rows, without their column of labs where one is not known: for what is asked of models alone."""
+    return rows if (rows["heritage"].fillna("") != "").all() else rows.drop(columns="heritage")
+
+
 def with_category(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by prompt with the category of each prompt; prompts that the table does not know are left out."""
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
