@@ -289,7 +289,9 @@ def _of_mixture(values: Mapping[str, Array], own: Array, error: Array, off: Arra
     """Given what outcomes are off, draws of the variance of every residual, one of those that make up Student's t."""
     each = own[..., None] * values["factor"][..., None, :]
     variance = each + error[..., None]
-    log_p = np.log(values["chance"])[..., None, :] - 0.5 * (np.log(variance) + np.square(off)[..., None] / variance)
+    log_p = np.log(np.maximum(values["chance"], 1e-300))[..., None, :] - 0.5 * (
+        np.log(variance) + np.square(off)[..., None] / variance
+    )
     heights = np.cumsum(special.softmax(log_p, axis=-1), axis=-1)
     at = (rng.random(off.shape)[..., None] > heights).sum(axis=-1, keepdims=True)
     return np.asarray(np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0])
