@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
     from thermostats.tables.forget import forget as forget
+    from thermostats.tables.growing import tree as tree
     from thermostats.tables.join import join as join
     from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.reading import features as features
@@ -68,6 +69,7 @@ _HOME = {
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
     "trajectories": "thermostats.plots.trajectories",
+    "tree": "thermostats.tables.growing",
 }
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
 _GONE = {"import_published": "join, which takes rows and the texts of prompts"}
