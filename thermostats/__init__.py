@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.heritage.rows import gain_rows as gain_rows
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
+    from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
@@ -53,6 +54,7 @@ _HOME = {
     "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
+    "fit_lineage": "thermostats.modelling.lineage",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
     "fit_spectral": "thermostats.modelling.spectra",

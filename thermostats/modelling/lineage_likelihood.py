@@ -72,7 +72,7 @@ def pagel(y: Array, x: Array, k: Array, *, method: str = REML) -> Maximum:
     def at(lam: float) -> Maximum:
         return line(y, x, (1 - lam) * eye + lam * k, method=method, parameter=lam)
 
-    return _best(at, GRID[GRID < 1])
+    return _best(at, np.append(GRID, 1.0))
 
 
 def ornstein_uhlenbeck(y: Array, x: Array, distance: Array, *, method: str = REML) -> Maximum:
