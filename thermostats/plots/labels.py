@@ -102,7 +102,7 @@ class Names(Artist):
         lines += [box for kind in self.axes.collections for box in _intervals(kind, scale)]
         shown = np.flatnonzero(np.isfinite(points).all(axis=1))
         names = [self.names[index] for index in shown]
-        for place, offset, far in _places(points[shown], names, bounds, self.size, lines, _half(self.axes)):
+        for place, offset, far in _places(points[shown], names, bounds, self.size, lines, _half(self.axes.collections)):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
                 names[place],
@@ -205,12 +205,11 @@ def _offsets(width: float, height: float, more: float = 0.0) -> list[tuple[float
     return [(float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2))) for d in away for a in angles]
 
 
-def _half(axes: Axes) -> float:
-    """Half the size of the largest mark on axes with the room around it, in points."""
-    sizes = [
-        size**0.5 / 2 for kind in axes.collections if isinstance(kind, PathCollection) for size in kind.get_sizes()
-    ]
-    return max([MARK, *sizes]) + AROUND
+def _half(kinds: Sequence[Artist]) -> float:
+    """Half the size of the largest mark among what is drawn with the room around it, in points."""
+    sizes = [float(size) ** 0.5 / 2 for kind in kinds if isinstance(kind, PathCollection) for size in kind.get_sizes()]
+    largest: float = max([MARK, *sizes])
+    return largest + AROUND
 
 
 def _box(point: np.ndarray, offset: tuple[float, float], width: float, height: float) -> Box:
