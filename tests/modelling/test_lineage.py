@@ -99,7 +99,8 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
     fit = thermostats.fit_lineage(rows, tree, blocks={}, seed=2)
     kept, values = fit.constants["lineage"].tree, fit.draws.few(4000)
     drift = fit.constants["drifts"][0]["descent"]
-    every = drift.nodes() @ drift.nodes().T
+    scaled = drift.scaled(drift.sources.rows)
+    every = scaled @ scaled.T
     at = [kept.place(name) for name in rows["model_id"]]
     expected = []
     for descent, own in values["scale"][:400]:

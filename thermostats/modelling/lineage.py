@@ -37,7 +37,8 @@ from thermostats.modelling.lineage_processes import (
 )
 from thermostats.tables.tree import Tree
 
-LEAST = 4
+LEAST, MOST = 4, 400
+"""Models; what a draw costs grows with their third power."""
 WIDE = 0.5
 """Length of the interval of λ from which on it counts as not told."""
 EQUATIONS = {
@@ -209,6 +210,13 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     models = list(dict.fromkeys(means["model_id"]))
     if len(models) < LEAST:
         raise UsageError("too few models", got=len(models), allowed=f"{LEAST} or more")
+    if len(models) > MOST:
+        raise UsageError(
+            "too many models for draws",
+            got=len(models),
+            allowed=f"{MOST}",
+            next_step="maximise the likelihood instead: thermostats.modelling.lineage_pruning.pagel_by_pruning",
+        )
     kept = tree.keep(models)
     if process == LEVELS:
         columns_by_level(kept, kept.roots()[[kept.place(name) for name in models]])

@@ -94,9 +94,9 @@ class Lineage:
         for process in nodes_of(self.process):
             drift = sources(self.tree, process)
             rows = drift.rows[[self.tree.place(name) for name in models]]
-            masks = (
-                columns_by_level(self.tree, rows) if self.process == LEVELS else {DESCENT: np.ones(rows.shape[1], bool)}
-            )
+            masks = {DESCENT: (drift.rows != 0).any(axis=0)}
+            if self.process == LEVELS:
+                masks = columns_by_level(self.tree, rows)
             found.append({name: Drift.of(drift, rows, mask) for name, mask in masks.items()})
         return found
 
@@ -159,13 +159,19 @@ class Lineage:
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """One block of descent: sources, which of them are its own, and how models' rows are centred and scaled."""
+    """One block of descent: sources, which of them are its own, and how models' rows are centred, scaled and turned.
+
+    Of its sources only the axes along which the models of the fit differ enter it; ancestors and new models have what
+    is at right angles to these besides, of which the fit says nothing.
+    """
 
     sources: Sources
     mask: Any
     mean: Array
     unit: float
     """Root mean square of a centred row: a drift of variance 1 at the top has 1/unit² of the block's."""
+    axes: Array
+    """Sources × axes, orthonormal."""
 
     @classmethod
     def of(cls, drift: Sources, rows: Array, mask: Any) -> Drift:
@@ -173,25 +179,40 @@ class Drift:
         own = rows[:, mask]
         mean = own.mean(axis=0)
         unit = float(np.sqrt(np.square(own - mean).sum(axis=1).mean()))
-        return cls(drift, mask, mean, unit)
+        _, s, right = np.linalg.svd((own - mean) / unit, full_matrices=False)
+        return cls(drift, mask, mean, unit, right[s > 1e-9 * s[0]].T)
+
+    def scaled(self, rows: Array) -> Array:
+        """Rows of sources, centred over the models of the fit and in units of the block."""
+        return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
 
     def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: Array) -> Array:
-        """Basis of models, new ones with a source of their own behind all others."""
-        tree, new = self.sources.tree, [name for name in models if name not in self.sources.tree]
-        basis = np.zeros((len(models), int(self.mask.sum()) + len(new)))
+        """Basis of models: the axes and, where some are new, what lies besides and what is their own."""
+        tree = self.sources.tree
+        new = [name for name in models if name not in tree]
+        if not new:
+            held = self.sources.rows[[tree.place(name) for name in models]]
+            return np.asarray(self.scaled(held) @ self.axes)
+        parents, found, own = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
         for i, name in enumerate(models):
             if name in tree:
-                row, own = self.sources.rows[tree.place(name)], 0.0
-            else:
-                parent = str(rows["parent"].to_numpy()[list(of).index(i)])
-                row, own = self.sources.child(parent, branch_below(tree, parent))
-                basis[i, int(self.mask.sum()) + new.index(name)] = own / self.unit
-            basis[i, : int(self.mask.sum())] = (row[self.mask] - self.mean) / self.unit
-        return basis
+                found.append(self.sources.rows[tree.place(name)])
+                continue
+            parent = parents[int(np.flatnonzero(of == i)[0])]
+            row, scale = self.sources.child(parent, branch_below(tree, parent))
+            found.append(row)
+            own[i, new.index(name)] = scale / self.unit
+        known, besides = self.split(self.scaled(np.array(found)))
+        return np.column_stack([known, besides, own])
 
-    def nodes(self) -> Array:
-        """Basis of every node of the tree."""
-        return np.asarray((self.sources.rows[:, self.mask] - self.mean) / self.unit)
+    def split(self, scaled: Array) -> tuple[Array, Array]:
+        """Rows along the axes, and what is left of them."""
+        known = scaled @ self.axes
+        return known, scaled - known @ self.axes.T
+
+    def nodes(self) -> tuple[Array, Array]:
+        """The same of every node of the tree."""
+        return self.split(self.scaled(self.sources.rows))
 
 
 def branch_below(tree: Tree, parent: str) -> float:
@@ -214,12 +235,17 @@ def descended(constants: Constants, values: Mapping[str, Array], *, nodes: bool 
     lead = values["beta"].shape[:-1]
     which = values["node"].astype(np.int64) if "node" in values else np.zeros(lead, dtype=np.int64)
     size = len(constants["lineage"].tree) if nodes else len(constants["of"])
-    found = np.zeros((*lead, size))
+    found, rng = np.zeros((*lead, size)), np.random.default_rng(0)
     for k in np.unique(which):
         at = which == k
-        for name, drift in drifts[k].items():
-            basis = drift.nodes() if nodes else constants["nodes"][k][name]
-            found[at] += values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T
+        for place, (name, drift) in enumerate(drifts[k].items()):
+            if not nodes:
+                basis = constants["nodes"][k][name]
+                found[at] += values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T
+                continue
+            known, besides = drift.nodes()
+            fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
+            found[at] += values[f"u_{name}"][at] @ known.T + values["scale"][at][:, [place]] * (fresh @ besides.T)
     return found
 
 

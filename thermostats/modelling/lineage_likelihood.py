@@ -7,7 +7,7 @@ same height; λ is Pagel's (1999, doi:10.1038/44766), the share of descent. The 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +84,21 @@ def ornstein_uhlenbeck(y: Array, x: Array, distance: Array, *, method: str = REM
         return line(y, x, v, method=method, parameter=alpha)
 
     return _best(at, np.linspace(*RATE_RANGE, 40))
+
+
+def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
+    """Outcome expected at every node of a tree at the mean columns, and of the models themselves what was measured.
+
+    E(u_node | y) = λ K_node,models V⁻¹ (y − Xβ) with λ and β of the restricted likelihood. k: of all nodes; models: the
+    places of the models among them.
+    """
+    at = np.asarray(models)
+    own = k[np.ix_(at, at)]
+    made = pagel(y, x, own)
+    v = (1 - made.parameter) * np.eye(len(y)) + made.parameter * own
+    expected = x.mean(axis=0) @ made.beta + made.parameter * k[:, at] @ np.linalg.solve(v, y - x @ made.beta)
+    expected[at] = y
+    return np.asarray(expected)
 
 
 def _best(at: Callable[[float], Maximum], grid: Array) -> Maximum:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import TwoSlopeNorm
+from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 
 from thermostats.words import short_name
 
 if TYPE_CHECKING:
     from thermostats.tables.tree import Tree
 
-MAP = "PuOr"
+MAP = LinearSegmentedColormap.from_list("sides of 1", ["#b35806", "#c4c4c4", "#542788"])
+"""Below 1, near it, above it; none as light as the page."""
 LEAST = 1e-3
 
 
@@ -50,7 +51,8 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
             va="center" if tip else "bottom", color="0.1" if tip else "0.4",
         )  # fmt: skip
     axes.set_yticks([])
-    axes.set_xlim(-0.02 * x.max(), x.max() * 1.35)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_xlim(-0.02 * x.max(), x.max() * 1.45)
     axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
     axes.set_xlabel(xlabel)
     bar = axes.figure.colorbar(colours, ax=axes, shrink=0.5, aspect=25, pad=0.02)
