@@ -4,14 +4,21 @@ import json
 import numpy as np
 import pytest
 
-from nursery import corpora, english, synthetic, tokenizer
+from nursery import corpora, english, python_source, synthetic, tokenizer
+from nursery.python_source import documents
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts
 
 pytest.importorskip("transformers")
 
 CHAPTERS = [f"Chapter {n}\n\nIt is a truth, number {n},\nthat is not told.\n" for n in range(1, 42)]
+MODULES = [f"def f{n}(x):\n    return x + {n}\n" for n in range(40)]
 FILES = {
+    "code.txt",
+    "code-train.npy",
+    "code-heldout.npy",
+    "shuffled-train.npy",
+    "shuffled-heldout.npy",
     "english.txt",
     "synthetic.txt",
     "tokenizer.json",
@@ -25,6 +32,7 @@ FILES = {
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(synthetic, "documents", lambda: [synthetic.document(number) for number in range(60)])
+    monkeypatch.setattr(python_source, "documents", lambda: MODULES)
 
     def no_network():
         raise AssertionError("the network was used")
@@ -56,7 +64,13 @@ def test_record_says_what_is_there(folder):
     for name, said in record["files"].items():
         content = (folder / name).read_bytes()
         assert said == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    assert record["documents"] == {"english": {"train": 38, "heldout": 3}, "synthetic": {"train": 57, "heldout": 3}}
+    english_too = {"train": 38, "heldout": 3}
+    assert record["documents"] == {
+        "english": english_too,
+        "synthetic": {"train": 57, "heldout": 3},
+        "code": {"train": 38, "heldout": 2},
+        "shuffled": english_too,
+    }
     assert record["english"] == "text" and record["same_english_as_shipped_models"] is False
     assert record["synthetic_seed"] == synthetic.SEED
 
@@ -65,7 +79,31 @@ def texts(folder, name):
     return corpora.split((folder / f"{name}.txt").read_text().split(corpora.SEPARATOR))
 
 
-@pytest.mark.parametrize("name", corpora.NAMES)
+def test_the_shuffled_corpus_has_the_tokens_of_english_in_another_order(folder):
+    english, shuffled = corpora.load(folder, "english"), corpora.load(folder, "shuffled")
+    for part in ("train", "heldout"):
+        ordered, mixed = getattr(english, part), getattr(shuffled, part)
+        assert np.array_equal(np.sort(ordered), np.sort(mixed)) and (ordered != mixed).mean() > 0.5
+    assert corpora.unigram_loss(shuffled) == pytest.approx(corpora.unigram_loss(english), rel=1e-12)
+
+
+def test_a_folder_of_fewer_corpora_is_completed_and_keeps_its_bytes(folder, text):
+    before = {name: content for name, (content, _) in contents(folder).items()}
+    record = json.loads(before["corpora.json"])
+    for name in ("code", "shuffled"):
+        del record["documents"][name]
+    (folder / "corpora.json").write_text(json.dumps(record))
+    corpora.build(folder)
+    assert {name: content for name, (content, _) in contents(folder).items()} == before
+
+
+def test_modules_of_the_library_come_in_an_order_of_their_own_and_without_tests():
+    modules = documents()
+    assert len(modules) > 200 and all("\f" not in text for text in modules)
+    assert not any("unittest.main()" in text.splitlines()[-1:] for text in modules) and modules == documents()
+
+
+@pytest.mark.parametrize("name", corpora.TOKENIZED + ("code",))
 def test_tokens_are_the_documents_each_with_its_end(folder, name):
     corpus, learned = corpora.load(folder, name), tokenizer.load(folder)
     assert (corpus.name, corpus.vocab_size) == (name, len(learned)) and corpus.vocab_size <= 1024
