@@ -7,7 +7,17 @@ import sysconfig
 from pathlib import Path
 
 LICENCE = "PSF-2.0"
-LEFT_OUT = {"test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages", "encodings", "pydoc_data", "ensurepip"}
+LEFT_OUT = {
+    "test",
+    "tests",
+    "idlelib",
+    "lib2to3",
+    "site-packages",
+    "dist-packages",
+    "encodings",
+    "pydoc_data",
+    "ensurepip",
+}
 """Folders that hold tests, tables, or what is not of the library."""
 BYTES = (2_000, 100_000)
 """Shortest and longest module that is taken."""

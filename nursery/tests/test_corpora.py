@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 
 from nursery import corpora, english, python_source, synthetic, tokenizer
-from nursery.python_source import documents
+from nursery.python_source import documents as modules_of_the_library
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts
 
 pytest.importorskip("transformers")
+
+synthetic_documents = synthetic.documents(400)
 
 CHAPTERS = [f"Chapter {n}\n\nIt is a truth, number {n},\nthat is not told.\n" for n in range(1, 42)]
 MODULES = [f"def f{n}(x):\n    return x + {n}\n" for n in range(40)]
@@ -98,12 +100,14 @@ def test_a_folder_of_fewer_corpora_is_completed_and_keeps_its_bytes(folder, text
 
 
 def test_modules_of_the_library_come_in_an_order_of_their_own_and_without_tests():
-    modules = documents()
+    modules = modules_of_the_library()
     assert len(modules) > 200 and all("\f" not in text for text in modules)
-    assert not any("unittest.main()" in text.splitlines()[-1:] for text in modules) and modules == documents()
+    assert (
+        not any("unittest.main()" in text.splitlines()[-1:] for text in modules) and modules == modules_of_the_library()
+    )
 
 
-@pytest.mark.parametrize("name", corpora.TOKENIZED + ("code",))
+@pytest.mark.parametrize("name", (*corpora.TOKENIZED, "code"))
 def test_tokens_are_the_documents_each_with_its_end(folder, name):
     corpus, learned = corpora.load(folder, name), tokenizer.load(folder)
     assert (corpus.name, corpus.vocab_size) == (name, len(learned)) and corpus.vocab_size <= 1024
@@ -230,3 +234,22 @@ def test_synthetic_prompts_are_the_beginnings_of_held_out_documents_up_to_a_reca
     for text in texts:
         assert sum(document.startswith(text + " ") for document in heldout) == 1, text
         assert text.endswith(" ti")
+
+
+def test_prompts_of_every_corpus_end_in_different_tokens(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(synthetic, "documents", lambda: synthetic_documents[:400])
+    monkeypatch.setattr(python_source, "documents", lambda: modules_of_the_library()[:40])
+    words = [f"Chapter {n}\n\n" + " ".join(f"w{i * n % 97} x{i % 31}" for i in range(400)) for n in range(1, 42)]
+    text.write_text("\n".join(words))
+    corpora.build(tmp_path / "c", text)
+    sets = corpora.prompt_sets(tmp_path / "c", 16)
+    assert list(sets) == list(corpora.NAMES)
+    for name, windows in sets.items():
+        heldout = corpora.load(tmp_path / "c", name).heldout.tobytes()
+        assert windows.shape == (corpora.PROMPTS, 16) and len(set(windows[:, -1])) == corpora.PROMPTS
+        assert all(window.tobytes() in heldout for window in windows)
+
+
+def test_a_corpus_too_short_for_its_prompts_is_refused(folder):
+    with pytest.raises(DataError, match="too short for its prompts"):
+        corpora.prompt_sets(folder, 16)
