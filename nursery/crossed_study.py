@@ -1,14 +1,14 @@
 """What recipes, shape and size do to a log gain in a study whose recipes are crossed with corpora and shapes.
 
-y_crs = μ_c + a_cr + (β_c + b_cr)·z_s + e_crs for corpus c, recipe r and shape s, z = (log L/d, log ρ, log N) off their means;
-N ∝ L d², the weights of the blocks. Least squares give ĉ_cr = (â, b̂) of every recipe in every corpus. With K the
-covariance of z over the published models, K_g·N that of (log L/d, log ρ) at a given N, and the mean over corpora:
+y_crs = μ_c + a_cr + (β_c + b_cr)·z_s + e_crs for corpus c, recipe r and shape s, with z = (log L/d, log ρ, log N) off
+their means; N ∝ L d², the weights of the blocks. Least squares give ĉ_cr = (â, b̂) of every recipe in every corpus.
+With K the covariance of z over the published models and K_g·N that of (log L/d, log ρ) at a given N, over corpora:
 
 - recipe √(var_r a); architecture √(β' K β); shape √(β_g' K_g·N β_g); size √(β_N² K_NN);
 - alike: cov_r(a_c, a_c') over all pairs of corpora / var_r(a), the share of what recipes do that is the same in all.
 
-Each is what the estimates give less what their errors add. Intervals of logs of ratios, and of `alike`, are by a jackknife
-over recipes, t with R − 1 degrees of freedom: a recipe is the unit, whatever the number of its models.
+Each is what the estimates give less what their errors add. Intervals of logs of ratios, and of `alike`, are by a
+jackknife over recipes, t with R − 1 degrees of freedom: a recipe is the unit, whatever the number of its models.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ TO_CODING: Array = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 2.0]]
 """From (log L, log ρ, log d) to (log L/d, log ρ, log N)."""
 COVARIANCE: Array = TO_CODING @ REFERENCE @ TO_CODING.T
 SHAPE, SIZE = slice(0, 2), 2
-AT_SIZE: Array = COVARIANCE[SHAPE, SHAPE] - np.outer(COVARIANCE[SHAPE, SIZE], COVARIANCE[SIZE, SHAPE]) / COVARIANCE[2, 2]
+AT_SIZE: Array = (
+    COVARIANCE[SHAPE, SHAPE] - np.outer(COVARIANCE[SHAPE, SIZE], COVARIANCE[SIZE, SHAPE]) / COVARIANCE[2, 2]
+)
 LEAST = 1e-6
 """Variances below are taken as so large, so that ratios have logs."""
 LEVEL = 0.95
@@ -43,7 +45,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Variances:
-    """Variances of the log gain over the published models, and the share of recipes' that is the same in all corpora."""
+    """Variances of the log gain over the published models, and `alike`, the share of recipes' that corpora share."""
 
     recipe: float
     architecture: float
@@ -104,7 +106,7 @@ def variances(effects: Array, noise: Array) -> Variances:
     centred = slopes - mean[:, None]
     of_mean = np.einsum("cri,crj->cij", centred, centred) / (recipes - 1) / recipes
     squares = np.einsum("ci,cj->cij", mean, mean) - of_mean
-    within = np.cov(effects[..., 0])
+    within = np.atleast_2d(np.cov(effects[..., 0]))
     recipe = np.trace(within) / corpora - noise[..., 0, 0].mean()
     between = (within.sum() - np.trace(within)) / (corpora * (corpora - 1)) if corpora > 1 else np.nan
     return Variances(

@@ -79,6 +79,17 @@ def read_gains(folder: Path, model: str) -> pd.DataFrame:
     return rows.assign(model=model)
 
 
+def read_by_prompt(folder: Path, model: str) -> pd.DataFrame:
+    """Log gains at the end of a training by set of prompts, prompt and position. Raises DataError where damaged."""
+    path = model_folder(folder, model) / BY_PROMPT
+    types = {"prompts": "str", "prompt": "int64", "position": "str", "last_gain": "float64"}
+    types["penultimate_gain"] = "float64"
+    try:
+        return pd.read_csv(path)[list(types)].astype(types)
+    except (OSError, ValueError, KeyError) as error:
+        raise _damaged(path, error) from error
+
+
 def _damaged(path: Path, error: Exception) -> DataError:
     step = f"remove the folder {path.parent}, and repeat the python -m nursery train that made it"
     return DataError("a file of a trained model is damaged", where=path, got=first_line(error), next_step=step)
