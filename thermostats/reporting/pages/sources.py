@@ -6,7 +6,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.sources import coincidence
-from thermostats.reporting.stale import machine
+from thermostats.reporting.digest import machine
 from thermostats.reporting.text import Files, text
 from thermostats.tables.between_sources import counts, gain_pairs, profile_pairs, profiles
 from thermostats.tables.vocabulary import EXTERNAL, NURSERY
