@@ -10,6 +10,7 @@ import pandas as pd
 
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import Reason
+from thermostats.modelling.specification.curve import SpecificationCurve
 from thermostats.words import chance_of, comparison, estimate_text, number, plural, probability_text
 
 
@@ -79,6 +80,8 @@ class Finding:
     """Set of evidence to which the question was put first; empty: this one."""
     settles: str = ""
     """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
+    curve: SpecificationCurve | None = None
+    """The estimate and the verdict under every defensible choice."""
 
 
 def text_of(finding: Finding) -> str:
