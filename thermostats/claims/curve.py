@@ -12,7 +12,6 @@ import pandas as pd
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import Rule
-from thermostats.claims.verdict import Verdict
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.specification.curve import SpecificationCurve, specification_curve
 from thermostats.modelling.specification.estimators import Estimator
@@ -62,9 +61,3 @@ def curve_of(
     return specification_curve(
         curve.rows(evidence), curve.choices, curve.estimate, null=curve.null, above=curve.above, judge=judge, seed=SEED
     )
-
-
-def shares_of_verdicts(curve: SpecificationCurve) -> dict[Verdict, float]:
-    """Share of universes by verdict, those that occur."""
-    counts = curve.table["verdict"].value_counts(normalize=True)
-    return {verdict: float(counts[verdict]) for verdict in Verdict if verdict in counts.index}

@@ -95,6 +95,8 @@ def text_of(finding: Finding) -> str:
         lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
         lines += [wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
     lines.append(f"  rests on     {plural(finding.n_models, 'model')} of {plural(finding.n_heritages, finding.group)}")
+    if finding.curve is not None:
+        lines.append(f"  curve        {finding.curve.summary}")
     for row in comparison(finding.published, finding.reproduced):
         lines.append(
             f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"

@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
 from thermostats.modelling.specification.estimators import Estimator
 from thermostats.modelling.specification.null import Array, Null, Rearranged
 from thermostats.modelling.specification.universes import OUTCOME, Choices, universes
+from thermostats.plots.general import house_style
+from thermostats.plots.specification import specification
+from thermostats.words import listed, number, plural
 
 RESAMPLES = 999
 Judge = Callable[[pd.DataFrame], Mapping[str, Any]]
@@ -47,6 +52,30 @@ class SpecificationCurve:
     resamples: int = 0
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options by choice, in the order in which they were declared."""
+
+    @property
+    def verdicts(self) -> str:
+        """Share of universes by verdict, in words; empty where nothing judged them."""
+        if "verdict" not in self.table:
+            return ""
+        shares = self.table["verdict"].value_counts(normalize=True)
+        return listed([f"“{verdict}” in {share:.0%}" for verdict, share in shares.items()])
+
+    @property
+    def summary(self) -> str:
+        """Verdicts, the choice that moves the estimate most, and the joint p, in one line."""
+        first = self.moves.iloc[0]
+        words = [f"{plural(len(self.table), 'universe')}: {self.verdicts}" if self.verdicts else ""]
+        words.append(f"most is moved by {first['choice']} ({first['alone']:.0%} of the variance)")
+        words.append(f"joint p {number(self.p, 2)}" if self.p is not None else "")
+        return "; ".join(filter(None, words))
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the curve with its choices below, onto the axes or onto those of a new figure, and return them."""
+        with house_style():
+            axes = axes if axes is not None else Figure().add_subplot()
+            moves = dict(zip(self.moves["choice"], self.moves["alone"], strict=True))
+            return specification(self.table, axes, labels=self.labels, moves=moves)
 
 
 def specification_curve(

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from matplotlib.axes import Axes
-
-from thermostats.claims.curve import shares_of_verdicts
 from thermostats.claims.finding import Finding
 from thermostats.modelling.specification.curve import SpecificationCurve
-from thermostats.plots.specification import specification
 from thermostats.plots.svg import drawn
 from thermostats.reporting.text import Files
 from thermostats.words import listed, plural
@@ -35,9 +30,9 @@ def universes_of(finding: Finding, number: int, files: Files) -> dict[str, Any] 
     size = plural(len(curve.table), "universe")
     caption = (
         f"Estimate of {finding.estimand} in {size}, in order. Rows below: how common each option is at that place of "
-        "the curve; beside each choice, the share of the variance between universes that it explains alone."
+        "the curve; in brackets, the share of the variance between universes that each choice explains alone."
     )
-    figure = files.figure(drawn(partial(_draw, curve)), f"universes{suffix}.svg", caption)
+    figure = files.figure(drawn(curve.plot), f"universes{suffix}.svg", caption)
     moves = files.table(
         curve.moves, "Which choice moves the estimate how much", f"choices{suffix}.csv", shown=_shown(curve)
     )
@@ -49,7 +44,6 @@ def universes_of(finding: Finding, number: int, files: Files) -> dict[str, Any] 
         "moves": moves,
         "file": name,
         "number": number,
-        "verdicts": listed([f"“{verdict}” in {share:.0%}" for verdict, share in shares_of_verdicts(curve).items()]),
         "choices": listed([f"{name} ({len(options)})" for name, options in curve.labels.items()]),
         "first": curve.moves.iloc[0].to_dict(),
         "still": listed([str(row["choice"]) for row in curve.moves.to_dict("records") if row["together"] < STILL]),
@@ -59,11 +53,6 @@ def universes_of(finding: Finding, number: int, files: Files) -> dict[str, Any] 
 
 STILL = 0.01
 """Share of the variance, interplay included, below which a choice does not matter."""
-
-
-def _draw(curve: SpecificationCurve, axes: Axes) -> None:
-    moves = dict(zip(curve.moves["choice"], curve.moves["alone"], strict=True))
-    specification(curve.table, axes, labels=curve.labels, moves=moves)
 
 
 def _shown(curve: SpecificationCurve) -> Any:
