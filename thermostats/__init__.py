@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.saving import load_fit as load_fit
     from thermostats.modelling.shares import fit_share as fit_share
+    from thermostats.modelling.specification.curve import specification_curve as specification_curve
     from thermostats.modelling.spectra import fit_spectral as fit_spectral
     from thermostats.modelling.transition import fit_transition as fit_transition
     from thermostats.plots.trajectories import trajectories as trajectories
@@ -69,6 +70,7 @@ _HOME = {
     "options": "thermostats.choices",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
+    "specification_curve": "thermostats.modelling.specification.curve",
     "trajectories": "thermostats.plots.trajectories",
 }
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
