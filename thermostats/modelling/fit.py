@@ -288,8 +288,15 @@ class Fit:
         }
         labels = {n: list(v) for n, v in self.constants.get("labels", {}).items() if n in varied}
         dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
-        names = self.constants.get("outcomes", range(self.model.observed.size))
+        names = self._names()
         return to_arviz(groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)})
+
+    def _names(self) -> Sequence[object]:
+        """Of the outcomes: models where each has one, else as the law names them."""
+        names = tuple(self.constants.get("outcomes", range(self.model.observed.size)))
+        if names == tuple(self.rows.index) and "model_id" in self.rows and self.rows["model_id"].is_unique:
+            return tuple(self.rows["model_id"].astype(str))
+        return names
 
     def save(self, path: str | Path) -> Path:
         """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.

@@ -95,7 +95,8 @@ def fit_heritage(
     estimand, before = estimand or outcome, table
     table, left = comparable_only(asked.read(table, optional=("prompt",)))
     units_once(table, [model, prompt] if prompt in table else [model], _of_many(outcome, table))
-    heritage = _declared(table, estimand, blocks or _blocks(asked), blocks is None, concentration, residuals, lab_df)
+    chosen = _blocks(asked) if blocks is None else blocks
+    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
     names = [column for name in heritage.groups for column in heritage.blocks[name]]
     columns = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
     rows, warnings = model_means(table, estimand, names=names, numbers=columns, positive=heritage.logs)
