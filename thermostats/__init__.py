@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lines import fit_line as fit_line
+    from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.saving import load_fit as load_fit
     from thermostats.modelling.shares import fit_share as fit_share
+    from thermostats.modelling.specification.curve import specification_curve as specification_curve
     from thermostats.modelling.spectra import fit_spectral as fit_spectral
     from thermostats.modelling.transition import fit_transition as fit_transition
     from thermostats.plots.trajectories import trajectories as trajectories
@@ -56,6 +58,7 @@ _HOME = {
     "fit_line": "thermostats.modelling.lines",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
+    "fit_sources": "thermostats.modelling.measurements",
     "fit_spectral": "thermostats.modelling.spectra",
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
@@ -71,6 +74,7 @@ _HOME = {
     "prompt_rows": "thermostats.tables.prompt_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
+    "specification_curve": "thermostats.modelling.specification.curve",
     "trajectories": "thermostats.plots.trajectories",
 }
 _CALLED = "claims"

@@ -38,7 +38,7 @@ USUAL = {
     "outcome": "gain penultimate_gain last_gain max_gain value growth ratio y",
 }
 """Names that such columns often have, the likeliest first."""
-SEVERAL = ("geometry", "scale", "covariates")
+SEVERAL = ("geometry", "scale", "covariates", "levels")
 """Arguments that name one column or more."""
 OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "error")
 """Arguments whose column rows to predict need not have."""
