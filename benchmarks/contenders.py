@@ -120,7 +120,7 @@ def eager_forward(folder: Path) -> Work:
     """The forward pass that the sheaf features are taken from: same model as it is, same batches, no hooks."""
     import torch
 
-    from thermostats.measurement.forward import call, make_batches
+    from thermostats.measurement.passes import call, make_batches
 
     decoder, prompts = _loaded(folder, "eager")
 

@@ -15,7 +15,7 @@ from nursery.records import Trained, read_gains, read_record, step_folder
 from thermostats.errors import DataError
 from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
-from thermostats.measurement.session import Outcome
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.spec import RunSpec
 from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables import store
@@ -52,7 +52,7 @@ def row_of_model(member: Member, folder: Path, trained: Trained) -> pd.DataFrame
         step_folder(folder, trained.model, trained.steps),
         model_id=model_id(trained.model),
         revision=f"step{trained.steps:05d}",
-        known=pd.DataFrame({"model_id": [], "heritage": []}),
+        models=pd.DataFrame({"model_id": [], "heritage": []}),
         heritage=NURSERY,
     )
     facts |= {

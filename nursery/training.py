@@ -26,7 +26,7 @@ from nursery.pack_training import run
 from nursery.records import Trained
 from thermostats.errors import ThermostatsError, not_installed
 from thermostats.measurement.session import quiet
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.settings import EngineSettings
 
 Submit = Callable[..., Any]
 """Takes a function and what it is called with; returns a future."""
@@ -51,7 +51,7 @@ def train_all(
     *,
     device: str = "cpu",
     processes: int | None = None,
-    engine: Settings = Settings(),  # noqa: B008 - frozen
+    engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
 ) -> Iterator[Step]:
     """Train packs side by side, one process a core or one for a GPU, and yield their progress; the longest begin.
 
@@ -110,7 +110,7 @@ def _train(number: int, pack: Pack, folder: Path, device: str, shares: Shares | 
 
 
 @contextmanager
-def pool(settings: Settings, workers: int, *, gpu: bool) -> Iterator[tuple[Submit, Any]]:
+def pool(settings: EngineSettings, workers: int, *, gpu: bool) -> Iterator[tuple[Submit, Any]]:
     """Submit, and on this machine a queue on which jobs say how far they are; None elsewhere.
 
     Raises UsageError where the engine's extra is not installed.
@@ -140,7 +140,7 @@ def _processes(workers: int) -> Iterator[tuple[Submit, Any]]:
 
 
 @contextmanager
-def _ray(ray: Any, settings: Settings, gpu: bool) -> Iterator[Submit]:
+def _ray(ray: Any, settings: EngineSettings, gpu: bool) -> Iterator[Submit]:
     ours = not ray.is_initialized()
     if ours:
         try:

@@ -22,7 +22,7 @@ from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder
 from nursery.tuning import penultimate
 from thermostats.errors import DataError
 from thermostats.measurement import settings
-from thermostats.measurement.session import Outcome
+from thermostats.measurement.outcome import Outcome
 from thermostats.studies.nursery.shipped import SECOND
 
 MODEL = "c005-L04d32h8"

@@ -17,8 +17,8 @@ from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.execute import _measured
-from thermostats.measurement.session import Outcome
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 
 SIZE = 1000
@@ -141,7 +141,7 @@ def test_the_next_models_come_while_one_is_measured(
             return [(job, Outcome(job.spec.model, "measured"))]
 
     asked = [Job(RunSpec(name)) for name in ("lab/a", "lab/b", "lab/c")]
-    outcomes = list(_measured(asked, tmp_path, Slow(Settings(), tmp_path), 0, None))
+    outcomes = list(_measured(asked, tmp_path, Slow(EngineSettings(), tmp_path), 0, None))
     assert [outcome.model for outcome in outcomes] == ["lab/a", "lab/b", "lab/c"] == net
 
 

@@ -16,7 +16,7 @@ import transformers
 from thermostats.measurement.dry_run import lacking, planned
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Need, Place, estimate
-from thermostats.measurement.session import Outcome
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.spec import RunSpec
 
 TEXTS = ["a b c"]

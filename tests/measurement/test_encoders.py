@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement import forward, gains
+from thermostats.measurement import gains, passes
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.execute import execute
 from thermostats.measurement.from_python import measure
@@ -216,8 +216,8 @@ def test_inputs_that_are_not_kept_apart_are_measured_each_alone(
 ) -> None:
     (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\nc\n")
     wanted = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), token_budget=1)
-    monkeypatch.setattr(forward, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
-    monkeypatch.setattr(gains, "call", forward.call)
+    monkeypatch.setattr(passes, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
+    monkeypatch.setattr(gains, "call", passes.call)
     rows = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), source="without mask")
     np.testing.assert_allclose(rows["gain_block"], wanted["gain_block"], rtol=1e-6)
     runs = store.load("runs", data).set_index("source")
@@ -228,7 +228,7 @@ def test_a_model_that_gives_other_numbers_each_time_is_refused(
     encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\n")
-    before, plain = snapshot(data), forward.call
+    before, plain = snapshot(data), passes.call
 
     def noisy(module: Any, batch: Any, **more: Any) -> Any:
         with torch.no_grad():

@@ -24,8 +24,8 @@ from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline, Local
 from thermostats.measurement.estimate import Place, estimate
 from thermostats.measurement.execute import execute, largest_first, open_engine
-from thermostats.measurement.session import Outcome
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import spec_states, store
 
@@ -60,7 +60,8 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
             os.kill(worker.process.pid or 0, signal.SIGKILL)
 
     data = tmp_path / "data"
-    engine = Local(Settings(cpus=1), data, kill_once)  # one thread as in `expected`: sums of more differ in rounding
+    one_thread = EngineSettings(cpus=1)  # as in `expected`: sums of more differ in rounding
+    engine = Local(one_thread, data, kill_once)
     broken = RunSpec(str(tmp_path / "nowhere"), prompts=asked[0].prompts)
     (tmp_path / "nowhere").mkdir()
     outcomes = {Path(o.model).name: o for o in execute([broken, *asked[:2]], data, engine=engine)}
@@ -76,7 +77,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
 
 def test_a_refused_spec_is_not_loaded_and_the_others_are(asked: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "data"
-    engine = Inline(Settings(), data)
+    engine = Inline(EngineSettings(), data)
     jobs = largest_first(asked, {asked[0].prompts: ["a b c", "b c d e f", "f a"]}, engine.place)
     needs = [job.need.total for job in jobs if job.need is not None]
     assert needs == sorted(needs, reverse=True) and len(needs) == 4
@@ -117,7 +118,7 @@ def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
     ray_nodes: Any, asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     data, killed = tmp_path / "data", []
-    engine = open_engine(Settings("ray", address=ray_nodes.address), data)
+    engine = open_engine(EngineSettings("ray", address=ray_nodes.address), data)
     wait = engine.wait
 
     def lose_a_node(seconds: float) -> list[tuple[Job, Outcome]]:

@@ -15,8 +15,9 @@ from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
-from thermostats.measurement.session import Outcome, lost, write_state
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome, lost
+from thermostats.measurement.session import write_state
+from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import spec_states
 
@@ -74,7 +75,7 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     assert needs == [needs[0], 2 * needs[0], 4 * needs[0]]
     assert engine.closed
     with pytest.raises(UsageError, match="local, ray"):
-        Settings("cloud")
+        EngineSettings("cloud")
     left = {Path(state.model).name: (state.state, state.reason) for state in spec_states.read(tmp_path / "d")}
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
     assert left["m2"] == ("failed", "no weights")

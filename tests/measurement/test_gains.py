@@ -17,10 +17,11 @@ import torch
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.batching import tokenise
-from thermostats.measurement.forward import as_measured, decoder, make_batches
+from thermostats.measurement.forward import as_measured, decoder
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
+from thermostats.measurement.passes import make_batches
 from thermostats.tables import store
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"

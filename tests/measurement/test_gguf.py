@@ -19,10 +19,10 @@ import transformers
 from safetensors.numpy import load_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement import session
 from thermostats.measurement.execute import execute
 from thermostats.measurement.gguf_files import gguf_folder, record
 from thermostats.measurement.gguf_parts import is_gguf, parts
+from thermostats.measurement.plan import model_id
 from thermostats.measurement.spec import RunSpec, specs
 from thermostats.measurement.spectra import weights
 from thermostats.tables import store
@@ -272,7 +272,7 @@ def test_names_of_files(tmp_path: Path) -> None:
     for name in ("a.gguf", "a-00001-of-00002.gguf", "a.gguf.part1", "a.gguf-part-00001", "a.gguf.001", "a.GGUF"):
         (tmp_path / name).write_bytes(b"GGUF")
         assert is_gguf(tmp_path / name)
-        assert session.model_id(RunSpec(str(tmp_path / name))) == "a"
+        assert model_id(RunSpec(str(tmp_path / name))) == "a"
     for name in ("a.gguf.json", "a.bin", "gguf"):
         (tmp_path / name).write_bytes(b"")
         assert not is_gguf(tmp_path / name)

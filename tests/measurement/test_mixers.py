@@ -16,9 +16,9 @@ import small
 import tiny
 
 from thermostats.errors import UsageError
-from thermostats.measurement import session
 from thermostats.measurement.dry_run import lacking
 from thermostats.measurement.execute import execute
+from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 from thermostats.tables.features import features
@@ -76,6 +76,6 @@ def test_attention_alone_is_refused_and_the_reason_named(tmp_path: Path, data: P
     folder = saved("jamba", tmp_path / "jamba")
     spec = RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("attention",))
     with pytest.raises(UsageError, match="none of the requested quantities"):
-        session.plan(spec, data)
+        plan(spec, data)
     (why,) = lacking(folder, replace(spec, what=("weights", "gains", "outputs", "attention"))).values()
     assert why.endswith("in some blocks: mamba")

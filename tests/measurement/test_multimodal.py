@@ -57,7 +57,7 @@ def test_spectra_are_those_of_the_text_tower_under_either_naming(folder: Path) -
 
 def test_parameters_are_those_of_the_decoder(folder: Path) -> None:
     known = pd.DataFrame({name: [] for name in TABLES["models"].columns}).astype({"model_id": "str", "heritage": "str"})
-    row = model_row(folder, model_id="tiny", revision="main", known=known)
+    row = model_row(folder, model_id="tiny", revision="main", models=known)
     tower = tiny.build("gemma3").model.language_model
     assert row["n_params"] == sum(parameter.numel() for parameter in tower.parameters())
     assert (row["architecture"], row["n_layers"], row["norm_place"]) == ("gemma3", 3, "sandwich")

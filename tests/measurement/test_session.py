@@ -22,6 +22,7 @@ from conftest import snapshot
 from thermostats.measurement import session
 from thermostats.measurement.execute import execute
 from thermostats.measurement.from_python import measure
+from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 
@@ -94,7 +95,7 @@ def test_a_model_without_a_final_norm_is_finished_without_summaries(
     tiny.build("opt_post_norm").save_pretrained(folder)
     spec = RunSpec(str(folder), prompts=str(prompts), what=("gains",))
     assert [done.status for _ in range(2) for done in execute([spec], data)] == ["measured", "skipped"]
-    assert session.plan(spec, data).finished
+    assert plan(spec, data).finished
     assert store.load("summaries", data).empty
 
 
@@ -102,7 +103,7 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(
     model: Path, prompts: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = RunSpec(str(model), prompts=str(prompts))
-    planned = session.plan(spec, data)
+    planned = plan(spec, data)
 
     def interrupted(*_: object) -> dict[str, object]:
         raise KeyboardInterrupt
@@ -112,10 +113,10 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(
         session.measure_plan(planned, data)
     assert store.check(data)["layers"] == 27
     monkeypatch.undo()
-    left = [run.kind for run in session.plan(spec, data).runs if run.tables]
+    left = [run.kind for run in plan(spec, data).runs if run.tables]
     assert left == ["attention"]
-    session.measure_plan(session.plan(spec, data), data)
-    assert session.plan(spec, data).finished
+    session.measure_plan(plan(spec, data), data)
+    assert plan(spec, data).finished
 
 
 def reconfigured(folder: Path, **changes: object) -> None:

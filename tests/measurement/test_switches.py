@@ -136,7 +136,7 @@ def check(model: torch.nn.Module) -> None:
     rows = measure_gains(found, given).layers.set_index(["prompt_id", "layer", "position"])
     position = "last" if found.entry.reads == "text" else next(iter(rows.index.levels[2]))
     for prompt, (read, left) in zip(given, alone(model, given), strict=True):
-        at = prompt.own.stop - 1 if position == "last" else 0 if position == "cls" else slice(None)
+        at = prompt.span.stop - 1 if position == "last" else 0 if position == "cls" else slice(None)
         for layer, (x, y) in enumerate(zip(read, left, strict=True), 1):
             row = rows.loc[(prompt.prompt_id, layer, position)]
             before, after = x.norm(dim=-1)[at].log().mean().exp(), y.norm(dim=-1)[at].log().mean().exp()

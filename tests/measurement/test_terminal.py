@@ -14,8 +14,8 @@ pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
 from thermostats.measurement import progress
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.progress import Bars, Lines
-from thermostats.measurement.session import Outcome
 from thermostats.measurement.terminal import CACHE_VARIABLE, measure_models, own_cache, summary
 
 

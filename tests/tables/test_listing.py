@@ -63,7 +63,7 @@ def test_models_and_prompts(small_store: Path) -> None:
 
 
 def test_runs_then_what_is_not_measured(small_store: Path) -> None:
-    told = spec_states.State("lab/big", "main", "bfloat16", "two", "failed", "no such model")
+    told = spec_states.SpecState("lab/big", "main", "bfloat16", "two", "failed", "no such model")
     spec_states.write(small_store, "x", told)
     (done, failed), shown = listing.rows("runs", small_store)
     assert shown == ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]

@@ -16,11 +16,12 @@ import pytest
 
 from thermostats.errors import DataError
 from thermostats.tables import spec_states
-from thermostats.tables.spec_states import State
+from thermostats.tables.spec_states import SpecState
 
 
-def said(state: str, **fields: object) -> State:
-    return State(**{"model": "lab/a", "revision": "main", "dtype": "float32", "prompts": "p", "state": state, **fields})  # type: ignore[arg-type]
+def said(state: str, **fields: object) -> SpecState:
+    spec = {"model": "lab/a", "revision": "main", "dtype": "float32", "prompts": "p", "state": state}
+    return SpecState(**{**spec, **fields})  # type: ignore[arg-type]
 
 
 def ended() -> int:

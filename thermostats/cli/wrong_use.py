@@ -18,7 +18,7 @@ from thermostats.terminal import readable_in_part, refuse
 from thermostats.verbs import NEW
 
 if TYPE_CHECKING:
-    from thermostats.measurement.session import Outcome
+    from thermostats.measurement.outcome import Outcome
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
