@@ -83,8 +83,8 @@ def near_model(model: str, data: Path | None) -> str:
     """Question whether a model of the tables was meant; empty where it is one, or none is near."""
     from thermostats.tables.store import load  # noqa: PLC0415
 
-    known = set(load("models", folders.begun_or_shipped(data))["model_id"])
-    return "" if model in known else did_you_mean(model, known)
+    names = set(load("models", folders.begun_or_shipped(data))["model_id"])
+    return "" if model in names else did_you_mean(model, names)
 
 
 def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:

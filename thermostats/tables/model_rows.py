@@ -53,8 +53,8 @@ def model_rows(
     every = of_last_revision(evidence.table("features"), "model_id")
     every = every[every["n_layers"] > SHALLOW]
     every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
-    sizes, known = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
-    every = every.assign(n_prompts=known.where(known > 0, every["prompt_set"].map(sizes).astype("float64")))
+    sizes, counted = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
+    every = every.assign(n_prompts=counted.where(counted > 0, every["prompt_set"].map(sizes).astype("float64")))
     rows = every[every[gain] > 0].sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     first = rows.drop_duplicates("model_id").set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]

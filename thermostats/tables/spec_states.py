@@ -54,7 +54,7 @@ def clear(data: Path, name: str) -> None:
 
 def read(data: Path) -> list[SpecState]:
     """States of every spec that is not measured; one whose process on this machine is gone was interrupted."""
-    found = []
+    states = []
     for path in sorted((data / FOLDER).glob("*.json")):
         try:
             state = SpecState(**json.loads(path.read_text(encoding="utf-8")))
@@ -66,8 +66,8 @@ def read(data: Path) -> list[SpecState]:
         if _gone(state):
             ended = "the process that measured it has ended; the same command continues"
             state = replace(state, state=INTERRUPTED, reason=ended)
-        found.append(state)
-    return found
+        states.append(state)
+    return states
 
 
 def _gone(state: SpecState) -> bool:
