@@ -142,7 +142,7 @@ class Place:
             raise DataError("a number was expected", where=self.where, got=repr(self.value)[:60])
         return float(self.value)
 
-    def whole(self) -> int:
+    def integer(self) -> int:
         """The whole number here, without entering a fate."""
         return int(self.peek())
 
