@@ -52,12 +52,12 @@ def read_record(folder: Path, model: str) -> Trained | None:
     if not path.is_file():
         return None
     try:
-        found = Trained(**json.loads(path.read_text(encoding="utf-8")))
-        if found.model != model or type(found.steps) is not int:
-            raise ValueError(f"model = {found.model!r}, steps = {found.steps!r}")
+        record = Trained(**json.loads(path.read_text(encoding="utf-8")))
+        if record.model != model or type(record.steps) is not int:
+            raise ValueError(f"model = {record.model!r}, steps = {record.steps!r}")
     except (OSError, ValueError, TypeError) as error:
         raise _damaged(path, error) from error
-    return found
+    return record
 
 
 def read_gains(folder: Path, model: str) -> pd.DataFrame:
@@ -65,12 +65,12 @@ def read_gains(folder: Path, model: str) -> pd.DataFrame:
     path = model_folder(folder, model) / GAINS
     types = {name: "int64" if name in {"step", "layer"} else "float64" for name in SECOND["gains"][1:]}
     try:
-        found = pd.read_csv(path)[list(types)].astype(types)
-        if found.value_counts("step").nunique() != 1:
+        gains = pd.read_csv(path)[list(types)].astype(types)
+        if gains.value_counts("step").nunique() != 1:
             raise ValueError("no rows, or not every layer at every step")
     except (OSError, ValueError, KeyError) as error:
         raise _damaged(path, error) from error
-    return found.assign(model=model)
+    return gains.assign(model=model)
 
 
 def _damaged(path: Path, error: Exception) -> DataError:

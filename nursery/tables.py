@@ -20,8 +20,8 @@ def write(design: Path, folder: Path, out: Path) -> None:
 
     Raises DataError where some are not trained: a study is judged when it is whole.
     """
-    own = designs.read(design)
-    packs = own.packs() + tuning.tuned_packs(own, folder)
+    study = designs.read(design)
+    packs = study.packs() + tuning.tuned_packs(study, folder)
     missing = [member.model for pack in packs for member in pack.members if read_record(folder, member.model) is None]
     if missing:
         raise DataError(

@@ -27,7 +27,7 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
     packs = design.packs()
     if not all(pack.records(folder) for pack in packs):
         return []
-    chosen, found = bases(packs, folder), []
+    chosen, packs_of_tuned = bases(packs, folder), []
     for pack in packs:
         members = [
             Member(
@@ -40,8 +40,8 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
             if member.model in chosen
             for kind in KINDS
         ]
-        found += grouped(members, pack.shape, design.context, (0.0, 1.0), f"tuned-{pack.name}")
-    return found
+        packs_of_tuned += grouped(members, pack.shape, design.context, (0.0, 1.0), f"tuned-{pack.name}")
+    return packs_of_tuned
 
 
 def bases(packs: Sequence[Pack], folder: Path) -> list[str]:
