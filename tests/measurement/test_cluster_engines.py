@@ -50,14 +50,14 @@ class Cluster:
             {"Alive": True, "Resources": {"memory": 99.0 * GIB}},
             {"Alive": False, "Resources": {"CPU": 64.0, "memory": 999.0 * GIB, "GPU": 64.0}},
         ]
-        self.asked: dict[str, dict[str, Any]] = {}
+        self.requests: dict[str, dict[str, Any]] = {}
         self.results: dict[str, Any] = {}
         self.cancelled: list[str] = []
         self.shut = 0
 
-    def options(self, **asked: Any) -> SimpleNamespace:
+    def options(self, **resources: Any) -> SimpleNamespace:
         def remote(spec: RunSpec, data: str, attempt: int) -> str:
-            self.asked[spec.model] = {**asked, "data": data, "attempt": attempt}
+            self.requests[spec.model] = {**resources, "data": data, "attempt": attempt}
             return spec.model
 
         return SimpleNamespace(remote=remote)
@@ -80,20 +80,20 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     pytest.importorskip("ray")
     from thermostats.measurement.engines import ray as module
 
-    found = Cluster()
+    fake = Cluster()
     ray = module.ray
     for name, value in {
         "is_initialized": lambda: False,
         "init": lambda **options: None,
-        "shutdown": found.shutdown,
-        "nodes": lambda: found.alive,
-        "remote": lambda _: found,
-        "wait": found.wait,
-        "get": found.get,
-        "cancel": lambda reference, force: found.cancelled.append(reference),
+        "shutdown": fake.shutdown,
+        "nodes": lambda: fake.alive,
+        "remote": lambda _: fake,
+        "wait": fake.wait,
+        "get": fake.get,
+        "cancel": lambda reference, force: fake.cancelled.append(reference),
     }.items():
         monkeypatch.setattr(ray, name, value)
-    return found
+    return fake
 
 
 def test_the_room_of_a_ray_cluster_is_that_of_its_largest_node_at_work(cluster: Cluster, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(cluster: Clus
     assert engine.wait(1.0) == []
     for name in ("lab/a", "lab/b"):
         engine.submit(job(name, attempt=2))
-    assert cluster.asked["lab/a"] == {
+    assert cluster.requests["lab/a"] == {
         "max_retries": 0,
         "num_cpus": 3,
         "memory": 2 * GIB + PROCESS,
@@ -156,7 +156,7 @@ def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
 def test_a_job_on_gpus_waits_for_its_place(cluster: Cluster, tmp_path: Path) -> None:
     engine = open_engine(EngineSettings("ray", gpu_memory=80 * GIB, gpus=4), tmp_path)
     engine.submit(job("lab/a", 160.0, devices=3))
-    assert cluster.asked["lab/a"]["num_gpus"] == 3 and cluster.asked["lab/a"]["num_cpus"] == 1
+    assert cluster.requests["lab/a"]["num_gpus"] == 3 and cluster.requests["lab/a"]["num_cpus"] == 1
     cluster.alive = []
     assert engine.wait(1.0) == []
 
