@@ -55,9 +55,9 @@ def test_a_failed_training_is_raised_when_the_others_are_through(made):
 def test_a_cluster_trains_to_the_same_bits(made, small_corpora, tmp_path):
     pytest.importorskip("ray")
     folder, here = shutil.copytree(small_corpora, tmp_path / "nursery"), pack("there")
-    losses = [one.loss for one in run_pack(here, made)]
+    losses = [model.loss for model in run_pack(here, made)]
     steps = list(train_all([here], folder, engine=EngineSettings("ray")))
-    assert [one.loss for step in steps for one in step.trained] == losses
+    assert [model.loss for step in steps for model in step.trained] == losses
     assert list(train_all([here], folder, engine=EngineSettings("ray")))[-1].share == 1.0  # nothing is begun again
 
 
