@@ -143,7 +143,6 @@ def main() -> None:
 
 
 def write(rows: list[dict[str, Any]], bambi: Path | None) -> None:
-    """As CSV and as a page."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "modelling.csv"
     before = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) if path.is_file() else []

@@ -96,7 +96,6 @@ class Contender:
         return self._answer()
 
     def close(self) -> None:
-        """End the process."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait()

@@ -171,7 +171,6 @@ def elsewhere() -> list[dict[str, Any]]:
 
 
 def main(parts: Sequence[str]) -> None:
-    """Measure, and write the table."""
     with tempfile.TemporaryDirectory() as folder:
         made = tests(Path(folder)) if "tests" in parts else measured(parts, Path(folder))
     rows = pd.DataFrame([*made, *elsewhere()])

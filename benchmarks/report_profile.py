@@ -64,7 +64,6 @@ def profiled(script: Path) -> dict[str, Any]:
 
 
 def main(chosen: list[str]) -> None:
-    """Profile, and write the table."""
     there = scripts(ROOT / "analyses")
     rows = []
     for claim in chosen or there:

@@ -103,7 +103,6 @@ def against_dense(repeats: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Measure, fit, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=15)
     repeats = parser.parse_args().repeats

@@ -36,8 +36,6 @@ PLACED = "design.sha256"
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a pack."""
-
     model: str
     recipe: Recipe
     seed: int
@@ -224,7 +222,6 @@ def read(path: Path) -> Design:
 
 
 def write(design: Design, path: Path) -> None:
-    """Write a design file."""
     facts = asdict(design)
     tables = [("[grid]", facts.pop("grid"))]
     tables += [(f"[[{name}]]", recipe) for name in OF_RECIPES for recipe in facts.pop(name)]

@@ -51,7 +51,6 @@ def rows_of(folder: Path, name: str, data: Path, prompts: str) -> tuple[pd.DataF
 
 
 def main() -> None:
-    """Round, measure and write the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("models", nargs="+", help="NAME=FOLDER, of a vision model NAME=FOLDER=images")

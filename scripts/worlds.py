@@ -33,7 +33,6 @@ Key = tuple[str, int]
 
 @cache
 def evidence() -> Evidence:
-    """The shipped tables."""
     return Evidence(ROOT / "data")
 
 

@@ -44,7 +44,6 @@ class Document:
 
     @classmethod
     def read(cls, path: Path) -> Document:
-        """Parse a JSON or CSV file."""
         content = path.read_bytes()
         text = content.decode()
         csv_file = path.suffix == ".csv"

@@ -47,7 +47,6 @@ def placeholders(texts: set[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the copy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="folder with the study's result files")
     parser.add_argument("target", type=Path, help="folder to write the copy to")

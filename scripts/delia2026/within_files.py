@@ -129,7 +129,6 @@ def _sub_blocks(reading: Reading) -> None:
 
 
 def _pooled(reading: Reading) -> None:
-    """Norms over all tokens."""
     four, inputs = reading.root(FOUR), reading.root(INPUT)["results"]
     short, long = (inputs[name]["gains"] for name in ("1_Factual", "2_Syntactic"))
     reading.disagree("pooled tokens: input dependency", np.prod(short[:2]), np.prod(long[:2]))

@@ -72,7 +72,6 @@ class Tables:
         self.add("layers", ({**place, **row} for row in rows.to_dict("records")))
 
     def summaries(self, run: str, values: Mapping[str, float], prompt: str = "") -> None:
-        """Add named values."""
         rows = ({"run_id": run, "prompt_id": prompt, "estimand": name, "value": x} for name, x in values.items())
         self.add("summaries", rows)
 

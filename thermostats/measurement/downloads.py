@@ -67,7 +67,6 @@ class Downloads:
             self.freed.notify()
 
     def close(self) -> None:
-        """Begin no other download."""
         with self.freed:
             self.stopped = True
             self.freed.notify()

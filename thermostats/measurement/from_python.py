@@ -102,7 +102,9 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
 
     plans = [plan(spec, tables) for spec in specs]
     for planned in plans:
-        _check_numbers(wanted, int(planned.model["n_layers"]))
+        depth = int(planned.model["n_layers"])
+        if beyond := [number for number in wanted or () if number > depth]:
+            raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
     measured = []
     display = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
     with begun(data) as folder, display.bars if display else nullcontext():
@@ -134,11 +136,6 @@ def _numbers(layers: Any) -> list[int] | None:
     if wrong or not numbers:
         raise UsageError("blocks are numbered from 1", where="layers", got=repr(layers)[:60], allowed="whole numbers")
     return [int(number) for number in numbers]
-
-
-def _check_numbers(wanted: Sequence[int] | None, depth: int) -> None:
-    if beyond := [number for number in wanted or () if number > depth]:
-        raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
 
 
 def _prompts(prompts: Any, place: Path) -> str:

@@ -47,7 +47,6 @@ class Lines:
             self.show(f"{model}: {outcome.differences}")
 
     def show(self, line: str) -> None:
-        """Print a line."""
         print(line, file=sys.stderr, flush=True)
 
 

@@ -89,7 +89,7 @@ class Fit:
     """Files or measurements that the rows come from."""
     warnings: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:  # noqa: D105
+    def __repr__(self) -> str:
         return "\n".join(display.lines(self))
 
     def _repr_html_(self) -> str:

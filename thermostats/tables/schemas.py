@@ -49,8 +49,6 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table."""
-
     dtype: str
     description: str
     unit: str
@@ -63,8 +61,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table."""
-
     name: str
     description: str
     key: tuple[str, ...]

@@ -113,7 +113,6 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
 
 
 def in_order(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Rows sorted by key."""
     return table.sort_values(key(name), kind="stable", ignore_index=True)
 
 

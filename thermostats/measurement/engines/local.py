@@ -30,11 +30,9 @@ class Inline:
         self.jobs: list[Job] = []
 
     def submit(self, job: Job) -> None:
-        """Take a job."""
         self.jobs.append(job)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Measure one."""
         del seconds
         if not self.jobs:
             return []
@@ -81,7 +79,6 @@ class Local(Inline):
         return through
 
     def close(self) -> None:
-        """End the processes."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:

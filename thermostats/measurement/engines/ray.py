@@ -55,14 +55,12 @@ class Ray:
         return Place("cpu", max((int(node.get("memory", 0)) for node in nodes if node.get("CPU")), default=0))
 
     def submit(self, job: Job) -> None:
-        """Give a job to Ray."""
         resources = request(job, self.place)
         task = self.task.options(max_retries=0, num_cpus=self.settings.cpus or 1, **resources)
         reference = task.remote(job.spec, str(self.data), job.attempt)
         self.running[reference], self.requests[reference] = job, resources
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Jobs that are through."""
         if not self.running:
             return []
         through, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
