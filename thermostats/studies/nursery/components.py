@@ -22,6 +22,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims import worlds
+from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE
@@ -204,19 +205,19 @@ def worlds_of_components() -> tuple[worlds.World, ...]:
     """The order as claimed, and worlds without it; of those in which all are alike one with every kind of error."""
     claimed, alike, *_ = WORLDS
     made = [(world, world.name, "normal") for world in WORLDS]
-    made += [(alike, f"{alike.name}, {kind}", kind) for kind in worlds.ERRORS if kind != "normal"]
+    made += [(alike, f"{alike.name}, {kind}", kind) for kind in ERRORS if kind != "normal"]
     return tuple(
         worlds.World(
-            name, f"{own.words}, {worlds.ERRORS[kind]}", own is claimed, partial(_changed, own, kind), own is claimed
+            name, f"{own.words}, {ERRORS[kind]}", own is claimed, partial(_changed, own), Errors(kind), own is claimed
         )
         for own, name, kind in made
     )
 
 
-def _changed(own: World, kind: str, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+def _changed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
     x = rows[["log_L", "log_rho", "log_d"]].to_numpy(np.float64)
     made = means(own, pd.factorize(rows["recipe"])[0], x, rng)
-    return rows.assign(log_gain=made + own.left_over * worlds.errors(rows, kind, rng))
+    return rows.assign(log_gain=made + own.left_over * noise(rows))
 
 
 def root(variance: Array) -> Array:
