@@ -87,19 +87,9 @@ def measure_gains(
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
                 waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
                 continue
-            spread = record["spread"].flatten(1).double().cpu().numpy()
-            final = record["final_norm"].double().cpu().numpy()
-            prompts_in = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
-            for k, (prompt_id, row, start, n) in enumerate(prompts_in):
-                norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
-                at = places_of(decoder.entry, batch.spans[k])
-                for part, m, places in stages_of(decoder.entry, at, n):
-                    of_stage = {name: x[part, :m] for name, x in norms.items()}
-                    rows.append(layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0))
-                token = at.get("last", at.get("cls"))
-                if decoder.final_norm is not None and isinstance(token, int):
-                    ratio = final[row, start + token] / norms["norm_in"][-1, token]
-                    summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
+            of_layers, of_summaries = _rows_of_batch(decoder, batch, ids, record, arrays)
+            rows += of_layers
+            summaries += of_summaries
             if logits is not None and decode is not None:
                 outputs.append(output_rows(ids, logits, decode, dtype))
             done += len(ids)
@@ -107,6 +97,27 @@ def measure_gains(
                 progress(done, len(prompts))
     table = pd.concat(outputs).sort_values("prompt_id", ignore_index=True) if outputs else None
     return Measured(layers_frame(rows), _summaries(summaries), table)
+
+
+def _rows_of_batch(
+    decoder: Decoder, batch: Batch, ids: Sequence[str], record: Record, arrays: Mapping[str, NDArray[np.float64]]
+) -> tuple[list[Columns], list[tuple[str, str, float, str]]]:
+    """Columns of `layers` of every prompt and stage of a batch, and rows of `summaries`, from what was recorded."""
+    dtype = str(decoder.dtype).removeprefix("torch.")
+    rows, summaries = [], []
+    spread = record["spread"].flatten(1).double().cpu().numpy()
+    final = record["final_norm"].double().cpu().numpy()
+    for k, (prompt_id, row, start, n) in enumerate(zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)):
+        norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
+        at = places_of(decoder.entry, batch.spans[k])
+        for part, m, places in stages_of(decoder.entry, at, n):
+            of_stage = {name: x[part, :m] for name, x in norms.items()}
+            rows.append(layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0))
+        token = at.get("last", at.get("cls"))
+        if decoder.final_norm is not None and isinstance(token, int):
+            ratio = final[row, start + token] / norms["norm_in"][-1, token]
+            summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
+    return rows, summaries
 
 
 def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:

@@ -243,12 +243,8 @@ def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str
     vectors: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
     normed: list[Tensor] = []
     again: list[int] = []
-    with (
-        between_blocks(decoder) as apart,
-        in_turn(decoder.blocks) as now,
-        ExitStack() as stack,
-        as_measured(decoder.model),
-    ):
+    with between_blocks(decoder) as apart, in_turn(decoder.blocks) as now, ExitStack() as stack:
+        stack.enter_context(as_measured(decoder.model))
 
         def keep(name: str, x: Tensor) -> None:
             if now() in vectors:
