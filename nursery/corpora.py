@@ -1,16 +1,20 @@
-"""The nursery's corpora on disk: two texts, one tokenizer, and the tokens of each for training and held out.
+"""The nursery's corpora on disk: texts, one tokenizer, and the tokens of each for training and held out.
 
 The texts are in no repository: `build` makes the folder's files, and `corpora.json`, put in place last, says what they
-are. Each corpus is a list of documents (chapters of English, documents of the synthetic language), each ended by the
-end-of-text token. The last 5% of the documents, rounded up, are held out: of the English novels the end of the last.
+are. A corpus is a list of documents (chapters of English, documents of the synthetic language, modules of Python's
+standard library), each ended by the end-of-text token. The last 5% of the documents, rounded up, are held out: of the
+English novels the end of the last. The corpus `shuffled` is the English one with its tokens in random order, so that
+their frequencies are all there is to learn. The tokenizer is learned from the first two and is the same for all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import math
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nursery import english, recipes, synthetic, tokenizer
+from nursery import english, python_source, recipes, synthetic, tokenizer
 from nursery.records import CORPORA
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.atomic import only_writer, write_all
@@ -31,8 +35,14 @@ Tokens = npt.NDArray[np.uint16]
 
 NAMES = recipes.CORPORA
 HELD_OUT = 0.05
+TOKENIZED = ("english", "synthetic")
+"""Corpora that the tokenizer is learned from."""
 SEPARATOR = "\f\n"
-"""Between the documents of `english.txt` and `synthetic.txt`."""
+"""Between the documents of a corpus's text."""
+SHUFFLED, ORDER = "shuffled", 41
+"""The corpus without order, and the seed of its order."""
+PROMPTS = 25
+"""Prompts of every corpus, on which models of all corpora are measured."""
 PSEUDO = 100.0
 """Pairs after every token that a bigram model is given beforehand, spread by frequency."""
 _LEAST_DOCUMENTS = 20
@@ -59,32 +69,32 @@ def build(folder: Path, text: Path | None = None) -> None:
     fewer than 20 documents, or if the folder cannot be written; ThermostatsError if the package cannot be downloaded.
     """
     with only_writer(folder):
-        record = _record(folder) or {}
-        content = None if text is None else _joined(english.documents(_read(text)))
-        if content is not None and record and record["files"]["english.txt"]["sha256"] != _sha256(content):
+        known = _record(folder) or {}
+        own = None if text is None else _joined(english.documents(_read(text)))
+        if own is not None and known and known["files"]["english.txt"]["sha256"] != _sha256(own):
             raise UsageError(
                 "the folder holds corpora made from another text",
                 where=folder,
                 got=text,
                 next_step="give another folder, since models trained on the first text are measured with it",
             )
-        if record and all(_intact(folder, name, record) for name in record["files"]):
+        if {*NAMES} <= {*known.get("documents", ())} and all(_intact(folder, name, known) for name in known["files"]):
             return
-        if content is None and record and _intact(folder, "english.txt", record):
-            content = (folder / "english.txt").read_bytes()
-        if content is None:
-            if record.get("english") == "text":
+        if own is None and known and _intact(folder, "english.txt", known):
+            own = (folder / "english.txt").read_bytes()
+        if own is None:
+            if known.get("english") == "text":
                 raise DataError(
                     "the English text is damaged, and it was your own text",
                     where=folder / "english.txt",
                     next_step="give it again with --text FILE",
                 )
-            content = _joined(english.documents(english.fetch()))
-        _write(folder, content, "text" if text is not None else record.get("english", english.PACKAGE))
+            own = _joined(english.documents(english.fetch()))
+        _write(folder, own, "text" if text is not None else known.get("english", english.PACKAGE))
 
 
 def load(folder: Path, name: str, context: int = 0) -> Corpus:
-    """Corpus `english` or `synthetic` of a folder that `build` made, long enough for windows of `context` tokens.
+    """Corpus of a folder that `build` made, one of NAMES, long enough for windows of `context` tokens.
 
     Raises UsageError for another name, DataError where the folder has no corpora, a file is not the one recorded, or
     the tokens for training or held out are no more than a window.
@@ -97,7 +107,7 @@ def load(folder: Path, name: str, context: int = 0) -> Corpus:
     parts = {}
     for part in ("train", "heldout"):
         file = f"{name}-{part}.npy"
-        if not _intact(folder, file, record):
+        if file not in record["files"] or not _intact(folder, file, record):
             raise DataError("tokens are missing or damaged", where=folder / file, next_step=again)
         parts[part] = np.load(folder / file, mmap_mode="r")
         if len(parts[part]) <= context:
@@ -109,6 +119,28 @@ def load(folder: Path, name: str, context: int = 0) -> Corpus:
                 next_step="make corpora of a longer text in another folder, or design a shorter context",
             )
     return Corpus(name, parts["train"], parts["heldout"], record["vocab_size"])
+
+
+def prompt_sets(folder: Path, context: int) -> dict[str, Tokens]:
+    """PROMPTS windows of `context` held-out tokens of every corpus (PROMPTS, context), spread evenly over it.
+
+    No two of a corpus end in the same token: a window that would is moved on by a token until it does not.
+    Raises DataError where a corpus has too few tokens or too few kinds of them.
+    """
+    sets = {}
+    for name in NAMES:
+        tokens, ends, rows = load(folder, name, context).heldout, set[int](), []
+        starts = np.linspace(0, len(tokens) - context, PROMPTS + 1).astype(int)
+        for start, following in itertools.pairwise(starts):
+            free = (at for at in range(start, following) if int(tokens[at + context - 1]) not in ends)
+            at = next(free, None)
+            if at is None:
+                got = f"{len(tokens)} held-out tokens"
+                raise DataError("a corpus is too short for its prompts", where=folder / f"{name}-heldout.npy", got=got)
+            ends.add(int(tokens[at + context - 1]))
+            rows.append(tokens[at : at + context])
+        sets[name] = np.stack(rows)
+    return sets
 
 
 def unigram_loss(corpus: Corpus) -> float:
@@ -133,22 +165,25 @@ def _frequencies(corpus: Corpus) -> npt.NDArray[np.float64]:
     return np.asarray(counts / counts.sum())
 
 
-def split(documents: Sequence[str]) -> tuple[list[str], list[str]]:
+def split(found: Sequence[str]) -> tuple[list[str], list[str]]:
     """Documents for training, and the last 5%, rounded up, held out."""
-    first = len(documents) - math.ceil(HELD_OUT * len(documents))
-    return list(documents[:first]), list(documents[first:])
+    first = len(found) - math.ceil(HELD_OUT * len(found))
+    return list(found[:first]), list(found[first:])
 
 
 def _write(folder: Path, text: bytes, source: str) -> None:
-    texts = {"english": text, "synthetic": _joined(synthetic.documents())}
+    texts = {"english": text, "synthetic": _joined(synthetic.documents()), "code": _joined(python_source.documents())}
     parts = {name: split(content.decode().split(SEPARATOR)) for name, content in texts.items()}
-    learned = tokenizer.train([parts[name][0] for name in NAMES])
+    learned = tokenizer.train([parts[name][0] for name in TOKENIZED])
+    arrays = {name: [encode(learned, part) for part in pair] for name, pair in parts.items()}
+    parts[SHUFFLED] = parts["english"]
+    arrays[SHUFFLED] = [np.random.default_rng(ORDER).permutation(tokens) for tokens in arrays["english"]]
     files = {f"{name}.txt": content for name, content in texts.items()}
     files[tokenizer.FILE] = learned.to_str(pretty=True).encode()
     tokens = {}
-    for name, (train, heldout) in parts.items():
-        for part, documents in {"train": train, "heldout": heldout}.items():
-            array, stream = encode(learned, documents), io.BytesIO()
+    for name, pair in arrays.items():
+        for part, array in zip(("train", "heldout"), pair, strict=True):
+            stream = io.BytesIO()
             np.save(stream, array)
             files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = stream.getvalue(), len(array)
     record = {
@@ -159,6 +194,8 @@ def _write(folder: Path, text: bytes, source: str) -> None:
         "synthetic": "nursery.synthetic",
         "synthetic_seed": synthetic.SEED,
         "synthetic_licence": "MIT",
+        "code": f"modules of Python {platform.python_version()}",
+        "code_licence": python_source.LICENCE,
         "vocab_size": learned.get_vocab_size(),
         "held_out": HELD_OUT,
         "documents": {name: {"train": len(train), "heldout": len(held)} for name, (train, held) in parts.items()},
@@ -169,10 +206,10 @@ def _write(folder: Path, text: bytes, source: str) -> None:
     write_all(folder, {folder / name: content for name, content in files.items()})
 
 
-def encode(learned: Tokenizer, documents: Sequence[str]) -> Tokens:
+def encode(learned: Tokenizer, found: Sequence[str]) -> Tokens:
     """Tokens of documents one after the other, an end-of-text token behind each; uint16 of shape (tokens,)."""
     end = learned.token_to_id(tokenizer.END_OF_TEXT)
-    return np.array([i for encoding in learned.encode_batch(documents) for i in (*encoding.ids, end)], dtype=np.uint16)
+    return np.array([i for one in learned.encode_batch(found) for i in (*one.ids, end)], dtype=np.uint16)
 
 
 def _record(folder: Path) -> Mapping[str, Any] | None:
@@ -181,14 +218,14 @@ def _record(folder: Path) -> Mapping[str, Any] | None:
     if not path.exists():
         return None
     try:
-        record = json.loads(_read(path))
-        if record["format"] != _FORMAT or not isinstance(record["files"]["english.txt"]["sha256"], str):
+        found = json.loads(_read(path))
+        if found["format"] != _FORMAT or not isinstance(found["files"]["english.txt"]["sha256"], str):
             raise ValueError("another format")
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"not a record of corpora: {error}", where=path, next_step="remove this file and make the corpora again"
         ) from error
-    return dict(record)
+    return dict(found)
 
 
 def _intact(folder: Path, name: str, record: Mapping[str, Any]) -> bool:
@@ -196,15 +233,15 @@ def _intact(folder: Path, name: str, record: Mapping[str, Any]) -> bool:
     return path.is_file() and _sha256(path.read_bytes()) == record["files"][name]["sha256"]
 
 
-def _joined(documents: Sequence[str]) -> bytes:
-    if len(documents) < _LEAST_DOCUMENTS:
+def _joined(found: Sequence[str]) -> bytes:
+    if len(found) < _LEAST_DOCUMENTS:
         raise DataError(
             "too few documents in the English text",
-            got=str(len(documents)),
+            got=str(len(found)),
             allowed=f"{_LEAST_DOCUMENTS} or more",
             next_step="chapters begin with a line such as Chapter 1, or documents are separated by form feeds",
         )
-    return SEPARATOR.join(documents).encode()
+    return SEPARATOR.join(found).encode()
 
 
 def _read(path: Path) -> str:

@@ -30,12 +30,17 @@ SPEED = 2700.0
 """Millions of weight-tokens that a core trains on in a second, measured over the pilot's packs."""
 OF_RECIPES = ("recipes", "apart")
 """Parts of a design that are lists of recipes."""
+OF_CORPORA = "corpora"
+PROMPTS = ("nursery", OF_CORPORA)
+"""Prompts that models in training are measured on: those of the nursery, or a set cut out of every corpus."""
 PLACED = "design.sha256"
 """In a folder of trainings: the digest of the design that they are of."""
 
 
 @dataclass(frozen=True)
 class Member:
+    """One model of a pack."""
+
     model: str
     recipe: Recipe
     seed: int
@@ -54,6 +59,7 @@ class Pack:
     context: int
     shares: tuple[float, ...]
     """Shares of the steps after which gains, spectra and held-out losses are kept."""
+    prompts: str = PROMPTS[0]
 
     @property
     def steps(self) -> int:
@@ -73,8 +79,8 @@ class Pack:
 
     def records(self, folder: Path) -> list[Trained]:
         """What its models came to, where all of them are trained."""
-        records = [read_record(folder, member.model) for member in self.members]
-        return [record for record in records if record is not None] if all(records) else []
+        known = [read_record(folder, member.model) for member in self.members]
+        return [record for record in known if record is not None] if all(known) else []
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,12 @@ class Design:
     apart: tuple[Recipe, ...] = ()
     """Recipes chosen, not drawn: trained at every shape, and counted in no component of variance."""
     shares: tuple[float, ...] = SHARES
+    prompts: str = PROMPTS[0]
+    """What models are measured on along their training, one of PROMPTS."""
+    widest: int = WIDEST
+    """Most models of a pack."""
+    bases: int = 14
+    """Models that are tuned, each in every kind, half of them dampening where there are so many."""
 
     @property
     def shapes(self) -> list[Shape]:
@@ -107,7 +119,7 @@ class Design:
 
     def packs(self) -> list[Pack]:
         """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
-        shapes, packs, rng = self.shapes, [], np.random.default_rng([self.seed, 1])
+        shapes, found, rng = self.shapes, [], np.random.default_rng([self.seed, 1])
         chosen = rng.choice(len(self.recipes) * len(shapes), size=self.repeats, replace=False)
         again = {divmod(int(place), len(shapes)) for place in chosen}
         for number, shape in enumerate(shapes):
@@ -117,8 +129,8 @@ class Design:
                 members.append(Member(name, recipe, self._seed(place, number, 0)))
                 if (place, number) in again:
                     members.append(Member(f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name))
-            packs += grouped(members, shape, self.context, self.shares)
-        return packs
+            found += self.grouped(members, shape, self.shares)
+        return found
 
     def check(self) -> None:
         """Raise UsageError where it cannot be trained as it is."""
@@ -133,6 +145,9 @@ class Design:
             "seed": (self.seed >= 0, "0 or more"),
             "context": (self.context >= 1, "1 or more"),
             "core_hours": (0 < self.core_hours < math.inf, "a number above 0"),
+            "prompts": (self.prompts in PROMPTS, ", ".join(PROMPTS)),
+            "bases": (self.bases >= 0, "0 or more"),
+            "widest": (self.widest >= 1, "1 or more"),
             "repeats": (0 <= self.repeats <= models, f"0 to {models}, the models of drawn recipes"),
             "shares": (
                 _numbers(self.shares) and all(0 <= share <= 1 for share in self.shares) and 1 in self.shares,
@@ -156,39 +171,39 @@ class Design:
                 next_step="fewer recipes or shapes, fewer steps, or a larger budget",
             )
 
+    def grouped(
+        self, members: Sequence[Member], shape: Shape, shares: tuple[float, ...], prefix: str = ""
+    ) -> list[Pack]:
+        """Models of one shape as packs: as many windows and steps together, optimisers side by side."""
+
+        def key(member: Member) -> tuple[int, int]:
+            return member.recipe.batch, member.recipe.steps
+
+        packs = []
+        in_order = sorted(members, key=lambda member: (*key(member), member.recipe.optimiser, member.model))
+        for (batch, steps), run in itertools.groupby(in_order, key=key):
+            alike = tuple(run)
+            for first in range(0, len(alike), self.widest):
+                name = f"{prefix or shape.name}-b{batch}-s{steps}-{first // self.widest + 1}"
+                taken = alike[first : first + self.widest]
+                packs.append(Pack(name, shape, taken, self.context, shares, self.prompts))
+        return packs
+
     def _seed(self, *place: int) -> int:
         return int(np.random.default_rng([self.seed, 2, *place]).integers(2**31))
 
 
-def grouped(
-    members: Sequence[Member], shape: Shape, context: int, shares: tuple[float, ...], prefix: str = ""
-) -> list[Pack]:
-    """Models of one shape as packs: as many windows and steps together, optimisers side by side, at most WIDEST."""
-
-    def key(member: Member) -> tuple[int, int]:
-        return member.recipe.batch, member.recipe.steps
-
-    packs = []
-    in_order = sorted(members, key=lambda member: (*key(member), member.recipe.optimiser, member.model))
-    for (batch, steps), run in itertools.groupby(in_order, key=key):
-        alike = tuple(run)
-        for first in range(0, len(alike), WIDEST):
-            name = f"{prefix or shape.name}-b{batch}-s{steps}-{first // WIDEST + 1}"
-            packs.append(Pack(name, shape, alike[first : first + WIDEST], context, shares))
-    return packs
-
-
 def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
     """Depths, head densities and widths of texts such as L=4,8 rho=0.125,2 d=32,80. Raises UsageError for others."""
-    grid: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {}
     for text in " ".join(texts).split():
         key, _, values = text.partition("=")
         try:
-            grid["" if key in grid else key] = [float(value) for value in values.split(",")]
+            found["" if key in found else key] = [float(value) for value in values.split(",")]
         except ValueError:
-            grid[""] = []
-    check_grid(grid, " ".join(texts))
-    return grid
+            found[""] = []
+    check_grid(found, " ".join(texts))
+    return found
 
 
 def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
@@ -209,11 +224,11 @@ def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
 def read(path: Path) -> Design:
     """The design of a file. Raises DataError where it is none, UsageError where it cannot be trained."""
     try:
-        stated = tomllib.loads(path.read_text(encoding="utf-8"))
-        stated |= {key: tuple(_recipe(recipe) for recipe in stated.get(key, [])) for key in OF_RECIPES}
-        if isinstance(shares := stated.get("shares"), list):
-            stated["shares"] = tuple(shares)
-        design = Design(**stated)
+        known = tomllib.loads(path.read_text(encoding="utf-8"))
+        known |= {key: tuple(_recipe(found) for found in known.get(key, [])) for key in OF_RECIPES}
+        if isinstance(shares := known.get("shares"), list):
+            known["shares"] = tuple(shares)
+        design = Design(**known)
     except (OSError, ValueError, OverflowError, TypeError, AttributeError) as error:
         step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
         raise DataError("not a design file", where=path, got=str(error), next_step=step) from error
@@ -222,10 +237,11 @@ def read(path: Path) -> Design:
 
 
 def write(design: Design, path: Path) -> None:
-    facts = asdict(design)
-    tables = [("[grid]", facts.pop("grid"))]
-    tables += [(f"[[{name}]]", recipe) for name in OF_RECIPES for recipe in facts.pop(name)]
-    lines = _toml(facts)
+    """Write a design file."""
+    known = asdict(design)
+    tables = [("[grid]", known.pop("grid"))]
+    tables += [(f"[[{name}]]", recipe) for name in OF_RECIPES for recipe in known.pop(name)]
+    lines = _toml(known)
     for name, table in tables:
         lines += ["", name, *_toml(table)]
     write_atomically(path, ("\n".join(lines) + "\n").encode())
@@ -251,10 +267,10 @@ def claim_folder(folder: Path, path: Path) -> None:
         )
 
 
-def _recipe(stated: Mapping[str, Any]) -> Recipe:
+def _recipe(found: Mapping[str, Any]) -> Recipe:
     broken = {f.name for f in fields(Recipe) if f.type == "float"}
-    numbers = {key: float(value) for key, value in stated.items() if key in broken and type(value) is int}
-    return Recipe(**{**stated, **numbers})
+    whole = {key: float(value) for key, value in found.items() if key in broken and type(value) is int}
+    return Recipe(**{**found, **whole})
 
 
 def _numbers(values: object) -> bool:

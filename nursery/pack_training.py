@@ -7,13 +7,12 @@ its state down now and then and goes on from there after a kill; its models' fol
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import shutil
 import zipfile
-from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,13 +26,11 @@ from torch.nn.functional import cross_entropy
 
 from nursery import corpora, stacked, tokenizer
 from nursery.corpora import bigram_loss, unigram_loss
-from nursery.designs import Member, Pack
+from nursery.designs import OF_CORPORA, Member, Pack
+from nursery.prompts import prompts_of
 from nursery.rates import Optimiser
-from nursery.records import GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
-from thermostats.measurement.prompts import load_prompts
+from nursery.records import BY_PROMPT, GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.folders import shipped
-from thermostats.tables.vocabulary import NURSERY
 
 SAVED_EVERY = 120.0
 """Seconds of work that a kill may cost."""
@@ -49,12 +46,12 @@ def run(pack: Pack, folder: Path, *, device: str = "cpu", progress: Any = None) 
     states = folder / STATES
     states.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(states / f".{pack.name}.lock"):
-        if records := pack.records(folder):
-            return records
+        if known := pack.records(folder):
+            return known
         training = PackTraining(pack, folder, device)
-        records = training.result(progress)
+        found = training.result(progress)
         training.place.unlink(missing_ok=True)
-        return records
+        return found
 
 
 class PackTraining:
@@ -70,10 +67,10 @@ class PackTraining:
         self.optimiser = Optimiser(self.weights, self.recipes)
         self.step, self.seconds = 0, 0.0
         self.losses: list[list[float]] = []
-        self.rows: list[dict[str, Any]] = []
+        self.kept: list[dict[str, Any]] = []
         self.place = folder / STATES / f"{pack.name}.pt"
         self.moments = {round(share * pack.steps) for share in pack.shares}
-        self.prompts = _prompts(folder)
+        self.prompts = prompts_of(folder, pack.prompts)
 
     def _beginning(self, member: Member, vocab: int) -> stacked.Weights:
         if not member.parent:
@@ -84,7 +81,7 @@ class PackTraining:
     def result(self, progress: Any) -> list[Trained]:
         """Go on to the last step and write the models."""
         self._resume()
-        if not self.rows:
+        if not self.kept:
             self._keep()
         began = saved = perf_counter()
         spent = self.seconds
@@ -98,15 +95,16 @@ class PackTraining:
                 saved = perf_counter()
             if progress is not None:
                 progress(self.step, self.pack.steps)
-        return [self._finished(number) for number in range(len(self.recipes))]
+        by_prompt = self._by_prompt() if self.pack.prompts == OF_CORPORA else None
+        return [self._finished(number, by_prompt) for number in range(len(self.recipes))]
 
     def _take_a_step(self) -> None:
         tokens = self._windows()
         dropped = self._dropped(tokens.shape[1] * self.pack.context)
         logits = stacked.forward(self.weights, tokens[..., :-1], self.pack.shape, dropped).logits
         losses = by_model(logits, tokens[..., 1:])
-        gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
-        self.optimiser.step(self.weights, dict(zip(self.weights, gradients, strict=True)), self.step)
+        found = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        self.optimiser.step(self.weights, dict(zip(self.weights, found, strict=True)), self.step)
         self.losses.append(losses.tolist())
         self.step += 1
 
@@ -132,30 +130,51 @@ class PackTraining:
 
     @torch.no_grad()
     def _keep(self) -> None:
-        losses = self._heldout()
-        for number, (log_gains, spectra) in enumerate(zip(self._gains(), self._spectra(), strict=True)):
-            for i, gains in enumerate(log_gains):
-                row = {"number": number, "step": self.step, "layer": i + 1, "loss": losses[number]}
-                row |= {"log_gain": float(gains.mean()), "log_gain_sd": float(gains.std(ddof=1))}
-                self.rows.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
+        losses, at_end = self._heldout(), self._log_norms()[0].diff(dim=0)
+        for number, spectra in enumerate(self._spectra()):
+            for name, rows in self.prompts.sets.items():
+                for i, gains in enumerate(at_end[:, number, rows].cpu().numpy()):
+                    row: dict[str, Any] = {"number": number, "step": self.step, "layer": i + 1, "loss": losses[number]}
+                    row |= {"prompts": name} if name else {}
+                    row |= {"log_gain": float(gains.mean()), "log_gain_sd": float(gains.std(ddof=1))}
+                    self.kept.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
 
-    def _gains(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
-        """log G_l at the last token of every prompt: models × layers × prompts."""
-        tokens, ends = self.prompts
+    def _log_norms(self) -> tuple[Tensor, Tensor]:
+        """Logs of the stream's norms, (layers + 1, models, prompts): at the last token, and of the mean over tokens.
+
+        The first token, which sees no other, is left out of the mean.
+        """
+        tokens, ends = self.prompts.tokens, self.prompts.ends
         wide = tokens[None].expand(len(self.recipes), -1, -1).to(self.device)
-        norms = torch.stack(stacked.forward(self.weights, wide, self.pack.shape, norms=True).norms)
-        at_end = norms[:, :, torch.arange(len(ends)), ends].double().log()
-        return np.asarray((at_end[1:] - at_end[:-1]).movedim(0, 1).cpu().numpy())
+        norms = torch.stack(stacked.forward(self.weights, wide, self.pack.shape, norms=True).norms).double()
+        places = torch.arange(tokens.shape[1])
+        counted = ((places > 0) & (places <= ends[:, None])).to(norms)
+        means = (norms * counted).sum(dim=-1) / counted.sum(dim=-1)
+        return norms[:, :, torch.arange(len(ends)), ends].log(), means.log()
+
+    @torch.no_grad()
+    def _by_prompt(self) -> pd.DataFrame:
+        """Log gains of the last block and the one before, of every model and prompt."""
+        parts = []
+        for position, norms in zip(("last", "mean"), self._log_norms(), strict=True):
+            penultimate, last = norms.diff(dim=0)[-2:].cpu().numpy()
+            for name, rows in self.prompts.sets.items():
+                places = itertools.product(range(len(self.recipes)), range(1, 1 + rows.stop - rows.start))
+                part = pd.DataFrame(places, columns=["number", "prompt"]).assign(prompts=name, position=position)
+                parts.append(
+                    part.assign(last_gain=last[:, rows].ravel(), penultimate_gain=penultimate[:, rows].ravel())
+                )
+        return pd.concat(parts, ignore_index=True)
 
     def _spectra(self) -> list[tuple[list[float], list[float]]]:
         """σ_max of W_V and of W_O by layer, of every model."""
-        largest = []
+        found = []
         for name in ("v", "o"):
             matrices = self.weights[name].detach().cpu()
             fine = matrices.isfinite().all(dim=-1).all(dim=-1)
             norms = torch.linalg.matrix_norm(matrices.nan_to_num(0.0, 0.0, 0.0), ord=2)
-            largest.append(torch.where(fine, norms, torch.nan).tolist())
-        return list(zip(*largest, strict=True))
+            found.append(torch.where(fine, norms, torch.nan).tolist())
+        return list(zip(*found, strict=True))
 
     def _heldout(self) -> list[float]:
         """Held-out loss of every model, nat per token, on windows evenly spread."""
@@ -173,22 +192,22 @@ class PackTraining:
 
     def _save(self) -> None:
         stream = io.BytesIO()
-        facts = {"step": self.step, "seconds": self.seconds, "losses": self.losses, "kept": self.rows}
+        known = {"step": self.step, "seconds": self.seconds, "losses": self.losses, "kept": self.kept}
         weights = {name: tensor.detach() for name, tensor in self.weights.items()}
-        torch.save(facts | {"weights": weights, "moments": self.optimiser.moments}, stream)
+        torch.save(known | {"weights": weights, "moments": self.optimiser.moments}, stream)
         write_atomically(self.place, stream.getvalue())
 
     def _resume(self) -> None:
         if not self.place.is_file() or not zipfile.is_zipfile(self.place):
             return
-        saved = torch.load(self.place, map_location=self.device, weights_only=True)
-        self.step, self.seconds, self.losses, self.rows = (saved[k] for k in ("step", "seconds", "losses", "kept"))
+        known = torch.load(self.place, map_location=self.device, weights_only=True)
+        self.step, self.seconds, self.losses, self.kept = (known[k] for k in ("step", "seconds", "losses", "kept"))
         with torch.no_grad():
-            for name, tensor in saved["weights"].items():
+            for name, tensor in known["weights"].items():
                 self.weights[name].copy_(tensor)
-        self.optimiser.moments = saved["moments"]
+        self.optimiser.moments = known["moments"]
 
-    def _finished(self, number: int) -> Trained:
+    def _finished(self, number: int, by_prompt: pd.DataFrame | None) -> Trained:
         """Write a model's folder, whole: its last checkpoint, gains and losses, and its record."""
         member, pack = self.pack.members[number], self.pack
         target = model_folder(self.folder, member.model)
@@ -199,9 +218,12 @@ class PackTraining:
         weights = {name: tensor.detach().cpu() for name, tensor in self.weights.items()}
         stacked.export(weights, number, pack.shape, pack.context).save_pretrained(last)
         tokenizer.load(self.folder).save_pretrained(last)
-        rows = pd.DataFrame(self.rows)
+        rows = pd.DataFrame(self.kept)
         rows = rows[rows["number"] == number].drop(columns="number")
         rows.drop(columns="loss").to_csv(part / GAINS, index=False, float_format="%.7g")
+        if by_prompt is not None:
+            ends = by_prompt[by_prompt["number"] == number].drop(columns="number")
+            ends.to_csv(part / BY_PROMPT, index=False, float_format="%.7g")
         held = rows.drop_duplicates("step")[["step", "loss"]].assign(part="heldout")
         end, corpus = float(held["loss"].iloc[-1]), self.corpora[member.recipe.corpus]
         unigram = unigram_loss(corpus)
@@ -224,9 +246,9 @@ class PackTraining:
         return done
 
     def _training_losses(self, number: int) -> pd.DataFrame:
-        of_model = pd.Series([losses[number] for losses in self.losses])
-        means = of_model.groupby(of_model.index // LOSSES_EVERY).mean()
-        steps = np.minimum((means.index + 1) * LOSSES_EVERY, len(of_model))
+        own = pd.Series([losses[number] for losses in self.losses])
+        means = own.groupby(own.index // LOSSES_EVERY).mean()
+        steps = np.minimum((means.index + 1) * LOSSES_EVERY, len(own))
         return pd.DataFrame({"step": steps, "loss": means.to_numpy(), "part": "train"})
 
 
@@ -239,14 +261,3 @@ def by_model(logits: Tensor, targets: Tensor) -> Tensor:
 def cut(tokens: corpora.Tokens, starts: Any, pack: Pack) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Windows of a pack's context and the token behind, from places of a corpus."""
     return np.stack([tokens[start : start + pack.context + 1] for start in starts]).astype(np.int64)
-
-
-@cache
-def _prompts(folder: Path) -> tuple[Tensor, Tensor]:
-    """The nursery's prompts as tokens, padded on the right, and the place of the last token of each."""
-    words = tokenizer.load(folder)
-    texts: Mapping[int, str] = load_prompts(NURSERY, shipped("data"))["text"].to_dict()
-    rows = [words(text)["input_ids"] for text in texts.values()]
-    ends = torch.tensor([len(row) - 1 for row in rows])
-    padded = [row + [0] * (int(ends.max()) + 1 - len(row)) for row in rows]
-    return torch.tensor(padded), ends
