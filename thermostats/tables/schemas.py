@@ -36,7 +36,7 @@ BOUNDS = {"lower": LOWER, "above": ABOVE, "upper": UPPER}
 
 
 @dataclass(frozen=True)
-class Check:
+class Constraint:
     """What a value must be, if there is one: one of a tuple, or within a bound."""
 
     kind: str
@@ -50,12 +50,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table."""
-
     dtype: str
     description: str
     unit: str
-    checks: tuple[Check, ...]
+    checks: tuple[Constraint, ...]
     nullable: bool
     free: bool
     """Any text, not a name or a sentence."""
@@ -64,8 +62,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table."""
-
     name: str
     description: str
     key: tuple[str, ...]
@@ -88,8 +84,8 @@ def column(
 
     free: any text, not a name or a sentence.
     """
-    checks = [Check(ONE_OF, tuple(allowed))] if allowed is not None else []
-    checks += [Check(kind, bounds[bound]) for bound, kind in BOUNDS.items() if bound in bounds]
+    checks = [Constraint(ONE_OF, tuple(allowed))] if allowed is not None else []
+    checks += [Constraint(kind, bounds[bound]) for bound, kind in BOUNDS.items() if bound in bounds]
     return Column(dtype, meaning, unit, tuple(checks), nullable, free)
 
 
@@ -132,8 +128,8 @@ MISSING = text("why numeric values of this row are missing; empty where none is"
 
 def of_runs(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column]) -> Table:
     """Declare a table of rows of runs; `run_id` comes before its columns, `missing` after them."""
-    whole = {"run_id": RUN_ID, **columns, "missing": MISSING}
-    return table(name, meaning, ["run_id", *key], whole, run_id="runs")
+    complete = {"run_id": RUN_ID, **columns, "missing": MISSING}
+    return table(name, meaning, ["run_id", *key], complete, run_id="runs")
 
 
 MODELS = table(
