@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -70,7 +71,7 @@ def design(
     """
     from nursery import designs  # noqa: PLC0415 - numpy
     from nursery.recipes import drawn  # noqa: PLC0415
-    from thermostats.studies.nursery import components  # noqa: PLC0415 - numpy
+    from thermostats.studies.nursery import component_worlds  # noqa: PLC0415 - numpy
 
     if recipes is None and (shapes or factors):
         raise UsageError(
@@ -88,7 +89,8 @@ def design(
     models = sum(len(pack.members) for pack in packs)
     print(f"{models} models in {len(packs)} packs, about {own.hours:.1f} core-hours of a processor", file=sys.stderr)
     if power:
-        shown = components.operating(len(own.recipes), components.logs(own.grid))
+        corpora = Counter(recipe.corpus for recipe in own.recipes)
+        shown = component_worlds.operating(list(corpora.values()), component_worlds.logs(own.grid))
     else:
         shown = [asdict(recipe) for recipe in (*own.recipes, *own.apart)]
     print_rows(shown, list(shown[0]), as_json)

@@ -9,6 +9,7 @@ import sys
 import warnings
 from argparse import ArgumentParser
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
-from thermostats.studies.nursery.components import Array, logs, operating, over_reference
+from thermostats.studies.nursery.component_worlds import AS_FOUND, CLAIMED, FOUND, World, logs, operating, rates
+from thermostats.studies.nursery.components import Array, over_reference, root
 from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
 from thermostats.studies.nursery.signs import within_cells
 from thermostats.tables.vocabulary import NURSERY
@@ -52,7 +54,10 @@ def candidates() -> pd.DataFrame:
         grid = designs.parse_grid([text])
         own = designs.Design("candidate", 1, 64, np.inf, 8, grid, tuple(drawn(recipes, 23, 64)))
         facts = {"recipes": recipes, "shapes": text, "models": recipes * len(own.shapes), "core_hours": own.hours}
-        rows += [facts | row for row in operating(recipes, logs(grid), simulations=SIMULATIONS)]
+        rows += [
+            facts | row
+            for row in operating((recipes // 2, recipes - recipes // 2), logs(grid), simulations=SIMULATIONS)
+        ]
         print(facts, flush=True)
     return pd.DataFrame(rows).round(3)
 
@@ -129,7 +134,7 @@ def predictions() -> pd.DataFrame:
     names = ["log_L", "log_rho", "log_d"]
     slopes, covariance = fit.params[names].to_numpy(), fit.cov_params().loc[names, names].to_numpy()
     draws = np.random.default_rng(1).multivariate_normal(slopes, covariance, 20_000)
-    geometry, scale = over_reference(draws)
+    geometry, scale = map(root, over_reference(draws))
     found: dict[str, Array] = {f"slope on {name}": draws[:, i] for i, name in enumerate(names)}
     found |= {"SD of geometry over the reference": geometry, "SD of scale over the reference": scale}
     found["geometry over scale"] = geometry / scale
@@ -137,6 +142,37 @@ def predictions() -> pd.DataFrame:
     recipe = float(np.sqrt(fit.cov_re.to_numpy()[0, 0]))
     table.append({"quantity": "SD of recipe", "predicted": recipe})
     return pd.DataFrame(table).round(4)
+
+
+SIZES = (
+    replace(CLAIMED, name="as claimed"),
+    replace(CLAIMED, name="as claimed, with the corpora as found", **AS_FOUND),
+    replace(FOUND, name="as found"),
+    World("as found in English alone", 0.032, 0.011, 0.017, residual=0.036),
+    World("as found in the synthetic language alone", 0.061, 0.081, 0.0098, residual=0.125),
+)
+"""True components by which a larger study is sized: those declared, and medians of what the second study found."""
+TIMES, EACH, WANTED = (1, 2, 3, 4, 6, 8, 12, 18, 27), 200, 0.8
+
+
+def sizes() -> pd.DataFrame:
+    """How often N01's rule finds the order in studies so many times as large, up to the first that does in 80%."""
+    x, rows = logs({"L": [4, 8, 16], "rho": [0.125, 2], "d": [32, 80]}), []
+    for place, world in enumerate(SIZES):
+        for times in TIMES if world.holds else (1, 4, TIMES[-1]):
+            recipes = [21 * times, 11 * times] if "alone" not in world.name else [32 * times]
+            found = rates(world, recipes, x, simulations=EACH, seed=100 + place)
+            facts = {
+                "sizes": world.name,
+                "holds": world.holds,
+                "recipes": sum(recipes),
+                "models": sum(recipes) * len(x),
+            }
+            rows.append(facts | {name: found[name] for name in ("simulations", "supported", "not_supported")})
+            print(rows[-1], flush=True)
+            if float(found["supported"]) >= WANTED:
+                break
+    return pd.DataFrame(rows)
 
 
 def _ends(values: Array) -> dict[str, float]:
@@ -147,7 +183,12 @@ def _ends(values: Array) -> dict[str, float]:
 if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--trained", type=Path, help="write the tables of this folder's trainings instead")
-    trained = parser.parse_args().trained
+    parser.add_argument("--sizes", action="store_true", help="write how large a study would have to be instead")
+    asked = parser.parse_args()
+    trained = asked.trained
+    if asked.sizes:
+        sizes().to_csv(OUT / "sizes.csv", index=False, lineterminator="\n")
+        sys.exit()
     if trained is not None:
         write(OUT / "design.toml", trained, OUT)
         sys.exit()

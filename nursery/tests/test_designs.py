@@ -19,17 +19,8 @@ from nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.components import (
-    ORDERED,
-    REFERENCE,
-    WORLDS,
-    World,
-    components,
-    logs,
-    operating,
-    ratios,
-    simulated,
-)
+from thermostats.studies.nursery.component_worlds import WORLDS, World, logs, operating, simulated
+from thermostats.studies.nursery.components import ORDERED, REFERENCE, components, ratios
 from thermostats.studies.nursery.rows import published_rows
 from thermostats.tables.folders import shipped
 
@@ -184,31 +175,30 @@ def test_the_reference_is_that_of_the_published_models():
 
 
 def test_components_are_found_in_a_large_study():
-    world = World("known", 0.2, 0.1, 0.05, depth=0.1, residual=0.05, seed=0.0)
-    y = simulated(world, 2000, logs(GRID), np.random.default_rng(1))
-    found = components(y, logs(GRID))
-    for name in ("recipe", "geometry", "scale", "depth", "residual"):
+    world = World("known", 0.2, 0.1, 0.05, corpus=0.3, times=2.0, depth=0.1, residual=0.05, seed=0.0)
+    found = components(simulated(world, (2000, 1000), logs(GRID), np.random.default_rng(1)))
+    for name in ("corpus", "recipe", "geometry", "scale", "depth", "residual"):
         assert np.median(getattr(found, name)) == pytest.approx(getattr(world, name), rel=0.05), name
     assert found.in_order == 1.0 and ORDERED.verdict(Result(quantities=ratios(found))) == "supported"
-    nothing = components(simulated(World("none", 0, 0.1, 0.05), 500, logs(GRID), np.random.default_rng(1)), logs(GRID))
+    nothing = components(simulated(World("none", 0, 0.1, 0.05), (500, 500), logs(GRID), np.random.default_rng(1)))
     assert np.median(nothing.recipe) < 0.01
     assert ORDERED.verdict(Result(quantities=ratios(nothing))) == "not supported"
 
 
 def test_too_few_recipes_or_shapes_are_refused():
     with pytest.raises(UsageError, match="5 recipes"):
-        components(np.zeros((5, 12)), logs(GRID))
+        components([(np.zeros((5, 12)), logs(GRID))])
     with pytest.raises(UsageError, match="2 shapes"):
-        components(np.zeros((9, 2)), logs({"L": [4], "rho": [1.0, 2.0], "d": [32]}))
+        components([(np.zeros((9, 2)), logs({"L": [4], "rho": [1.0, 2.0], "d": [32]}))])
 
 
 @pytest.mark.slow
 def test_rules_hold_their_level_in_worlds_without_the_order():
-    rows = {row["world"]: row for row in operating(32, logs(GRID), simulations=100)}
+    rows = {row["world"]: row for row in operating((16, 16), logs(GRID), simulations=100)}
     assert set(rows) == {world.name for world in WORLDS}
-    assert all(
-        row["supported"] <= 0.05 and row["p_order"] <= 0.05 for name, row in rows.items() if name != "as claimed"
-    )
+    for world in WORLDS:
+        row = rows[world.name]
+        assert row["not_supported" if world.holds else "supported"] <= 0.09  # 0.05 and twice its error
     assert rows["as claimed"]["supported"] > 0.1 and rows["as claimed"]["not_supported"] <= 0.05
     assert all(row["covered"] >= 0.8 for row in rows.values() if row["covered"] == row["covered"])
 

@@ -66,6 +66,8 @@ class Question:
     parts: tuple[str, ...] = ()
     """Ids of the findings that a verdict over findings rests on."""
     views: Views | None = None
+    statement: str = ""
+    """Name of what it asks, where other findings ask the same."""
 
     def rule(self) -> str:
         """How it is decided, in words."""
@@ -192,6 +194,7 @@ def _finding(
     return Finding(
         claim=claim,
         id=question.id,
+        statement=question.statement,
         evidence=question.evidence,
         estimand=words.line(question.name, "estimand", values),
         verdict=verdict,

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
 from thermostats.claims.run import Run, run_all
+from thermostats.claims.statements import must_agree
 from thermostats.reporting import names as called
 from thermostats.reporting import snapshot as kept
 from thermostats.reporting.pages import index as index_page
@@ -102,6 +103,7 @@ class Build:
     def finish(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
         """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
         state = self.state
+        must_agree(finding for entry in self._entries() for finding in entry.findings)
         for name in gone:
             self.removed += remove_files(state.out, state.records.pop(name).files)
         for name in state.about:

@@ -3,11 +3,15 @@
 y_i = a_r(i) + x_i·b + e_i, a_r ~ N(μ_s(r), τ²) for recipe r of study s; x: logs of L, ρ and d, and the first study's
 architecture. b by least squares within recipes, its covariance by recipe (Liang and Zeger 1986,
 doi:10.1093/biomet/73.1.13), so that slopes may differ between recipes.
+
+For the components every study and corpus has levels and slopes on L, ρ and d of its own, and squares are averaged over
+them: slopes of opposite sign in two studies do not cancel.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +20,11 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import second
-from thermostats.studies.nursery.components import Components, over_reference, root
+from thermostats.studies.nursery.components import LEAST, Components, Variances, over_reference
 from thermostats.studies.nursery.factor_effects import residual
 from thermostats.studies.nursery.rows import by_t, columns_of_block, final, judged, read_by_tests
 
@@ -55,9 +60,9 @@ class Within:
     columns: list[str]
 
 
-def within(rows: pd.DataFrame) -> Within:
-    """Slopes of the log gain, recipes as the unit of their covariance."""
-    columns = [*LINES, *(name for name in rows if str(name).startswith("x "))]
+def within(rows: pd.DataFrame, lines: Sequence[str] = LINES) -> Within:
+    """Slopes of the log gain, recipes as the unit of their covariance; lines: the first columns."""
+    columns = [*lines, *(name for name in rows if str(name).startswith("x "))]
     both = rows[["log_gain", *columns]]
     both = both - both.groupby(rows["recipe"]).transform("mean")
     columns = [name for name in columns if np.abs(both[name]).max() > 1e-9]
@@ -91,25 +96,66 @@ def recipes(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def components(rows: pd.DataFrame, *, draws: int = 2000, seed: int = 1) -> Components:
-    """Draws of the standard deviations of recipe, geometry and scale over the reference, both studies in one.
+    """Draws of the standard deviations of the components over both studies and their corpora, each alike in weight.
 
-    b is drawn from its t distribution, σ² and the recipes' variance from scaled inverse χ². `depth` is not separated
-    from the errors of the slopes: NaN.
+    `depth` is not separated from the errors of the slopes: NaN. Raises UsageError for fewer than six recipes of a
+    corpus.
     """
     rng = np.random.default_rng(seed)
-    found = within(rows)
-    units, studies = rows["recipe"].nunique(), rows["study"].nunique()
-    scale = np.sqrt((units - 1) / rng.chisquare(units - 1, draws))[:, None]
-    slopes = found.slopes + scale * rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
-    squares, df = found.residual
-    noise = squares / rng.chisquare(df, draws)
-    by = rows.groupby(["study", "recipe"])
-    means = by[["log_gain", *found.columns]].mean()
-    means = (means - means.groupby("study").transform("mean")).to_numpy()
-    between = np.square(means[:, 0] - slopes @ means[:, 1:].T).sum(axis=1) / rng.chisquare(units - studies, draws)
-    lines = slopes[:, [found.columns.index(name) for name in LINES]]
-    recipe = root(between - noise * float((1 / by.size()).mean()))
-    return Components(recipe, *over_reference(lines), np.full(draws, np.nan), np.sqrt(noise))
+    return Components.of([_by_corpus(own, draws, rng) for _, own in rows.groupby("study")])
+
+
+def crossed(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Rows of a study with every line for each corpus apart, 0 in the others, and the names of these columns."""
+    corpora = sorted(rows["corpus"].unique())
+    lines = {f"{name} {corpus}": rows[name] * (rows["corpus"] == corpus) for corpus in corpora for name in LINES}
+    return rows.assign(**lines), list(lines)
+
+
+def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list[Variances]:
+    """Draws of one study, slopes of every corpus apart: t slopes, variances from scaled inverse χ²."""
+    lined, names = crossed(rows)
+    found = within(lined, names)
+    normal = rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
+    architecture = found.columns[len(names) :]
+    x = rows[[*LINES, *architecture]] - rows[[*LINES, *architecture]].mean()
+    left, left_df = found.residual
+    parts = []
+    for place, (corpus, own) in enumerate(rows.groupby("corpus")):
+        size = own.groupby("recipe").size()
+        if len(size) < LEAST:
+            raise UsageError("too few recipes of a corpus", where=corpus, got=len(size), allowed=f"{LEAST} or more")
+        df = len(size) - 1
+        drawn = found.slopes + np.sqrt(df / rng.chisquare(df, draws))[:, None] * normal
+        lines = drawn[:, len(LINES) * place : len(LINES) * (place + 1)]
+        means = x.loc[own.index].groupby(own["recipe"]).mean().to_numpy()
+        at_one_shape = own.groupby("recipe")["log_gain"].mean().to_numpy()
+        at_one_shape = at_one_shape - np.column_stack([lines, drawn[:, len(names) :]]) @ means.T
+        noise = left / rng.chisquare(left_df, draws)
+        off = at_one_shape - at_one_shape.mean(axis=1, keepdims=True)
+        between = np.square(off).sum(axis=1) / rng.chisquare(df, draws)
+        level = at_one_shape.mean(axis=1) + np.sqrt(between / len(size)) * rng.normal(size=draws)
+        recipe = between - noise * float((1 / size).mean())
+        parts.append(Variances(level, recipe, *over_reference(lines), np.full(draws, np.nan), noise))
+    return parts
+
+
+def slope_of_corpus(rows: pd.DataFrame, term: str, corpus: str) -> Estimate:
+    """Slope of the log gain on one of LINES in models of one corpus of a study: t interval, its recipes as the unit."""
+    found, own = within(*crossed(rows)), rows.loc[rows["corpus"] == corpus, "recipe"].nunique()
+    place = found.columns.index(f"{term} {corpus}")
+    return by_t(found.slopes[place], float(np.sqrt(found.covariance[place, place])), own - 1, "95% t interval")
+
+
+def by_study(rows: pd.DataFrame) -> pd.DataFrame:
+    """Slopes on LINES of every study and corpus, given the others: study, corpus, term, estimate, lower, upper."""
+    found = []
+    for study, own in rows.groupby("study"):
+        for corpus in sorted(own["corpus"].unique()):
+            for term in LINES:
+                at = slope_of_corpus(own, term, corpus)
+                found.append((study, corpus, term, at.value, at.lower, at.upper))
+    return pd.DataFrame(found, columns=["study", "corpus", "term", "estimate", "lower", "upper"])
 
 
 def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:

@@ -1,0 +1,73 @@
+"""How spectra of attention scale with rate and decay: both exponents, of which the one-parameter law makes one.
+
+log σ = a_o + b·(synthetic) + p log rate − q log decay + e over recipes, a_o the optimiser's level. Where rate and decay
+balance, σ goes as √(rate/decay), p = q = ½.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Within
+from thermostats.claims.worlds import ERRORS, World, errors
+from thermostats.studies.nursery.rows import by_t, slope_within
+
+LAW, MARGIN = 0.5, 0.25
+"""Exponents of the law; half of it up or down is no longer it."""
+SCATTER, CORPUS = 0.3, 0.35
+"""SD of what else differs between recipes, as in the design's simulation (rules.csv), and what the corpus does."""
+RATE, DECAY, SINGLE = "exponent of rate", "exponent of 1/decay", "power of √(rate/decay)"
+FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN, LAW + MARGIN)
+INTERVAL = "95% t interval over recipes"
+
+
+def exponents(rows: pd.DataFrame) -> Result:
+    """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given optimiser and corpus."""
+
+    def of(term: str, *given: str) -> Estimate:
+        return by_t(*slope_within(rows, "spectrum", term, "optimiser", [*given, "synthetic"]), INTERVAL)
+
+    decay = of("log_decay", "log_rate")
+    value, lower, upper = (-end for end in (decay.value, decay.upper, decay.lower) if end is not None)
+    quantities = {
+        RATE: of("log_rate", "log_decay"),
+        DECAY: Estimate(value, lower, upper, INTERVAL, decay.p),
+        SINGLE: of("log_ratio"),
+    }
+    return Result.of(rows, quantities, estimate=DECAY, table=None)
+
+
+def worlds() -> tuple[World, ...]:
+    """Both exponents as the law has them, and at the edges of the margin or where one of the two does nothing."""
+    others = {
+        "both weak": (LAW - MARGIN, LAW - MARGIN),
+        "weak decay": (LAW, LAW - MARGIN),
+        "weak rate": (LAW - MARGIN, LAW),
+        "strong rate": (LAW + MARGIN, LAW),
+        "rate alone": (LAW, 0.0),
+        "decay alone": (0.0, LAW),
+        "neither": (0.0, 0.0),
+    }
+    made = [("as claimed", (LAW, LAW), kind) for kind in ERRORS]
+    made += [(name, both, kind) for name, both in others.items() for kind in ("normal", "t3")]
+    made += [("weak decay", others["weak decay"], kind) for kind in ERRORS if kind not in {"normal", "t3"}]
+    return tuple(
+        World(
+            name if kind == "normal" else f"{name}, {kind}",
+            f"exponents {both[0]:g} of rate and {both[1]:g} of 1/decay, {ERRORS[kind]}",
+            name == "as claimed",
+            partial(_changed, both, kind),
+            name == "as claimed" and kind == "normal",
+        )
+        for name, both, kind in made
+    )
+
+
+def _changed(both: tuple[float, float], kind: str, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    rate, decay, corpus = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64).T
+    made = both[0] * rate - both[1] * decay + CORPUS * corpus + SCATTER * errors(rows, kind, rng)
+    return rows.assign(spectrum=made)
