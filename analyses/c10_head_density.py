@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import ALIKE, worlds_of_levels, worlds_of_line
+from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.means import one_sample

@@ -8,8 +8,9 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, REPLICATED
+from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
-from thermostats.claims.worlds import ALIKE, worlds_of_slopes
+from thermostats.claims.worlds import worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.means import welch_difference
 from thermostats.modelling.entropy import fit_slopes

@@ -19,7 +19,7 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, glance, second, shares, together
-from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
+from thermostats.studies.nursery.component_worlds import searches_of_components, worlds_of_components, worlds_of_corpus
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -113,7 +113,7 @@ def by_both(rows: pd.DataFrame) -> Result:
 @CLAIM.finding(
     "second",
     primary=components.ORDERED,
-    trial=Trial(second.enough, by_components, "recipe", worlds_of_components()),
+    trial=Trial(second.enough, by_components, "recipe", worlds_of_components(), searches=searches_of_components()),
     statement=IN_ORDER,
     **STUDY,
 )
@@ -290,7 +290,7 @@ PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
     "carry_over",
     primary=Above(SAVED, 0),
     robustness=PREDICTS,
-    trial=Trial(of_published, by_predictions, worlds=PREDICTED),
+    trial=Trial(of_published, by_predictions, worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )
@@ -310,7 +310,7 @@ def carry_over(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "together",
     primary=components.ORDERED,
-    trial=Trial(together.models, by_both, "recipe", worlds_of_components()),
+    trial=Trial(together.models, by_both, "recipe", worlds_of_components(), searches=searches_of_components()),
     statement=IN_ORDER,
     **STUDY,
 )
@@ -323,7 +323,7 @@ def of_both_studies(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "carry_over_both",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_both, by_predictions, worlds=PREDICTED),
+    trial=Trial(of_published_by_both, by_predictions, worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )

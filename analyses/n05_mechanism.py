@@ -10,13 +10,14 @@ from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Tr
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.exponents import FOLLOWS, exponents, worlds
+from thermostats.studies.nursery.exponents import FOLLOWS, exponents, searches, worlds
 from thermostats.studies.nursery.rows import jackknife
 from thermostats.studies.nursery.second import by_recipe, enough, mediated
 from thermostats.tables.vocabulary import NURSERY
 
 RECIPES = AtLeast(groups=8)
 """Recipes with decay whose steps have a set size."""
+R = float(np.sqrt(0.5))
 MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
 INDIRECT = V("effect through the spectra")
 CLAIM = Claim.read(__file__)
@@ -38,7 +39,7 @@ def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "spectra",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_matrix, exponents, "recipe", worlds()),
+    trial=Trial(of_matrix, exponents, "recipe", worlds(), searches=searches()),
     evidence=NURSERY,
     needs=RECIPES,
 )
@@ -61,7 +62,7 @@ def by_mediation(rows: pd.DataFrame) -> Result:
 @CLAIM.finding(
     "mediation",
     primary=Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER),
-    trial=Trial(recipes, by_mediation, "recipe", worlds_of_line("log_gain", "log_norm", float(np.sqrt(0.5)))),
+    trial=Trial(recipes, by_mediation, "recipe", worlds_of_line("log_gain", "log_norm", R), version=2),
     evidence=NURSERY,
     needs=RECIPES,
 )

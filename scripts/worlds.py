@@ -1,6 +1,7 @@
 """Try every rule in simulated worlds: `data/worlds.csv`, a row a rule, design and world. `worlds.py C04 N01` for some.
 
 Resumable: it is written after every world. Rows of another version of a rule, its test or the worlds are made anew.
+A search (`thermostats/claims/search.py`) is one more world: the worst that is found within its bounds.
 `--seconds N`: of a test that takes long fewer studies, as many as N seconds a world allow, but 60 or more.
 """
 
@@ -25,6 +26,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import TooFew
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
+from thermostats.claims.search import searched
+from thermostats.claims.worlds import Search, World
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "data" / "worlds.csv"
@@ -50,16 +53,24 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
     return found
 
 
+def worlds_of(question: Any) -> tuple[World | Search, ...]:
+    """Worlds of a question, then its searches."""
+    return (*question.trial.worlds, *question.trial.searches)
+
+
 def tried(claim: str, design: Key, number: int, seconds: float) -> dict[str, Any]:
-    """One world of a design."""
+    """One world or search of a design."""
     question, rows = designs(claim)[design]
-    return operating.simulated(question, rows, question.trial.worlds[number], seconds=seconds)
+    chosen = worlds_of(question)[number]
+    if isinstance(chosen, Search):
+        return searched(question, rows, chosen, seconds)
+    return operating.simulated(question, rows, chosen, seconds=seconds)
 
 
 def named(claim: str, design: Key, number: int) -> str:
     """Rule of a claim, number of rows and world of a job, in words."""
     rule, rows = design
-    return f"{rule} on {rows} rows, world {designs(claim)[design][0].trial.worlds[number].id}"
+    return f"{rule} on {rows} rows, world {worlds_of(designs(claim)[design][0])[number].id}"
 
 
 def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
@@ -69,16 +80,16 @@ def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
             known = operating.rates(question, len(rows))
             least = operating.SIMULATIONS if math.isinf(seconds) else operating.LEAST
             done = set(known.loc[known["simulations"] >= least, "world"])
-            yield from ((claim, design, i) for i, w in enumerate(question.trial.worlds) if w.id not in done)
+            yield from ((claim, design, i) for i, w in enumerate(worlds_of(question)) if w.id not in done)
 
 
 def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
     """Rows of rules as they stand; those of other claims stay."""
     stands = {
-        (*design, world.id, operating.digest(question))
+        (*design, world.id, operating.digest(question, world))
         for claim in claims
         for design, (question, _) in designs(claim).items()
-        for world in question.trial.worlds
+        for world in worlds_of(question)
     }
     rows = zip(table["rule"], table["n_models"], table["world"], table["digest"], strict=True)
     kept = [row in stands or row[0].partition(".")[0] not in claims for row in rows]

@@ -26,7 +26,9 @@ def test_worlds_that_are_finished_are_written_though_another_fails(
 ) -> None:
     worlds = module("scripts", "worlds", monkeypatch)
     design = ("C01.depth", 22)
-    question = SimpleNamespace(trial=SimpleNamespace(worlds=[SimpleNamespace(id=name) for name in ("a", "bad", "c")]))
+    question = SimpleNamespace(
+        trial=SimpleNamespace(worlds=[SimpleNamespace(id=name) for name in ("a", "bad", "c")], searches=[])
+    )
 
     def tried(claim: str, design: tuple[str, int], number: int, seconds: float) -> dict[str, object]:
         if number == 1:

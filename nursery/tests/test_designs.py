@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from scipy.stats import invwishart, ks_2samp
 from typer.testing import CliRunner
 
 pytest.importorskip("torch")
@@ -20,7 +21,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery.component_worlds import WORLDS, World, logs, operating, simulated
-from thermostats.studies.nursery.components import ORDERED, REFERENCE, components, ratios
+from thermostats.studies.nursery.components import ORDERED, REFERENCE, components, ratios, roots
 from thermostats.studies.nursery.rows import published_rows
 from thermostats.tables.folders import shipped
 
@@ -183,6 +184,16 @@ def test_components_are_found_in_a_large_study():
     nothing = components(simulated(World("none", 0, 0.1, 0.05), (500, 500), logs(GRID), np.random.default_rng(1)))
     assert np.median(nothing.recipe) < 0.01
     assert ORDERED.verdict(Result(quantities=ratios(nothing))) == "not supported"
+
+
+def test_roots_are_of_matrices_that_are_inverse_wishart():
+    spread = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 3.0]])
+    half = roots(spread, 12, 40_000, np.random.default_rng(1))
+    drawn = half @ half.transpose(0, 2, 1)
+    known = invwishart(12, spread).rvs(40_000, random_state=2)
+    assert drawn.mean(axis=0) == pytest.approx(known.mean(axis=0), abs=0.01)
+    for i, j in ((0, 0), (1, 1), (0, 1), (2, 2)):
+        assert ks_2samp(drawn[:, i, j], known[:, i, j]).pvalue > 0.001
 
 
 def test_too_few_recipes_or_shapes_are_refused():

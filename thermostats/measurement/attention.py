@@ -22,8 +22,8 @@ from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
 from thermostats.measurement.forward import Decoder, as_measured, call, in_turn, make_batches, submodule
-from thermostats.measurement.lanczos import norms
 from thermostats.measurement.layouts import geometry, published_heads, split
+from thermostats.measurement.matrix_norms import norms
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
 from thermostats.tables.schemas import TABLES
 

@@ -19,8 +19,8 @@ from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer, stack_of
 from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint, same_bits
 from thermostats.measurement.gguf_files import record
-from thermostats.measurement.lanczos import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
+from thermostats.measurement.matrix_norms import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.tables.limits import CONFIG, read_bytes
 
 Tensors = Mapping[str, StoredTensor]

@@ -43,6 +43,8 @@ class State:
     records: dict[str, Record]
     whole: bool
     """Of all claims; else of pages about all of them the index, and those that are there already."""
+    command: str = "thermostats report --all"
+    """What is run, as one would type it."""
     errors: dict[str, str] = field(default_factory=dict)
     """Why an analysis that was run now gave nothing, by claim."""
 

@@ -25,11 +25,12 @@ from thermostats.modelling.classical.estimates import (
     labels,
     numbers,
 )
+from thermostats.modelling.classical.profile import Profile
 
 OPTIMISERS = ("bfgs", "lbfgs", "cg", "powell")
-"""Tried in this order until one converges."""
-BOUNDARY = 1e-4
-"""On the boundary: a random effect's SD below this share of the residual SD."""
+"""Of an incomplete crossed table, tried in this order until one converges."""
+AT_ZERO = "on the boundary: the variance of groups is zero, and the model is least squares"
+BEYOND = "beyond reach: groups explain everything, and the residual's variance is zero"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +73,10 @@ class VarianceComponents:
 def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = True) -> MixedFit:
     """Linear mixed model y = Xβ + b_g + ε: a random intercept per group.
 
-    Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant within groups take
-    groups minus their number, others n − groups − their number. A fit that did not converge under any of OPTIMISERS is
-    returned with `converged` false; a variance at zero is noted. Raises UsageError for missing values, fewer than 3
+    The variance of groups over that of the residual is searched exactly (`profile.py`): the best of all stationary
+    points and both ends. Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant
+    within groups take groups minus their number, others n − groups − their number. A variance of groups at zero is
+    noted; where the residual's is zero, `converged` is false. Raises UsageError for missing values, fewer than 3
     groups, or a design that is not determined.
     """
     columns_of(frame, groups)
@@ -87,18 +89,18 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
             got=f"{n_groups} groups of {group.size} rows",
             allowed="3 groups or more, some with several rows",
         )
-    ols(frame, formula)
-    model = smf.mixedlm(formula, frame, groups=group, re_formula="1")
-    fit, notes = _fit_with_fallbacks(model, reml)
-    residual, group_sd = math.sqrt(fit.scale), math.sqrt(max(float(np.asarray(fit.cov_re)[0, 0]), 0.0))
-    if group_sd < BOUNDARY * residual:
-        notes.append("on the boundary: a random effect's variance is zero or a correlation is ±1")
-    if not np.isfinite(np.asarray(fit.bse_fe, dtype=np.float64)).all():
-        notes.append("standard errors of fixed effects could not be computed")
+    line = ols(frame, formula)
+    if line.ssr <= 1e-20 * np.square(line.model.endog).sum():
+        raise UsageError(
+            "no residual variance", where=formula, got=line.ssr, allowed="outcomes that are not exactly a line"
+        )
+    model = line.model
     degrees = _between_within(pd.DataFrame(model.exog, columns=model.exog_names), group)
+    profile = Profile.of(model.endog, model.exog, group, reml=reml)
+    best = profile.maximum()
 
-    def wald(name: str) -> Estimate:
-        estimate, error, df = float(fit.fe_params[name]), float(fit.bse_fe[name]), degrees[name]
+    def wald(name: str, estimate: float, error: float) -> Estimate:
+        df = degrees[name]
         half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
         return Estimate(
             test=f"Wald t test of {name} in the mixed model {formula} against 0",
@@ -111,12 +113,12 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
         )
 
     return MixedFit(
-        terms={name: wald(name) for name in model.exog_names},
-        group_sd=group_sd,
-        residual_sd=residual,
-        converged=bool(fit.converged),
-        note="; ".join(notes),
-        log_likelihood=float(fit.llf),
+        terms={name: wald(name, *at) for name, *at in zip(model.exog_names, best.effects, best.errors, strict=True)},
+        group_sd=math.sqrt(best.ratio) * best.residual_sd,
+        residual_sd=best.residual_sd,
+        converged=not best.beyond,
+        note=BEYOND if best.beyond else AT_ZERO if best.ratio == 0 else "",
+        log_likelihood=best.log_likelihood,
         n_groups=n_groups,
     )
 

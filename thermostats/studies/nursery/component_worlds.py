@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from thermostats.claims import worlds
+from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Result
 from thermostats.claims.rule import Above
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE
@@ -167,13 +168,33 @@ def worlds_of_components() -> tuple[worlds.World, ...]:
     """The order as claimed, and worlds without it; of one of each kind with every kind of error."""
     made = [(world, world.name, "normal") for world in WORLDS]
     for own in (CLAIMED, ALIKE):
-        made += [(own, f"{own.name}, {kind}", kind) for kind in worlds.ERRORS if kind != "normal"]
-    return tuple(
-        worlds.World(
-            name, f"{own.words}, {worlds.ERRORS[kind]}", own.holds, partial(_changed, own, kind), name == CLAIMED.name
-        )
-        for own, name, kind in made
-    )
+        made += [(own, f"{own.name}, {kind}", kind) for kind in ERRORS if kind != "normal"]
+    return tuple(_tried(own, own.holds, name, kind, name == CLAIMED.name) for own, name, kind in made)
+
+
+def searches_of_components() -> tuple[worlds.Search, worlds.Search]:
+    """Where the rule of the order is looked at hardest: recipe = geometry, and as claimed.
+
+    geometry: its SD, and that of recipe; times, residual: as in `World`; all corpora as far apart as they were found.
+    """
+    bounds = {"times": (1.0, 3.0), "residual": (0.03, 0.1)}
+    alike = worlds.Search("worst, recipe = geometry", False, _alike, {"geometry": (0.03, 0.1), **bounds})
+    return alike, worlds.Search("worst, as claimed", True, _as_claimed, {"corpus": (0.0, 0.1), **bounds})
+
+
+def _alike(kind: str, geometry: float, times: float, residual: float) -> worlds.World:
+    own = World("", geometry, geometry, 0.005, corpus=AS_FOUND["corpus"], times=times, residual=residual)
+    return _tried(own, False, "", kind)
+
+
+def _as_claimed(kind: str, corpus: float, times: float, residual: float) -> worlds.World:
+    own = replace(CLAIMED, corpus=corpus, times=times, residual=residual)
+    return _tried(own, True, "", kind)
+
+
+def _tried(own: World, holds: bool, name: str, kind: str, declared: bool = False) -> worlds.World:
+    words = f"{own.words}, errors of SD {own.residual:g}: {ERRORS[kind]}"
+    return worlds.World(name, words, holds, partial(_changed, own), Errors(kind), declared)
 
 
 BETWEEN_CORPORA = (
@@ -189,24 +210,14 @@ BETWEEN_CORPORA = (
 
 def worlds_of_corpus() -> tuple[worlds.World, ...]:
     """Corpora twice as far apart as shape moves the gain, and as far or not at all; with every kind of error."""
-    null = BETWEEN_CORPORA[2]
+    null, first = BETWEEN_CORPORA[2], BETWEEN_CORPORA[0].name
     made = [(world, world.name, "normal") for world in BETWEEN_CORPORA]
-    made += [(null, f"{null.name}, {kind}", kind) for kind in worlds.ERRORS if kind != "normal"]
-    first = BETWEEN_CORPORA[0].name
-    return tuple(
-        worlds.World(
-            name,
-            f"{own.words}, {worlds.ERRORS[kind]}",
-            own.corpus > own.geometry,
-            partial(_changed, own, kind),
-            name == first,
-        )
-        for own, name, kind in made
-    )
+    made += [(null, f"{null.name}, {kind}", kind) for kind in ERRORS if kind != "normal"]
+    return tuple(_tried(own, own.corpus > own.geometry, name, kind, name == first) for own, name, kind in made)
 
 
-def _changed(own: World, kind: str, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+def _changed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
     x = rows[["log_L", "log_rho", "log_d"]].to_numpy(np.float64)
     corpus = pd.factorize(rows["corpus"], sort=True)[0]
     made = means(own, pd.factorize(rows["recipe"])[0], corpus, x, rng)
-    return rows.assign(log_gain=made + own.left_over * own.factors()[corpus] * worlds.errors(rows, kind, rng))
+    return rows.assign(log_gain=made + own.left_over * own.factors()[corpus] * noise(rows))

@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from thermostats.claims.result import Estimate
 from thermostats.claims.rule import Above
@@ -95,14 +94,21 @@ def variances(y: Array, x: Array, *, draws: int = 2000, seed: int = 1) -> Varian
     rng = np.random.default_rng(seed)
     noise = (squares(y - c @ X.T)[:, None] / rng.chisquare(freedom(y, X) + 2, (recipes, draws))).mean(axis=0)
     spread = np.atleast_2d(np.cov(c.T)) * (recipes - 1)
-    W = stats.invwishart(recipes + len(used) - 2, spread).rvs(draws, random_state=rng)
-    W = W.reshape(draws, len(used), len(used))
-    m = c.mean(axis=0) + np.einsum("nij,nj->ni", np.linalg.cholesky(W / recipes), rng.normal(size=(draws, len(used))))
+    half = roots(spread, recipes + len(used) - 2, draws, rng)
+    m = c.mean(axis=0) + np.einsum("nij,nj->ni", half, rng.normal(size=(draws, len(used)))) / np.sqrt(recipes)
     own, variance = np.zeros((draws, 4)), np.zeros((draws, 4))
     own[:, used] = m
-    variance[:, used] = np.einsum("nii->ni", W) - noise[:, None] * np.diag(inverse)
+    variance[:, used] = np.square(half).sum(axis=2) - noise[:, None] * np.diag(inverse)
     depth = variance[:, 1 + DEPTH] * REFERENCE[DEPTH, DEPTH]
     return Variances(m[:, 0], variance[:, 0], *over_reference(own[:, 1:]), depth, noise)
+
+
+def roots(spread: Array, df: int, draws: int, rng: np.random.Generator) -> Array:
+    """Matrices H with H H' inverse Wishart (draws, p, p), by Bartlett's decomposition of the Wishart distribution."""
+    p = len(spread)
+    T = np.tril(rng.normal(size=(draws, p, p)), -1)
+    T[:, range(p), range(p)] = np.sqrt(rng.chisquare(df - np.arange(p), (draws, p)))
+    return np.asarray(np.linalg.cholesky(spread) @ np.linalg.inv(T).transpose(0, 2, 1))
 
 
 def squares(left: Array) -> Array:

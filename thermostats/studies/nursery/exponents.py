@@ -11,9 +11,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Within
-from thermostats.claims.worlds import ERRORS, World, errors
+from thermostats.claims.worlds import Search, World
 from thermostats.studies.nursery.rows import by_t, slope_within
 
 LAW, MARGIN = 0.5, 0.25
@@ -55,19 +56,27 @@ def worlds() -> tuple[World, ...]:
     made = [("as claimed", (LAW, LAW), kind) for kind in ERRORS]
     made += [(name, both, kind) for name, both in others.items() for kind in ("normal", "t3")]
     made += [("weak decay", others["weak decay"], kind) for kind in ERRORS if kind not in {"normal", "t3"}]
-    return tuple(
-        World(
-            name if kind == "normal" else f"{name}, {kind}",
-            f"exponents {both[0]:g} of rate and {both[1]:g} of 1/decay, {ERRORS[kind]}",
-            name == "as claimed",
-            partial(_changed, both, kind),
-            name == "as claimed" and kind == "normal",
-        )
-        for name, both, kind in made
+    return tuple(_tried(name, kind, *both) for name, both, kind in made)
+
+
+def searches() -> tuple[Search, Search]:
+    """Where the rule is looked at hardest: decay half of what the law says, and the law; scatter and corpus unknown."""
+    bounds = {"scatter": (0.15, 0.6), "corpus": (0.0, 0.7)}
+    return (
+        Search("worst, weak decay", False, partial(_tried, "", rate=LAW, decay=LAW - MARGIN), bounds),
+        Search("worst, as claimed", True, partial(_tried, "as claimed", rate=LAW, decay=LAW), bounds),
     )
 
 
-def _changed(both: tuple[float, float], kind: str, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    rate, decay, corpus = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64).T
-    made = both[0] * rate - both[1] * decay + CORPUS * corpus + SCATTER * errors(rows, kind, rng)
-    return rows.assign(spectrum=made)
+def _tried(name: str, kind: str, rate: float, decay: float, scatter: float = SCATTER, corpus: float = CORPUS) -> World:
+    words = f"exponents {rate:g} of rate and {decay:g} of 1/decay, SD {scatter:g}, corpus {corpus:g}, {ERRORS[kind]}"
+    named = name if kind == "normal" else f"{name}, {kind}"
+    signal = partial(_changed, rate, decay, scatter, corpus)
+    return World(named, words, name == "as claimed", signal, Errors(kind), named == "as claimed")
+
+
+def _changed(
+    rate: float, decay: float, scatter: float, corpus: float, rows: pd.DataFrame, noise: Noise, _: np.random.Generator
+) -> pd.DataFrame:
+    x = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64)
+    return rows.assign(spectrum=x @ np.array([rate, -decay, corpus]) + scatter * noise(rows))

@@ -1,0 +1,101 @@
+"""The search finds the worst world within its bounds, and a rule that errs there is not believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from thermostats.claims import operating, search
+from thermostats.claims.judge import Question, standing
+from thermostats.claims.noise import Errors
+from thermostats.claims.operating import Known, Trial
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Decide, V
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
+from thermostats.claims.worlds import Off, Search, searches_of_line, worlds_of_line
+
+RISES = Decide((V("r") > 0) & (V("r").p <= 0.05), (V("r") < 0) & (V("r").p <= 0.05))
+SEARCHES = searches_of_line("y", "x", 0.7)
+
+
+def study(n: int = 20) -> pd.DataFrame:
+    """Models of five labs, their outcomes about 3 with a standard deviation of 2."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{i % 5}" for i in range(n)]})
+    x = np.arange(n) + rng.normal(size=n)
+    return rows.assign(x=x, y=3 + 2 * stats.zscore(x, ddof=1))
+
+
+def of_line(rows: pd.DataFrame) -> Result:
+    """A correlation by a test that takes errors for independent."""
+    found = stats.pearsonr(rows["x"], rows["y"])
+    return Result.of(rows, {"r": Estimate(float(found.statistic), p=float(found.pvalue))})
+
+
+def question(searches: tuple[Search, ...] = SEARCHES) -> Question:
+    """A claim of a line with a search."""
+    trial = Trial(lambda _: study(), of_line, "", worlds_of_line("y", "x", 0.7), searches=searches)
+    return Question("T01.line", "line", None, lambda _: of_line(study()), RISES, trial=trial)
+
+
+def test_errors_are_correlated_and_uneven_as_they_say() -> None:
+    rows = pd.DataFrame({"heritage": np.arange(4000) % 400, "x": np.arange(4000.0)})
+    drawn = Errors("normal", along="x", ar=0.6, ratio=3.0).draw(rows, np.random.default_rng(1))
+    assert np.corrcoef(drawn[1:], drawn[:-1])[0, 1] == pytest.approx(0.6, abs=0.05)
+    assert drawn[-400:].std() / drawn[:400].std() == pytest.approx(3.0, rel=0.25)
+    assert np.square(drawn).mean() == pytest.approx(1.0, abs=0.1)
+    levels = pd.Series(Errors("normal", lab=0.5).draw(rows, np.random.default_rng(2))).groupby(rows["heritage"]).mean()
+    assert levels.var() == pytest.approx(0.5 + 0.05, abs=0.1)
+
+
+@pytest.mark.parametrize("off", [-1.0, 0.0, 1.0])
+def test_outcomes_lie_about_the_mean_of_the_data(off: float) -> None:
+    rows = study(400)
+    signal = Off(worlds_of_line("y", "x", 0.5)[1].signal, "y", off)
+    made = signal(rows, lambda rows: Errors().draw(rows, np.random.default_rng(1)), np.random.default_rng(2))["y"]
+    expected = 3 / 2 + off * stats.t.ppf(0.975, 399) / 20
+    assert made.mean() / 0.2 == pytest.approx(expected, abs=0.12)
+
+
+def test_points_are_corners_and_what_lies_between() -> None:
+    tried = list(search.points(SEARCHES[0]))
+    assert {(0.0, 0.333), (0.6, 3.0)} <= {(point["ar"], point["ratio"]) for point in tried}
+    assert all(0 <= point["ar"] <= 0.6 and 0.33 <= point["ratio"] <= 3 for point in tried)
+    assert {point["kind"] for point in tried} == set(SEARCHES[0].kinds)
+    world = SEARCHES[0].world(**tried[3])
+    again = search.world_at(SEARCHES[0], search.text(tried[3]))
+    assert (again.errors, again.words) == (world.errors, world.words) and not world.holds
+    assert SEARCHES[1].world(**tried[3]).holds
+
+
+def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors correlated along x make the test err; the verdict of the very data is then left open."""
+    monkeypatch.setattr(search, "FRESH", 400)
+    only_normal = tuple(replace(one, kinds=("normal",)) for one in SEARCHES)
+    asked = question(only_normal)
+    rows = [search.searched(asked, study(), one) for one in only_normal]
+    by_name = {row["world"]: row for row in rows}
+    false = by_name["worst, no relation"]
+    assert search.world_at(only_normal[0], false["point"]).errors.ar > 0.5
+    assert false["supported"] > operating.WORST and false["simulations"] == 400
+    again = search.errs(asked, study(), search.world_at(only_normal[0], false["point"]), 200, "another seed")
+    assert again == pytest.approx(false["supported"], abs=0.09)
+    monkeypatch.setattr(operating, "table", lambda: pd.DataFrame(rows))
+    known, result = Known(operating.rates(asked, len(study()))), of_line(study())
+    assert standing(RISES, result, known, SUPPORTED) == (OPEN, Reason.UNDECIDED)
+    assert standing(RISES, result, known, AGAINST)[0] == AGAINST
+    assert "“supported” is withheld" in known.could() and "correlated at" in known.could()
+    assert "“not supported” is withheld" not in known.could()
+
+
+def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = question()
+    made = pd.DataFrame([operating.simulated(asked, study(), world, 5) for world in asked.trial.worlds])
+    monkeypatch.setattr(operating, "table", lambda: made)
+    assert [named.id for named in operating.missing(asked, study())] == [one.id for one in SEARCHES]
+    wider = replace(SEARCHES[0], bounds={**SEARCHES[0].bounds, "ar": (0.0, 0.9)})
+    assert operating.digest(asked, wider) != operating.digest(asked, SEARCHES[0])

@@ -1,0 +1,147 @@
+"""Errors of worlds: of a named kind, between labs, correlated or uneven along a column; of models and of prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.words import declared
+
+Array = NDArray[Any]
+Rng = np.random.Generator
+Noise = Callable[[pd.DataFrame], Array]
+"""Draws errors of variance 1, one for each row."""
+OUTLYING = 4.0
+"""Standard deviations by which what is aberrant lies off."""
+NOISY = 3.0
+"""Factor of the errors of labs of one or two models, where those are noisy."""
+LEVELS = "levels of "
+LARGEST_AR, LARGEST_RATIO = 0.6, 3.0
+"""Bounds of nuisances: correlation of neighbours' errors, and ratio of standard deviations."""
+ERRORS: Mapping[str, str] = {
+    "normal": "normal errors",
+    "t3": "errors with the tails of t₃",
+    "t4": "errors with the tails of t₄",
+    "lognormal": "skewed (log-normal) errors",
+    "heteroscedastic labs": "errors as large as the lab has them (SD 0.7 of their log)",
+    "small noisy labs": "errors three times as large in labs of one or two models",
+    "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
+    "one aberrant model": "normal errors, and one model four standard deviations off",
+}
+BY_PROMPT: Mapping[str, str] = {
+    "normal": "normal errors",
+    "t3": "errors with the tails of t₃",
+    "lognormal": "skewed (log-normal) errors",
+    "noisy models": "errors as large as the model has them (SD 0.7 of their log)",
+    "alike in categories": "half of the errors' variance between a model's categories of prompts",
+    "one aberrant prompt": "normal errors, and one prompt of one model four standard deviations off",
+}
+ALIKE = tuple(kind for kind in BY_PROMPT if kind != "alike in categories")
+"""Kinds for prompts whose category is what is asked about."""
+SHARED = 0.3
+"""Share of the errors' variance that a prompt has in all models."""
+_AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "one aberrant model"}
+"""Kinds of errors of prompts of models by the names of the same for models of labs."""
+
+
+class Drawn(Protocol):
+    """Errors that can be drawn for rows."""
+
+    def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
+        """One error for each row, of variance 1 but for what is aberrant."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of models: a kind of `ERRORS`, and what else may be wrong with them.
+
+    e is of the kind; then √lab·u + √(1 − lab)·e with u of the row's lab; then, along a column, e_t = ar·e_(t−1) +
+    √(1 − ar²)·e_t; then its standard deviation goes along the column from 1 to `ratio` times as much, by ranks.
+    """
+
+    kind: str = "normal"
+    lab: float = 0.0
+    along: str = ""
+    ar: float = 0.0
+    ratio: float = 1.0
+
+    def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
+        """One error for each row."""
+        drawn = _errors(rows, self.kind, rng)
+        if self.lab:
+            drawn = self.lab**0.5 * levels_of(rows, "heritage", rng) + (1 - self.lab) ** 0.5 * drawn
+        if not self.along:
+            return drawn
+        order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
+        drawn[order] = _correlated(drawn[order], self.ar)
+        rank = rows[self.along].rank().to_numpy(np.float64)
+        scale = self.ratio ** ((rank - rank.min()) / max(np.ptp(rank), 1.0))
+        return np.asarray(drawn * scale / np.sqrt(np.square(scale).mean()))
+
+    @property
+    def words(self) -> str:
+        """What they are like."""
+        said = [ERRORS[self.kind]]
+        said += [f"{self.lab:.0%} of their variance between labs"] * bool(self.lab)
+        said += [f"correlated at {declared(self.ar)} between neighbours along {self.along}"] * bool(self.ar)
+        said += [f"SD {declared(self.ratio)} times as large at the end of {self.along}"] * (self.ratio != 1)
+        return ", ".join(said)
+
+
+def _correlated(errors: Array, ar: float) -> Array:
+    """The same errors as a chain whose neighbours are correlated."""
+    chain = errors.copy()
+    for place in range(1, chain.size):
+        chain[place] = ar * chain[place - 1] + (1 - ar**2) ** 0.5 * errors[place]
+    return chain
+
+
+@dataclass(frozen=True)
+class PromptErrors:
+    """Errors of values by prompt, of a kind of `BY_PROMPT`, with what prompts have in common to all models."""
+
+    kind: str = "normal"
+
+    def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
+        """One error for each row."""
+        prompt, model = pd.factorize(rows["prompt_id"])[0], pd.factorize(rows["model_id"])[0]
+        shared = rng.normal(size=prompt.max() + 1)[prompt]
+        single = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), rng)
+        if self.kind == "alike in categories":
+            cell = pd.factorize(pd.Series(model).astype(str) + " " + rows["category"].astype(str).to_numpy())[0]
+            single = (single + rng.normal(size=cell.max() + 1)[cell]) / 2**0.5
+        return np.asarray(SHARED**0.5 * shared + (1 - SHARED) ** 0.5 * single)
+
+
+def _errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
+    """Errors with variance 1 but for what is aberrant."""
+    n, lab = len(rows), pd.factorize(rows["heritage"])[0]
+    if kind.startswith(LEVELS):
+        codes = pd.factorize(rows[kind.removeprefix(LEVELS)])[0]
+        return np.asarray((rng.normal(size=codes.max() + 1)[codes] + rng.normal(size=n)) / 2**0.5)
+    if kind in {"t3", "t4"}:
+        df = int(kind[1])
+        return np.asarray(rng.standard_t(df, n) * ((df - 2) / df) ** 0.5)
+    if kind == "lognormal":
+        return np.asarray((rng.lognormal(size=n) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
+    normal, sizes = rng.normal(size=n), np.bincount(lab)
+    if kind == "heteroscedastic labs":
+        return np.asarray(normal * np.exp(rng.normal(scale=0.7, size=sizes.size))[lab])
+    if kind == "small noisy labs":
+        return np.asarray(normal * np.where(sizes[lab] <= 2, NOISY, 1.0))
+    if kind == "one outlying lab":
+        normal[lab == rng.choice(np.flatnonzero(sizes == sizes.min()))] += OUTLYING * rng.choice([-1, 1])
+    if kind == "one aberrant model":
+        normal[rng.integers(n)] += OUTLYING * rng.choice([-1, 1])
+    return normal
+
+
+def levels_of(rows: pd.DataFrame, column: str, rng: Rng) -> Array:
+    """A normal level of every value of a column, one for each row."""
+    codes = pd.factorize(rows[column])[0]
+    return np.asarray(rng.normal(size=codes.max() + 1)[codes])

@@ -1,0 +1,85 @@
+"""The worst world of a rule: nuisance parameters are tried within bounds, and the worst point is simulated anew.
+
+A claim declares where to look, next to its worlds:
+
+    Trial(rows, test, worlds=worlds_of_line("y", "x", -0.7), searches=searches_of_line("y", "x", -0.7, mean=(0, 0.5)))
+
+`make worlds` then tries every corner of the bounds and a Sobol sequence between them, each with errors of a kind in
+turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
+`FRESH` studies of other seeds. That is one more row of `data/worlds.csv`, whose column `point` has the parameters.
+Where it errs in more than `operating.WORST` of studies, that side of the rule is withheld.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import qmc
+
+from thermostats.claims.operating import digest, judged, key, simulated
+from thermostats.claims.verdict import AGAINST, SUPPORTED
+from thermostats.claims.worlds import Search, World
+
+FEW, MORE, FRESH = 40, 200, 2000
+"""Studies a point at first, of the worst points, and of the worst one, with fresh seeds."""
+BETWEEN, BEST, MOST_CORNERS = 16, 3, 32
+"""Points between the corners, points that are tried with every kind of errors, and corners that are tried."""
+Point = Mapping[str, Any]
+
+
+def points(search: Search) -> Iterator[Point]:
+    """Corners of the bounds, their middle, and points spread between them; kinds of errors in turn."""
+    names, (low, high) = list(search.bounds), np.array(list(search.bounds.values()), dtype=np.float64).T.reshape(2, -1)
+    corners = [*itertools.islice(itertools.product((0.0, 1.0), repeat=len(names)), MOST_CORNERS)]
+    between = qmc.Sobol(max(len(names), 1), seed=1).random(BETWEEN)[:, : len(names)]
+    places = np.vstack([np.array(corners).reshape(len(corners), -1), np.full((1, len(names)), 0.5), between])
+    kinds = itertools.cycle(search.kinds)
+    for values in dict.fromkeys(map(tuple, low + places * (high - low))):
+        yield {**{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)}, "kind": next(kinds)}
+
+
+def errs(question: Any, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
+    """Share of n studies with the verdict that is false in a world."""
+    rng = np.random.default_rng(zlib.crc32(f"{key(question)} {len(rows)} {seed}".encode()))
+    false = AGAINST if world.holds else SUPPORTED
+    return sum(judged(question.primary, question.trial, world.change(rows, rng))[0] == false for _ in range(n)) / n
+
+
+def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
+    """The point within the bounds at which the rule errs most."""
+
+    def rated(tried: list[Point], n: int) -> list[Point]:
+        rates = [errs(question, rows, search.world(**point), n, f"{search.id} {text(point)} {n}") for point in tried]
+        return [tried[place] for place in np.argsort(-np.array(rates), kind="stable")]
+
+    best = rated(list(points(search)), FEW)[:BEST]
+    return rated([{**point, "kind": kind} for point in best for kind in search.kinds], MORE)[0]
+
+
+def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
+    """The row of the table for a search: rates at its worst point; `seconds`: of the simulation of that point."""
+    start = time.process_time()
+    point = worst(question, rows, search)
+    world = replace(search.world(**point), id=f"{search.id} {text(point)}", declared=False)
+    left = max(seconds - (time.process_time() - start), seconds / 2)
+    row = simulated(question, rows, world, FRESH, left)
+    return {**row, "world": search.id, "point": text(point), "digest": digest(question, search)}
+
+
+def text(point: Point) -> str:
+    """A point as the table has it: `ar=0.6; mean=0.37; kind=t3`."""
+    return "; ".join(f"{name}={value}" for name, value in point.items())
+
+
+def world_at(search: Search, said: str) -> World:
+    """The world of a row of the table, by its column `point`."""
+    named = dict(part.split("=") for part in said.split("; "))
+    return search.world(**{name: value if name == "kind" else float(value) for name, value in named.items()})
