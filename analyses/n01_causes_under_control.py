@@ -310,7 +310,7 @@ def carry_over(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "together",
     primary=components.ORDERED,
-    trial=Trial(together.models, by_both, "recipe", worlds_of_components(), searches=searches_of_components()),
+    trial=Trial(together.models, by_both, "recipe", worlds_of_components()),
     statement=IN_ORDER,
     **STUDY,
 )

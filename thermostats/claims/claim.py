@@ -131,7 +131,8 @@ class Claim:
         measurement. views: other sets of evidence to which the question is put; `trial` reads and tests their rows,
         and `primary` judges them. over: frozen records with an `id`, such as `Case`. group: what groups models, by
         default the lab, and in the controlled study the recipe. section: heading of the words, by default the name.
-        statement: name of what is asked, where other findings ask it too: decisive verdicts on it must agree.
+        statement: name of what is asked, where other findings ask it too: decisive verdicts on it must agree;
+        of a case of `over` the case is part of the name.
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
@@ -141,8 +142,9 @@ class Claim:
                 key = f"{self.id}.{name}" + (f".{item.id}" if item is not None else "")
                 words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
+                asked = statement and statement + (f", {item.id}" if item is not None else "")
                 rules = (primary, robustness, evidence or "", needs, groups, trial)
-                question = Question(key, words, item, answer, *rules, views=views, statement=statement)
+                question = Question(key, words, item, answer, *rules, views=views, statement=asked)
                 self.questions.append(question)
             return answer
 

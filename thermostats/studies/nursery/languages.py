@@ -55,8 +55,8 @@ def by_language(tables: Evidence) -> pd.DataFrame:
             "corpus_upper": effect.upper,
             "corpus_p": effect.p,
         }
-        for corpus in LANGUAGES:
-            at = together.slope_of_corpus(own, "log_L", corpus)
-            row |= {f"depth_{corpus}": at.value, f"depth_{corpus}_lower": at.lower, f"depth_{corpus}_upper": at.upper}
+        for at in together.slopes_of_corpora(own, "log_L").to_dict("records"):
+            ends = {"": at["slope"], "_lower": at["slope_lower"], "_upper": at["slope_upper"]}
+            row |= {f"depth_{at['corpus']}{end}": value for end, value in ends.items()}
         found.append(row)
     return pd.DataFrame(found)

@@ -18,6 +18,7 @@ from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.components import Components, Table, freedom, squares
+from thermostats.studies.nursery.rows import by_t
 from thermostats.studies.nursery.signs import ranked_in
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
@@ -158,12 +159,17 @@ FACTORS = {
     **dict.fromkeys(("log_rate", "shrinking", "depth_power", "log_init", "log_embed", "dropout"), "number"),
 }
 """Factors of a recipe that N02 asks about: levels, or numbers."""
+GIVEN_CORPUS = {name: kind for name, kind in FACTORS.items() if name != "corpus"} | dict.fromkeys(
+    ("log_warmup", "log_batch", "log_clip", "log_tokens"), "number"
+)
+"""All that recipes were drawn to differ in, but the corpus."""
 
 
 def recipes(tables: Evidence) -> pd.DataFrame:
-    """One row per recipe that has a gain at every shape: its mean log gain, number of models `n`, and FACTORS.
+    """One row per recipe that has a gain at every shape: mean log gain, number of models `n`, FACTORS, GIVEN_CORPUS.
 
-    `log_rate` is off the optimiser's mean; `shrinking` is log(1 + rate · decay · steps).
+    `log_rate` is off the optimiser's mean; `shrinking` is log(1 + rate · decay · steps); without clipping
+    `log_clip` is that of the loosest.
     """
     rows = ends(tables)
     shapes = rows.groupby("recipe")["model"].transform("size") == len(rows[list(LOGS)].drop_duplicates())
@@ -173,8 +179,13 @@ def recipes(tables: Evidence) -> pd.DataFrame:
         shrinking=np.log1p(own["rate"] * own["decay"] * own["steps"]),
         log_init=np.log(own["init"]),
         log_embed=np.log(own["embed"]),
+        log_warmup=np.log(own["warmup"]),
+        log_batch=np.log(own["batch"]),
+        log_tokens=np.log(own["tokens"]),
     )
-    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(FACTORS, "first")}
+    clipped = own["clip"] > 0
+    own["log_clip"] = np.log(own["clip"].where(clipped, own["clip"].max()))
+    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys((*FACTORS, *GIVEN_CORPUS), "first")}
     table = own.assign(n=1).groupby("recipe", as_index=False).agg(by)
     table["log_rate"] -= table.groupby("optimiser")["log_rate"].transform("mean")
     return table.assign(study="second", model_id=table["recipe"], heritage=table["recipe"])
@@ -185,6 +196,22 @@ def slopes(rows: pd.DataFrame) -> pd.DataFrame:
     y, x = whole(rows)
     fitted = np.linalg.lstsq(np.column_stack([np.ones(len(x)), x]), y.T, rcond=None)[0]
     return pd.DataFrame(fitted[1:].T, columns=list(LOGS))
+
+
+def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
+    """Mean over a corpus's recipes of the slope on one of LOGS, a row a corpus.
+
+    Columns: corpus, slope, slope_lower, slope_upper (95% t interval over recipes), slope_p, error, df.
+    """
+    found = []
+    for corpus, own in rows.groupby("corpus"):
+        each = slopes(own.reset_index(drop=True))[term]
+        at = by_t(each.mean(), each.sem(), len(each) - 1, "")
+        found.append((corpus, at.value, at.lower, at.upper, at.p, float(each.sem()), len(each) - 1))
+    return pd.DataFrame(found, columns=SLOPES)
+
+
+SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "df"]
 
 
 def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:

@@ -140,31 +140,35 @@ def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list
     return parts
 
 
-def slope_of_corpus(rows: pd.DataFrame, term: str, corpus: str) -> Estimate:
-    """Slope of the log gain on one of LINES in models of one corpus of a study: t interval, its recipes as the unit."""
-    found, own = within(*crossed(rows)), rows.loc[rows["corpus"] == corpus, "recipe"].nunique()
-    place = found.columns.index(f"{term} {corpus}")
-    return by_t(found.slopes[place], float(np.sqrt(found.covariance[place, place])), own - 1, "95% t interval")
+def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
+    """Slope on one of LINES within recipes of a corpus, of both studies: columns as in `second.slopes_of_corpora`."""
+    found, names = crossed(rows)
+    fitted = within(found, names)
+    errors, table = np.sqrt(np.diag(fitted.covariance)), []
+    for corpus, own in rows.groupby("corpus"):
+        place, df = fitted.columns.index(f"{term} {corpus}"), own["recipe"].nunique() - 1
+        at = by_t(fitted.slopes[place], errors[place], df, "")
+        table.append((corpus, at.value, at.lower, at.upper, at.p, errors[place], df))
+    return pd.DataFrame(table, columns=second.SLOPES)
 
 
 def by_study(rows: pd.DataFrame) -> pd.DataFrame:
-    """Slopes on LINES of every study and corpus, given the others: study, corpus, term, estimate, lower, upper."""
-    found = []
-    for study, own in rows.groupby("study"):
-        for corpus in sorted(own["corpus"].unique()):
-            for term in LINES:
-                at = slope_of_corpus(own, term, corpus)
-                found.append((study, corpus, term, at.value, at.lower, at.upper))
-    return pd.DataFrame(found, columns=["study", "corpus", "term", "estimate", "lower", "upper"])
+    """Slopes on LINES of every study and corpus, given the others: study, term, and columns of `slopes_of_corpora`."""
+    found = [
+        slopes_of_corpora(own, term).assign(study=study, term=term)
+        for study, own in rows.groupby("study")
+        for term in LINES
+    ]
+    return pd.concat(found, ignore_index=True)
 
 
-def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
-    """F of every factor alone, given the study, over recipes: factor, F, df, df_error, p.
+def factor_tests(table: pd.DataFrame, factors: dict[str, str], given: str = "study") -> pd.DataFrame:
+    """F of every factor alone, given a column of levels, over recipes: factor, F, df, df_error, p.
 
     table: one row per recipe; factors: column → `levels`, or `number`.
     """
     y = table["log_gain"].to_numpy(np.float64)
-    studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
+    studies = pd.get_dummies(table[given]).to_numpy(np.float64)
     (left, rank), found = residual(y, studies), []
     for name, kind in factors.items():
         squares, both = residual(y, np.column_stack([studies, _columns(table, name, kind)]))
@@ -179,16 +183,16 @@ def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
     return np.asarray(own, dtype=np.float64)
 
 
-def contrasts(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
-    """Of every factor alone, given the study, how far apart it sets the gain: `factor_tests` with further columns.
+def contrasts(table: pd.DataFrame, factors: dict[str, str], given: str = "study") -> pd.DataFrame:
+    """Of every factor alone, given a column of levels, how far apart it sets the gain: more columns of `factor_tests`.
 
     `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of geometric mean gains;
     `lower` and `upper`, 95% t interval, Bonferroni over factors and pairs of levels; `share` of the variance between
-    recipes of a study.
+    recipes of one of its levels.
     """
-    tests = factor_tests(table, factors)
+    tests = factor_tests(table, factors, given)
     y = table["log_gain"].to_numpy(np.float64)
-    studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
+    studies = pd.get_dummies(table[given]).to_numpy(np.float64)
     before, rows = np.zeros(studies.shape[1]), []
     for (name, kind), known in zip(factors.items(), tests.itertuples(), strict=True):
         own = _columns(table, name, kind)
