@@ -26,7 +26,7 @@ from thermostats.tables.describe import codebook
 from thermostats.words import number, with_interval
 
 ROOT = Path(__file__).resolve().parents[1]
-IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05", "N06")
+IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05")
 SETTING = """
 import thermostats
 

@@ -86,7 +86,7 @@ NEW = (
 )
 
 
-@pytest.mark.parametrize("claim", ["n01", "n02", "n03", "n04", "n05", "n06"])
+@pytest.mark.parametrize("claim", ["n01", "n02", "n03", "n04", "n05"])
 def test_nothing_is_said_before_the_study_is_measured(claim, monkeypatch):
     empty = second.along(shipped())
     monkeypatch.setattr(second, "along", lambda tables: empty.iloc[:0])
@@ -95,7 +95,7 @@ def test_nothing_is_said_before_the_study_is_measured(claim, monkeypatch):
     assert {found.verdict for found in judged(known, shipped().fork(), *asked).values()} == {UNMEASURED}
     few = study()
     few = few[few["recipe"].isin(sorted(set(few["recipe"]))[:15])]
-    asked = asked or {"n05": ["spectra.log_wv"], "n06": ["sign"]}[claim]
+    asked = asked or {"n05": ["spectra.log_wv"]}[claim]
     assert set(verdicts(monkeypatch, claim, few, *asked).values()) == {UNMEASURED}
 
 
@@ -124,8 +124,8 @@ THROUGH = {"through": 0.5, "recipe": 0.05}
         ("n05", "spectra.log_wv", {"follows": 0.0, "decayed": 0.5}, NO),
         ("n05", "mediation", THROUGH, YES),
         ("n05", "mediation", THROUGH | {"through": 0.0}, OPEN),
-        ("n06", "sign", {"early": 0.99}, YES),
-        ("n06", "sign", {"early": 0.0}, NO),
+        ("n04", "second", {"early": 0.99}, YES),
+        ("n04", "second", {"early": 0.0}, NO),
     ],
 )
 def test_verdicts_turn_with_the_truth(monkeypatch, claim, finding, truth, verdict):
@@ -207,19 +207,19 @@ def test_an_indirect_effect_by_hand():
 def test_signs_say_nothing_where_nearly_all_are_on_one_side(monkeypatch):
     rows = study(early=0.99)
     rows["log_gain"] = rows["log_gain"].abs() + 0.01
-    assert verdicts(monkeypatch, "n06", rows, "sign") == {"sign": OPEN}
+    assert verdicts(monkeypatch, "n04", rows, "second") == {"second": OPEN}
 
 
 @pytest.mark.parametrize("crossing, verdict", [(9, YES), (0, NO)])
 def test_tuning_crosses_or_does_not(monkeypatch, crossing, verdict):
-    assert verdicts(monkeypatch, "n06", with_tuned(study(), crossing), "tuning") == {"tuning": verdict}
+    assert verdicts(monkeypatch, "n04", with_tuned(study(), crossing), "tuning.share") == {"tuning.share": verdict}
 
 
 def test_every_share_of_training_is_compared_with_the_end(monkeypatch):
     rows = study(early=0.0)
     middle = rows[rows["share"] == 1].assign(share=0.4, step=lambda own: (0.4 * own["steps"]).round())
     monkeypatch.setattr(second, "along", lambda tables: pd.concat([rows, middle], ignore_index=True))
-    found = judged(analysis("n06"), shipped().fork(), "sign")["sign"]
+    found = judged(analysis("n04"), shipped().fork(), "second")["second"]
     table = found.table.set_index("share")
     assert list(table.index) == [0.1, 0.4] and table.loc[0.4, ["r", "kappa"]].tolist() == pytest.approx([1, 1])
     assert "The correlation is 1.0 at 40% of training." in found.plain
@@ -231,7 +231,7 @@ def test_crossings_are_counted_by_base(monkeypatch):
     tuned = rows["parent"] != ""
     rows.loc[tuned, "parent"] = [f"b{i - i % 3}/step00400" for i in range(42)]
     monkeypatch.setattr(second, "along", lambda tables: rows)
-    found = judged(analysis("n06"), shipped().fork(), "tuning")["tuning"]
+    found = judged(analysis("n04"), shipped().fork(), "tuning.share")["tuning.share"]
     assert "6 of 42 pairs cross it" in found.plain and "14 bases, of which 14 dampened" in found.plain
     assert "those that cross 1 come from 2 bases" in found.plain and found.upper > 0.35  # 6 of 42 alone: 0.29
 

@@ -88,9 +88,12 @@ def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
 
 def by_corpus(rows: pd.DataFrame) -> list[Table]:
     """The same of every corpus, by its name."""
-    wide = rows.pivot(index=["corpus", "recipe"], columns=list(LOGS), values="log_gain").dropna()
-    x = np.array(list(wide.columns), dtype=np.float64)
-    return [(own.to_numpy(np.float64), x) for _, own in wide.groupby("corpus")]
+    recipe, names = pd.factorize(rows["recipe"], sort=True)
+    x, shape = np.unique(rows[list(LOGS)].to_numpy(np.float64), axis=0, return_inverse=True)
+    y, of = np.full((len(names), len(x)), np.nan), np.empty(len(names), dtype=object)
+    y[recipe, shape], of[recipe] = rows["log_gain"], rows["corpus"]
+    seen = np.isfinite(y).all(axis=1)
+    return [(y[seen & (of == corpus)], x) for corpus in sorted(set(of))]
 
 
 @dataclass(frozen=True)
@@ -251,11 +254,13 @@ def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> t
 def early_and_late(tables: Evidence, share: float = TENTH) -> pd.DataFrame:
     """One row per model of the design, first seeds: `early` and `end`, log gains at a share of training and at the end.
 
-    `cell` holds all of its shape, `ranked` is the rank of `early`, off the mean rank of its cell.
+    `cell` holds all of its shape, and the corpus; `ranked` is the rank of `early`, off the mean rank of its cell.
     """
     late, rows = ends(tables, drawn=False), along(tables)
     then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
-    cells = late["n_layers"].astype(str) + " " + late["rho"].astype(str) + " " + late["d_model"].astype(str)
+    cells = late["n_layers"].astype(str)
+    for name in ("rho", "d_model", "corpus"):
+        cells = cells + " " + late[name].astype(str)
     late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
     return late.assign(ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"])

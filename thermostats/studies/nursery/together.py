@@ -63,18 +63,29 @@ class Within:
 def within(rows: pd.DataFrame, lines: Sequence[str] = LINES) -> Within:
     """Slopes of the log gain, recipes as the unit of their covariance; lines: the first columns."""
     columns = [*lines, *(name for name in rows if str(name).startswith("x "))]
-    both = rows[["log_gain", *columns]]
-    both = both - both.groupby(rows["recipe"]).transform("mean")
-    columns = [name for name in columns if np.abs(both[name]).max() > 1e-9]
-    y, x = both["log_gain"].to_numpy(), both[columns].to_numpy()
+    values, inside = rows[["log_gain", *columns]].to_numpy(np.float64), by_recipe(rows)
+    both = values - (inside @ means(values, inside))
+    moving = np.abs(both[:, 1:]).max(axis=0) > 1e-9
+    y, x = both[:, 0], both[:, 1:][:, moving]
     inverse = np.linalg.pinv(x.T @ x)
     slopes = inverse @ x.T @ y
     errors = y - x @ slopes
-    scores = pd.DataFrame(x * errors[:, None]).groupby(rows["recipe"].to_numpy()).sum().to_numpy()
-    n, units = len(rows), rows["recipe"].nunique()
-    rank = int(np.linalg.matrix_rank(x))
+    scores = inside.T @ (x * errors[:, None])
+    (n, units), rank = inside.shape, int(np.linalg.matrix_rank(x))
     covariance = inverse @ scores.T @ scores @ inverse * units / (units - 1) * (n - 1) / (n - rank)
-    return Within(slopes, covariance, (float(errors @ errors), n - units - rank), columns)
+    kept = [name for name, moves in zip(columns, moving, strict=True) if moves]
+    return Within(slopes, covariance, (float(errors @ errors), n - units - rank), kept)
+
+
+def by_recipe(rows: pd.DataFrame) -> Array:
+    """1 where a model (row) is of a recipe (column), else 0; recipes by name."""
+    codes, names = pd.factorize(rows["recipe"], sort=True)
+    return np.asarray(np.eye(len(names))[codes])
+
+
+def means(values: Array, inside: Array) -> Array:
+    """Means by recipe, (recipes, columns)."""
+    return np.asarray(inside.T @ values / inside.sum(axis=0)[:, None])
 
 
 def slope(rows: pd.DataFrame, term: str) -> Estimate:
@@ -117,20 +128,21 @@ def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list
     lined, names = crossed(rows)
     found = within(lined, names)
     normal = rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
-    architecture = found.columns[len(names) :]
-    x = rows[[*LINES, *architecture]] - rows[[*LINES, *architecture]].mean()
+    x = rows[[*LINES, *found.columns[len(names) :]]].to_numpy(np.float64)
+    x, y, corpora = x - x.mean(axis=0), rows["log_gain"].to_numpy(np.float64)[:, None], rows["corpus"].to_numpy()
     left, left_df = found.residual
     parts = []
-    for place, (corpus, own) in enumerate(rows.groupby("corpus")):
-        size = own.groupby("recipe").size()
+    for place, corpus in enumerate(sorted(set(corpora))):
+        own = corpora == corpus
+        inside = by_recipe(rows[own])
+        size = inside.sum(axis=0)
         if len(size) < LEAST:
             raise UsageError("too few recipes of a corpus", where=corpus, got=len(size), allowed=f"{LEAST} or more")
         df = len(size) - 1
         drawn = found.slopes + np.sqrt(df / rng.chisquare(df, draws))[:, None] * normal
         lines = drawn[:, len(LINES) * place : len(LINES) * (place + 1)]
-        means = x.loc[own.index].groupby(own["recipe"]).mean().to_numpy()
-        at_one_shape = own.groupby("recipe")["log_gain"].mean().to_numpy()
-        at_one_shape = at_one_shape - np.column_stack([lines, drawn[:, len(names) :]]) @ means.T
+        slopes = np.column_stack([lines, drawn[:, len(names) :]])
+        at_one_shape = means(y[own], inside).T - slopes @ means(x[own], inside).T
         noise = left / rng.chisquare(left_df, draws)
         off = at_one_shape - at_one_shape.mean(axis=1, keepdims=True)
         between = np.square(off).sum(axis=1) / rng.chisquare(df, draws)
