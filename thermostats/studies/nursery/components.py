@@ -10,8 +10,8 @@ Over corpora, each as likely as the others: the root mean of the squares of thes
 what a shape does; and the standard deviation of μ_c.
 
 Draws: W_c inverse Wishart with n + 2 degrees of freedom for n recipes, m_c normal given it. So every variance is
-S/χ²(n − 1) and every mean a t interval with n − 1. σ_r² = S_r/χ²(ν + 2), whose mean is the unbiased one; a variance
-below 0 is 0.
+S/χ²(n − 1) and every mean a t interval with n − 1. The mean of σ_r² over recipes is s̄² f/χ²(f), with Satterthwaite's
+f for variances as unlike as the recipes' own; a variance below 0 is 0.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ REFERENCE: Array = np.array(
 )
 """Covariance of log L, log rho and log d over the 22 published models that can be compared: the reference."""
 GEOMETRY, SCALE, DEPTH = slice(0, 2), 2, 0
+DRAWS = 1000
 LEAST = 6
 """Recipes of a corpus below which nothing is said of it."""
 
@@ -78,7 +79,7 @@ class Components:
         return float(np.mean((self.recipe > self.geometry) & (self.geometry > self.scale)))
 
 
-def variances(y: Array, x: Array, *, draws: int = 2000, seed: int = 1) -> Variances:
+def variances(y: Array, x: Array, *, draws: int = DRAWS, seed: int = 1) -> Variances:
     """Draws for the recipes of one corpus: y (recipes, shapes), x (shapes, 3).
 
     Raises UsageError for fewer than six recipes, or shapes that do not tell the slopes apart.
@@ -92,7 +93,9 @@ def variances(y: Array, x: Array, *, draws: int = 2000, seed: int = 1) -> Varian
     inverse = np.linalg.inv(X.T @ X)
     c = y @ X @ inverse
     rng = np.random.default_rng(seed)
-    noise = (squares(y - c @ X.T)[:, None] / rng.chisquare(freedom(y, X) + 2, (recipes, draws))).mean(axis=0)
+    each, df = squares(y - c @ X.T) / freedom(y, X), freedom(y, X)
+    f = df * each.sum() ** 2 / np.square(each).sum() if each.any() else df
+    noise = each.mean() * f / rng.chisquare(f, draws)
     spread = np.atleast_2d(np.cov(c.T)) * (recipes - 1)
     half = roots(spread, recipes + len(used) - 2, draws, rng)
     m = c.mean(axis=0) + np.einsum("nij,nj->ni", half, rng.normal(size=(draws, len(used)))) / np.sqrt(recipes)
@@ -122,7 +125,7 @@ def freedom(y: Array, X: Array) -> float:
     return float((shapes - X.shape[1]) * (recipes - 1) / recipes)
 
 
-def components(corpora: Sequence[Table], *, draws: int = 2000, seed: int = 1) -> Components:
+def components(corpora: Sequence[Table], *, draws: int = DRAWS, seed: int = 1) -> Components:
     """Draws of the components of one study, a table a corpus. Raises UsageError as `variances` does."""
     return Components.of([[variances(*own, draws=draws, seed=seed + place) for place, own in enumerate(corpora)]])
 

@@ -184,7 +184,7 @@ def recipes(tables: Evidence) -> pd.DataFrame:
         log_embed=np.log(own["embed"]),
         log_warmup=np.log(own["warmup"]),
         log_batch=np.log(own["batch"]),
-        log_tokens=np.log(own["tokens"]),
+        log_tokens=np.log(own["steps"] * own["batch"]),
     )
     clipped = own["clip"] > 0
     own["log_clip"] = np.log(own["clip"].where(clipped, own["clip"].max()))

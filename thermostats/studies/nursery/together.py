@@ -24,7 +24,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import second
-from thermostats.studies.nursery.components import LEAST, Components, Variances, over_reference
+from thermostats.studies.nursery.components import DRAWS, LEAST, Components, Variances, over_reference
 from thermostats.studies.nursery.factor_effects import residual
 from thermostats.studies.nursery.rows import by_t, columns_of_block, final, judged, read_by_tests
 
@@ -106,7 +106,7 @@ def recipes(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(model_id=table["recipe"], heritage=table["recipe"])
 
 
-def components(rows: pd.DataFrame, *, draws: int = 2000, seed: int = 1) -> Components:
+def components(rows: pd.DataFrame, *, draws: int = DRAWS, seed: int = 1) -> Components:
     """Draws of the standard deviations of the components over both studies and their corpora, each alike in weight.
 
     `depth` is not separated from the errors of the slopes: NaN. Raises UsageError for fewer than six recipes of a
