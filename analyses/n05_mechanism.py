@@ -10,7 +10,7 @@ from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Tr
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.exponents import FOLLOWS, exponents, searches, worlds
+from thermostats.studies.nursery.exponents import FOLLOWS, exponents, worlds
 from thermostats.studies.nursery.rows import jackknife
 from thermostats.studies.nursery.second import by_recipe, enough, mediated
 from thermostats.tables.vocabulary import NURSERY
@@ -39,7 +39,7 @@ def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "spectra",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_matrix, exponents, "recipe", worlds(), searches=searches()),
+    trial=Trial(of_matrix, exponents, "recipe", worlds()),
     evidence=NURSERY,
     needs=RECIPES,
 )

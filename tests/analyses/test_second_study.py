@@ -77,6 +77,7 @@ def verdicts(monkeypatch, claim, rows, *only):
 NEW = (
     "second",
     "corpus",
+    "given_corpus",
     "together",
     "carry_over_both",
     "second.depth",

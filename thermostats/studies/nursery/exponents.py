@@ -14,7 +14,7 @@ import pandas as pd
 from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Within
-from thermostats.claims.worlds import Search, World
+from thermostats.claims.worlds import World
 from thermostats.studies.nursery.rows import by_t, slope_within
 
 LAW, MARGIN = 0.5, 0.25
@@ -57,15 +57,6 @@ def worlds() -> tuple[World, ...]:
     made += [(name, both, kind) for name, both in others.items() for kind in ("normal", "t3")]
     made += [("weak decay", others["weak decay"], kind) for kind in ERRORS if kind not in {"normal", "t3"}]
     return tuple(_tried(name, kind, *both) for name, both, kind in made)
-
-
-def searches() -> tuple[Search, Search]:
-    """Where the rule is looked at hardest: decay half of what the law says, and the law; scatter and corpus unknown."""
-    bounds = {"scatter": (0.15, 0.6), "corpus": (0.0, 0.7)}
-    return (
-        Search("worst, weak decay", False, partial(_tried, "", rate=LAW, decay=LAW - MARGIN), bounds),
-        Search("worst, as claimed", True, partial(_tried, "as claimed", rate=LAW, decay=LAW), bounds),
-    )
 
 
 def _tried(name: str, kind: str, rate: float, decay: float, scatter: float = SCATTER, corpus: float = CORPUS) -> World:
