@@ -1,6 +1,7 @@
 """C04: heritage counts for more than geometry, and geometry for more than scale."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ from thermostats.claims.worlds import worlds_of_causes, worlds_without_size
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane, share_table
+from thermostats.modelling.heritage.shares import Blocks, block_f, dominance, freedman_lane, share_table
+from thermostats.modelling.specification.estimators import difference_of_shares
+from thermostats.modelling.specification.null import across_labs
 from thermostats.plots.general import drawing, forest
+from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, gains, heritage_rows
 
 SEED = 4
@@ -72,9 +76,9 @@ def models(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return rows.assign(outcome=np.log(rows[gain.column])).dropna(subset="outcome")
 
 
-def by_shares(rows: pd.DataFrame, level: float = SURE) -> Result:
+def by_shares(rows: pd.DataFrame, level: float = SURE, blocks: Blocks = BLOCKS) -> Result:
     """Corrected shares of the blocks and their differences."""
-    table = share_table(rows, "outcome", BLOCKS, DIFFERENCES, seed=SEED, level=level)
+    table = share_table(rows, "outcome", blocks, DIFFERENCES, seed=SEED, level=level)
     interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed"
     known = table.set_index("what").to_dict("index")
     found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
@@ -121,6 +125,16 @@ def order(evidence: Evidence, gain: Case) -> Result:
     xlabel = "corrected share of the variance of the log gain"
     draw = drawing(forest, found.table, label="what", null=0.0, xlabel=xlabel)
     return replace(found, draw=draw, words=words, fit=fit, **posterior)
+
+
+CLAIM.curve(
+    f"order.{PRIMARY.id}",
+    rows=curves.of_the_study,
+    choices=curves.CAUSES,
+    estimate=difference_of_shares("heritage", "geometry", curves.BLOCKS),
+    null=across_labs(*curves.CODED),
+    test=partial(by_shares, blocks=curves.BLOCKS),
+)
 
 
 def size_p(rows: pd.DataFrame) -> list[float]:

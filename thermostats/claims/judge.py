@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.curve import Curve, curve_of
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import convergence, posterior_of
@@ -68,6 +69,8 @@ class Question:
     views: Views | None = None
     statement: str = ""
     """Name of what it asks, where other findings ask the same."""
+    curve: Curve | None = None
+    """The same question under every defensible choice."""
 
     def rule(self) -> str:
         """How it is decided, in words."""
@@ -119,7 +122,10 @@ def answered(
     said = known.sentence(verdict, question.group)
     verdict, reason = standing(primary, result, known, verdict, reason)
     found = _finding(claim, words, question, result, verdict, fitted, reason, known, said)
-    return replace(found, coincidence=coincide)
+    curve = None
+    if question.curve is not None and question.trial is not None:
+        curve = curve_of(question.curve, primary, question.trial.test, evidence)
+    return replace(found, coincidence=coincide, curve=curve)
 
 
 def standing(
