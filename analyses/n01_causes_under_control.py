@@ -19,7 +19,7 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, glance, second, shares, together
-from thermostats.studies.nursery.component_worlds import searches_of_components, worlds_of_components, worlds_of_corpus
+from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -113,7 +113,7 @@ def by_both(rows: pd.DataFrame) -> Result:
 @CLAIM.finding(
     "second",
     primary=components.ORDERED,
-    trial=Trial(second.enough, by_components, "recipe", worlds_of_components(), searches=searches_of_components()),
+    trial=Trial(second.enough, by_components, "recipe", worlds_of_components()),
     statement=IN_ORDER,
     **STUDY,
 )

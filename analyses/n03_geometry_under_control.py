@@ -112,6 +112,7 @@ IN_ONE = tuple(
         Errors(kind),
     )
     for kind, words in ERRORS.items()
+    if kind in {"normal", "t3", "heteroscedastic labs"}
 )
 
 of_first, of_second, of_both = (partial(asked, models) for models in (read, second.enough, together.models))
