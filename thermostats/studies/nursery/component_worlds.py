@@ -43,7 +43,7 @@ class World:
     scale: float
     corpus: float = 0.0
     times: float = 1.0
-    """How many times as large all others are in one corpus as in the other; their mean squares are as named."""
+    """How many times as large all others are in every other corpus; their mean squares are as named."""
     depth: float = 0.033
     residual: float = 0.05
     seed: float = 0.015
@@ -113,7 +113,7 @@ def means(world: World, recipe: Codes, corpus: Codes, x: Array, rng: np.random.G
         effects = rng.standard_t(world.t, size=recipes) / np.sqrt(world.t / (world.t - 2))
     tilt = rng.normal(size=recipes) * world.depth / np.sqrt(REFERENCE[DEPTH, DEPTH])
     made = world.recipe * effects[recipe] + centred @ slopes + tilt[recipe] * centred[:, DEPTH]
-    return np.asarray(made * world.factors()[corpus] + world.corpus * np.array([-1.0, 1.0])[corpus])
+    return np.asarray(made * world.factors()[corpus % 2] + world.corpus * np.array([-1.0, 1.0])[corpus % 2])
 
 
 def simulated(world: World, recipes: Sequence[int], x: Array, rng: np.random.Generator) -> list[Table]:
@@ -121,7 +121,7 @@ def simulated(world: World, recipes: Sequence[int], x: Array, rng: np.random.Gen
     corpus, count = np.repeat(np.arange(len(recipes)), recipes), sum(recipes)
     shape = (count, len(x))
     made = means(world, np.repeat(np.arange(count), len(x)), np.repeat(corpus, len(x)), np.tile(x, (count, 1)), rng)
-    size = world.left_over * world.factors()[corpus] * np.exp(rng.normal(scale=SPREAD, size=count) - SPREAD**2)
+    size = world.left_over * world.factors()[corpus % 2] * np.exp(rng.normal(scale=SPREAD, size=count) - SPREAD**2)
     y = made.reshape(shape) + size[:, None] * rng.normal(size=shape)
     return [(y[corpus == place], x) for place in range(len(recipes))]
 
@@ -201,4 +201,4 @@ def _changed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Genera
     x = rows[["log_L", "log_rho", "log_d"]].to_numpy(np.float64)
     corpus = pd.factorize(rows["corpus"], sort=True)[0]
     made = means(own, pd.factorize(rows["recipe"])[0], corpus, x, rng)
-    return rows.assign(log_gain=made + own.left_over * own.factors()[corpus] * noise(rows))
+    return rows.assign(log_gain=made + own.left_over * own.factors()[corpus % 2] * noise(rows))
