@@ -232,6 +232,7 @@ def _rows(
 ) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
     """One row per network, the files they are from, and what was left out or put together."""
     columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads")
+    table = table.reset_index(drop=True)
     if column not in table:
         known = [name.removeprefix("L_star_") for name in table if str(name).startswith("L_star_")]
         raise UsageError(
