@@ -143,7 +143,7 @@ def slopes(
     label: str = "model_id",
     names: tuple[str, str] = ("base", "instruct"),
 ) -> Axes:
-    """Two gains of the same thing joined by a line, pair beside pair: open where it starts, filled where it ends.
+    """Two gains of the same thing joined by a line, pairs in a row: open where it starts, filled where it ends.
 
     before, after: columns of the estimate and of both ends of its interval.
     """
