@@ -85,7 +85,7 @@ def test_what_cannot_be_fitted_is_refused_and_what_is_left_out_is_said() -> None
     rows = measured(models=6)
     with pytest.raises(UsageError, match="no model was measured by two sources"):
         fit_sources(rows[rows["source"] == "x"])
-    with pytest.raises(UsageError, match="repeated|several rows"):
+    with pytest.raises(UsageError, match=r"repeated|several rows"):
         fit_sources(pd.concat([rows, rows.iloc[[3]]]))
     with pytest.raises(UsageError, match="no such column"):
         fit_sources(rows.drop(columns="dtype"))
