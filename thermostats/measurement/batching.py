@@ -124,8 +124,7 @@ def tokenise(
             raise UsageError("the prompt is empty", where=f"prompt {prompt_id}", got=repr(text), next_step=step)
         ids = list(tokenizer(text)["input_ids"])
         start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
-<<<<<<< HEAD
-        kept = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
+        read = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
         if start and bare[0] == ids[start - 1] and bare[0] in tokenizer.all_special_ids:
             raise UsageError(
                 "the text begins with a token that the tokenizer puts in front of it, which would be there twice",
@@ -133,9 +132,6 @@ def tokenise(
                 got=repr(text[:40]),
                 next_step=f"leave {tokenizer.convert_ids_to_tokens(bare[0])} out of the text",
             )
-=======
-        read = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
->>>>>>> main
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
         behind = 0 if causal else len(ids) - len(read)
         first = 1 if causal else max(start, 1)

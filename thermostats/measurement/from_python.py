@@ -156,26 +156,16 @@ def _prompts(prompts: Any, place: Path) -> str:
 
 def _plain(model: Any) -> Any:
     """A model in memory without what torch.compile puts around it; UsageError for what cannot be measured."""
-<<<<<<< HEAD
-    found = getattr(model, "_orig_mod", model)
-    if not all(hasattr(found, name) for name in ("save_pretrained", "config", "state_dict")):
-        inner = "measure(model.module, tokenizer)" if hasattr(getattr(found, "module", None), "config") else ""
-        got = " ".join(repr(model).split())[:60]
-        raise UsageError("not a model that can be measured", got=got, allowed=IN_MEMORY, next_step=inner)
-    if hasattr(found, "peft_config"):
-        step = "measure(model.merge_and_unload(), tokenizer)"
-        raise UsageError("adapters can be measured only after merging", got=type(found).__name__, next_step=step)
-    _check_weights_alone(found)
-    return found
-=======
     plain = getattr(model, "_orig_mod", model)
     if not all(hasattr(plain, name) for name in ("save_pretrained", "config", "state_dict")):
-        raise UsageError("not a model that can be measured", got=repr(model)[:60], allowed=IN_MEMORY)
+        inner = "measure(model.module, tokenizer)" if hasattr(getattr(plain, "module", None), "config") else ""
+        got = " ".join(repr(model).split())[:60]
+        raise UsageError("not a model that can be measured", got=got, allowed=IN_MEMORY, next_step=inner)
     if hasattr(plain, "peft_config"):
         step = "measure(model.merge_and_unload(), tokenizer)"
         raise UsageError("adapters can be measured only after merging", got=type(plain).__name__, next_step=step)
+    _check_weights_alone(plain)
     return plain
->>>>>>> main
 
 
 def _check_weights_alone(model: Any) -> None:
