@@ -75,7 +75,8 @@ def test_gains_and_norms_are_above_zero_and_nothing_else_is_bounded_so() -> None
     columns = ((f"{name}.{label}", each) for name in TABLES for label, each in TABLES[name].columns.items())
     bounded = {name: check.error for name, each in columns for check in each.checks if check.kind == ABOVE}
     gains = ("gain_block", "gain_attention", "gain_mlp", "gain_sum_attention", "gain_sum_mlp")
-    assert bounded == {f"layers.{name}": "above 0" for name in ("norm_in", *gains, "write_attention", "write_mlp")}
+    of_layers = {f"layers.{name}": "above 0" for name in ("norm_in", *gains, "write_attention", "write_mlp")}
+    assert bounded == of_layers | {f"lineage.{name}": "above 0" for name in ("share", "tokens", "distance")}
 
 
 def test_a_data_package_of_a_part_refers_to_nothing_outside_it(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
 from thermostats.tables.licences import check_licences
+from thermostats.tables.lineage import check_lineage
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references, with_added, written
@@ -165,6 +166,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
             check_reference(frame, name, label, tables[target], target)
     check_prompts(tables["runs"], tables["prompts"])
     check_models(tables["models"])
+    check_lineage(tables["models"], tables["lineage"])
     check_run_ids(tables["runs"])
     check_licences(tables["runs"])
     check_identities(tables)
