@@ -14,6 +14,7 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below
 from thermostats.claims.statements import must_agree
 from thermostats.errors import DataError
+from thermostats.reporting.about import About
 from thermostats.reporting.build import Build
 from thermostats.reporting.pages.claim import Entry
 
@@ -38,7 +39,7 @@ def test_what_is_open_or_asks_something_else_does_not_contradict(others: tuple[s
 def test_a_report_with_a_contradiction_is_not_finished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     entries = [Entry(name[:3], None, (finding(name, said),)) for name, said in (("N01.a", YES), ("N02.b", NO))]
     build = Build(SimpleNamespace(out=tmp_path, about=(), records={}))  # type: ignore[arg-type]
-    monkeypatch.setattr(Build, "_entries", lambda self: entries)
+    monkeypatch.setattr(About, "_entries", lambda self: entries)
     with pytest.raises(DataError, match="decide one statement both ways"):
         build.finish({}, [])
 
