@@ -102,9 +102,9 @@ def models() -> str:
         "# Models",
         "",
         "One row per law. The docstring of its function ([Fits](api/fits.md)) has quantities, tables and sources; "
-        "`fit.law.equations` and `fit.law.priors` state the model of a fit in full, and the page of a claim that of "
-        "its own. Laws that are Gaussian given a few scales are drawn exactly, in a second; the others by PyMC, in up to a "
-        "minute, most of which goes into compiling.",
+        "`fit.law.equations` and `fit.law.priors` state the model of a fit in full, as does the page of a claim. Laws "
+        "that are Gaussian given a few scales are drawn exactly, in a second; the others by PyMC, in up to a minute, "
+        "most of which goes into compiling.",
         "",
         "| function | model | engine | fitted by the scripts of |",
         "|---|---|---|---|",
