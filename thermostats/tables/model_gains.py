@@ -36,15 +36,15 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
     if not {"model_id"} & {*facts.values(), *constants}:
         step = 'mapping={"their column of models": "model_id", …}'
         raise UsageError("gains of no model", where="mapping", got=", ".join(columns), next_step=step)
-    of_model = {name: value for name, value in constants.items() if name in dtypes("models")}
+    fixed = {name: value for name, value in constants.items() if name in dtypes("models")}
     of_models = {
         "table": "models",
         "columns": facts,
-        "constants": of_model,
+        "constants": fixed,
         "factors": {name: factor for name, factor in factors.items() if not is_gain(name)},
         "ignore": _ignored(rest, gains),
     }
-    of_runs = {name: value for name, value in constants.items() if name not in of_model or name in dtypes("runs")}
+    of_runs = {name: value for name, value in constants.items() if name not in fixed or name in dtypes("runs")}
     named = {theirs: ours for theirs, ours in facts.items() if ours in IDENTITY}
     mappings = [of_models] if set(facts.values()) - set(IDENTITY) else []
     for theirs, gain in gains.items():
