@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds_of_descent import worlds_of_descent
 from thermostats.modelling.heritability import heritability
@@ -56,7 +56,6 @@ def descent(rows: pd.DataFrame) -> Result:
 
 
 TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, WEAK))
-VIEWS = Views(models=10, groups=3)
 
 
 def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
@@ -68,9 +67,7 @@ def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
     return lambda axes: draw_tree(whole, dict(zip(whole.names, values, strict=True)), axes)
 
 
-@CLAIM.finding(
-    "beyond_shape", primary=HERITABLE, over=GAINS[:1], trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
-)
+@CLAIM.finding("beyond_shape", primary=HERITABLE, over=GAINS[:1], trial=TRIAL, evidence=POOLED, needs=LEAST)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
     rows = LEAST.of(rows_of(evidence, gain))
@@ -79,9 +76,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     )
 
 
-@CLAIM.finding(
-    "beyond_shape", primary=HERITABLE, over=GAINS[1:], trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
-)
+@CLAIM.finding("beyond_shape", primary=HERITABLE, over=GAINS[1:], trial=TRIAL, evidence=POOLED, needs=LEAST)
 def other(evidence: Evidence, gain: Case) -> Result:
     """Another gain."""
     rows = LEAST.of(rows_of(evidence, gain))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -111,7 +111,7 @@ def changed(rows: pd.DataFrame) -> Result:
 TRIAL = Trial(rows_of, changed, "heritage", worlds_of_share("changes", CLAIMED, SELDOM), "pair")
 
 
-@CLAIM.finding("sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST, views=Views(models=8))
+@CLAIM.finding("sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST)
 def sides(evidence: Evidence, gain: Case) -> Result:
     """All branches, and by kind."""
     every = rows_of(evidence, gain)
