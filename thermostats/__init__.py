@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lines import fit_line as fit_line
+    from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.saving import load_fit as load_fit
@@ -55,6 +56,7 @@ _HOME = {
     "fit_line": "thermostats.modelling.lines",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
+    "fit_sources": "thermostats.modelling.measurements",
     "fit_spectral": "thermostats.modelling.spectra",
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
