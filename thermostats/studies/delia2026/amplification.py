@@ -15,6 +15,7 @@ from thermostats.studies.delia2026.stated import audit_by_model
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""
+BELOW = "models clearly below 1"
 INTERVAL = "Clopper–Pearson exact interval of the share of families, 95%"
 BY_MODEL = {
     "product of {}": r"/results/[^/]+/final_cumulative",
@@ -53,7 +54,8 @@ def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
     least = own.loc[own["amplification"].idxmin()] if n else None
     words = {"k": k, "families": n, "least": least}
     rows_of = {name: own, "families": families}
-    return Result.of(own, {"share of families": share}, rows=rows_of, table=None, words=words)
+    below = Estimate(int((own["upper"] < 1).sum()))
+    return Result.of(own, {"share of families": share, BELOW: below}, rows=rows_of, table=None, words=words)
 
 
 def published_product(tables: Evidence) -> pd.DataFrame:
