@@ -99,7 +99,7 @@ def with_order(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, st
 
 
 VIEWS = Views(models=4, groups=4)
-TRIED = partial(Trial, version=2, test=in_order, unit="category", worlds=WORLDS)
+TRIED = partial(Trial, test=in_order, unit="category", worlds=WORLDS)
 
 
 @CLAIM.finding(
