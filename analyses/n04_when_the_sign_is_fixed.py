@@ -16,7 +16,7 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import slopes
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
+from thermostats.studies.delia2026.by_prompt import TWIN
 from thermostats.studies.nursery import glance
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, SHALLOW, checkpoints
 from thermostats.studies.nursery.second import HALF_WITH_CHOSEN, early_and_late
@@ -36,6 +36,7 @@ from thermostats.studies.nursery.signs import (
     ranked_in,
     standard_errors,
 )
+from thermostats.tables.prompt_rows import gain_by_prompt
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 104

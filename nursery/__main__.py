@@ -104,7 +104,7 @@ def corpora(
         Path | None, typer.Option(help="Your own English text; by default a Debian package is downloaded.")
     ] = None,
 ) -> None:
-    """Make the two corpora and the tokenizer; the English text is downloaded as a Debian package.
+    """Make the corpora and the tokenizer; the English text is downloaded as a Debian package.
 
     Example: `python -m nursery corpora --folder nursery`
     """
@@ -144,10 +144,10 @@ def train(
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     path = _file(design)
     packs, _ = _chosen(models, recipe, path)
-    from nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+    from nursery.corpora import load  # noqa: PLC0415 - numpy
     from nursery.designs import claim_folder  # noqa: PLC0415 - numpy
 
-    for name in NAMES:
+    for name in sorted({member.recipe.corpus for pack in packs for member in pack.members}):
         load(folder, name, packs[0].context)
     _check_installed()
     from nursery.training import train_all  # noqa: PLC0415 - torch

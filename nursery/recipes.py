@@ -11,7 +11,7 @@ import numpy as np
 
 from thermostats.errors import UsageError
 
-CORPORA = ("english", "synthetic")
+CORPORA = ("english", "synthetic", "code", "shuffled")
 OPTIMISERS = ("adamw", "lion", "muon", "sgd")
 SCHEDULES = ("cosine", "constant", "linear")
 TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {

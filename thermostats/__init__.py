@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from thermostats.tables.forget import forget as forget
     from thermostats.tables.join import join as join
     from thermostats.tables.model_rows import model_rows as model_rows
+    from thermostats.tables.prompt_rows import prompt_rows as prompt_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
+    from thermostats.tables.reading import models as models
     from thermostats.tables.runs import run_id as run_id
     from thermostats.tables.store import check as check
 
@@ -65,15 +67,19 @@ _HOME = {
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
     "load_fit": "thermostats.modelling.saving",
+    "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",
     "options": "thermostats.choices",
+    "prompt_rows": "thermostats.tables.prompt_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
     "specification_curve": "thermostats.modelling.specification.curve",
     "trajectories": "thermostats.plots.trajectories",
 }
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+_CALLED = "claims"
+"""The package of claims, which is a function too."""
+__all__ = ["__version__", _CALLED, *_HOME]  # noqa: PLE0604
 _GONE = {"import_published": "join, which takes rows and the texts of prompts"}
 """Names of earlier versions, and what does their job now."""
 
@@ -82,6 +88,8 @@ def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
     if name in _GONE:
         raise AttributeError(f"thermostats.{name} is gone; use {_GONE[name]}")
+    if name == _CALLED:
+        return import_module(f"{__name__}.{_CALLED}")
     if name not in _HOME:
         raise AttributeError(f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}")
     return getattr(import_module(_HOME[name]), name)

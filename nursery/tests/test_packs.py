@@ -16,13 +16,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from torch.nn.functional import cross_entropy  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
 
-from nursery import corpora, pack_training, stacked  # noqa: E402
+from nursery import corpora, pack_training, prompts, stacked  # noqa: E402
 from nursery.designs import Member, Pack  # noqa: E402
 from nursery.pack_training import run as run_pack  # noqa: E402
 from nursery.rates import Optimiser, orthogonal  # noqa: E402
 from nursery.recipes import Recipe, shape_of  # noqa: E402
-from nursery.records import LOSSES, model_folder, read_record, step_folder  # noqa: E402
+from nursery.records import BY_PROMPT, LOSSES, model_folder, read_gains, read_record, step_folder  # noqa: E402
 from thermostats.measurement.execute import execute  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables import store  # noqa: E402
@@ -224,3 +225,46 @@ def test_a_bigram_model_by_hand(made):
     ]
     assert corpora.bigram_loss(corpus) == pytest.approx(np.mean(losses))
     assert corpora.bigram_loss(corpus) < corpora.unigram_loss(corpus)
+
+
+def test_models_are_measured_on_prompts_of_every_corpus(made, monkeypatch):
+    """Against the hidden states of the exported model, prompt by prompt."""
+    windows = {name: corpora.load(made, name).heldout[None, :32].repeat(2, axis=0) for name in corpora.NAMES}
+    for place, rows in enumerate(windows.values()):
+        rows[1] = np.roll(rows[1], place + 1)
+    monkeypatch.setattr(prompts, "prompt_sets", lambda folder, context: windows)
+    wide = replace(pack(RECIPES[:2], name="of-corpora"), prompts="corpora")
+    wide = replace(wide, members=tuple(replace(member, model=f"{member.model}-c") for member in wide.members))
+    trained = run_pack(wide, made)[1]
+    along = read_gains(made, trained.model)
+    at_end = along[along["step"] == STEPS].set_index(["prompts", "layer"])
+    by_prompt = pd.read_csv(model_folder(made, trained.model) / BY_PROMPT)
+    by_prompt = by_prompt.set_index(["prompts", "prompt", "position"])
+    assert len(at_end) == 4 * NARROW.n_layers and len(by_prompt) == 4 * 2 * 2
+    model = AutoModelForCausalLM.from_pretrained(step_folder(made, trained.model, STEPS))
+    for name, rows in windows.items():
+        states = streams(model, torch.tensor(rows.astype(int)))
+        norms = states.norm(dim=-1).double()
+        logs = norms[:, :, -1].log().diff(dim=0)
+        means = norms[:, :, 1:].mean(dim=-1).log().diff(dim=0)
+        assert at_end.loc[name, "log_gain"].to_numpy() == pytest.approx(logs.mean(dim=1).numpy(), abs=1e-5)
+        for prompt in (1, 2):
+            for position, values in (("last", logs), ("mean", means)):
+                row = by_prompt.loc[(name, prompt, position)]
+                assert row["penultimate_gain"] == pytest.approx(values[-2, prompt - 1].item(), abs=1e-5)
+                assert row["last_gain"] == pytest.approx(values[-1, prompt - 1].item(), abs=1e-5)
+
+
+def streams(model, tokens):
+    """The stream before and after every block, (layers + 1, prompts, positions, d)."""
+    states = []
+    hooks = [model.model.embed_tokens.register_forward_hook(lambda m, args, out: states.append(out))]
+    hooks += [
+        layer.register_forward_hook(lambda m, args, out: states.append(out[0] if isinstance(out, tuple) else out))
+        for layer in model.model.layers
+    ]
+    with torch.no_grad():
+        model(input_ids=tokens)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(states)

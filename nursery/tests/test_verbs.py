@@ -18,8 +18,7 @@ pytest.importorskip("transformers")
 
 from nursery import corpora, measuring, training
 from nursery.__main__ import _progress, app
-from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder
-from nursery.tuning import penultimate
+from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_gains
 from thermostats.errors import DataError
 from thermostats.measurement import settings
 from thermostats.measurement.session import Outcome
@@ -170,7 +169,7 @@ def test_damaged_gains_are_named_with_what_to_do(trained, text):
     assert isinstance(said.exception, DataError) and said.exception.where == str(path)
     assert f"remove the folder {path.parent}" in said.exception.next_step
     with pytest.raises(DataError, match=GAINS):
-        penultimate(trained, MODEL)
+        read_gains(trained, MODEL)
 
 
 def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):

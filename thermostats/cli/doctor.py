@@ -9,7 +9,7 @@ from pathlib import Path
 import thermostats
 from thermostats.errors import ThermostatsError, install
 from thermostats.measurement.settings import count_gpus
-from thermostats.reporting.stale import versions
+from thermostats.reporting.digest import versions
 from thermostats.tables import folders
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"

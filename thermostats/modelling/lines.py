@@ -18,17 +18,21 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling import residuals
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statement, Statistic
-from thermostats.modelling.classical.estimates import columns_of, labels, numbers
+from thermostats.modelling.classical.estimates import labels, numbers
+from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.marks import ABOVE, mark
 from thermostats.words import listed
 
+LAB, MODEL = "heritage", "model_id"
 LEAST = 4
 """Rows beyond the number of coefficients that a residual needs."""
 LEVEL = "level"
@@ -118,13 +122,15 @@ def line_law(law: Law, line: Line, label: str = "lab") -> Law:
     return replace(law, lay_out=line.lay_out, alternatives=others)
 
 
+@fits
 def fit_line(
     table: pd.DataFrame,
     outcome: str,
-    covariates: Sequence[str] = (),
+    covariates: str | Sequence[str] = (),
     *,
-    scale: float,
-    group: str | None = "heritage",
+    scale: float | None = None,
+    model: str | Sequence[str] | None = "model_id",
+    group: str | None = LAB,
     levels: Sequence[str] = (),
     error: str | None = None,
     sources: Sequence[str] = (),
@@ -132,44 +138,57 @@ def fit_line(
 ) -> Fit:
     """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
 
-    `table`: one row per unit with `model_id`, `heritage`; `outcome` and `covariates` name columns of numbers, `error` a
-    column of known standard errors of the outcome, `group` a column whose values have a level of their own (None: no
-    levels). `levels`: further ones, such as source, prompt_set and dtype where rows of several sources meet; of each
-    v ~ N(0, τ_k²) is added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²),
-    b_k ~ N(0, scale²), σ and every τ half-normal of that scale. Quantities: mean (a), "slope on <covariate>" for each
-    in units of the covariate, residual_sd, with levels group_sd, and <column>_sd of every further one. Statements:
-    "mean > 0" and "slope on <covariate> > 0" for each.
-    Table: `rows`. Alternatives are exact refits.
+    `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a formula such as
+    "gain ~ layers + np.log(params)". `error`: a column of known standard errors of the outcome. `model`: the column, or
+    columns together, that name a row (None: rows are units; with `levels` a model has a row of each). `group`: a column
+    whose values have a level of their own (None: no levels, and none where a table has no column `heritage` and no
+    other is named). `levels`: further ones, such as source, prompt_set and dtype where rows of several sources meet; of
+    each v ~ N(0, τ_k²) is added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²),
+    b_k ~ N(0, scale²), σ and every τ half-normal of that scale. By default it is the outcome's standard deviation, and
+    of a its root mean square. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate,
+    residual_sd, with levels group_sd, and <column>_sd of every further one. Statements: "mean > 0" and "slope on
+    <covariate> > 0" for each. Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by
+    construction (`comparable` false) are left out with a warning.
 
-    Raises UsageError for missing columns or groups, values that are no finite numbers, a constant outcome or covariate,
-    errors below 0, a scale that is not above 0, or fewer rows than four more than there are covariates.
+    Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite numbers, a constant
+    outcome or covariate, errors below 0, a scale that is not above 0, or fewer rows than four more than covariates.
     """
-    columns_of(table, "model_id", "heritage", outcome, *covariates, *([group] if group else []), *levels)
-    if not (math.isfinite(scale) and scale > 0):
+    named = dict.fromkeys([covariates] if isinstance(covariates, str) else covariates)
+    formula = formula_of(outcome, table) if "~" in outcome else None
+    if formula:
+        outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
+    columns = {"error": error} if formula else {"outcome": outcome, "covariates": [*named], "error": error}
+    computed = {"computed": formula.rows} if formula else {}
+    asked = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome", **computed)
+    units = unit_rows(table, asked, [MODEL, *levels] if model == MODEL and levels else model, group)
+    rows, group, warnings = units.rows, units.group, units.warnings
+    if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
-    y = numbers(table[outcome].astype("float64"), outcome, least=LEAST + len(covariates), varied=True)
-    for name in covariates:
-        numbers(table[name].astype("float64"), name, varied=True)
-    known = numbers(table[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+    y = numbers(rows[outcome].astype("float64"), outcome, least=LEAST + len(named), varied=True)
+    for name in named:
+        numbers(rows[name].astype("float64"), name, varied=True)
+    known = numbers(rows[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
     if (known < 0).any():
         raise UsageError("a standard error below 0", where=error, got=f"{known.min():g}", allowed="0 or above")
-    group, warnings = _levels(table, group)
-    warnings += _further(table, group, levels)
+    group, of_levels = _levels(rows, group)
+    warnings += [*of_levels, *_further(rows, group, levels)]
+    spread, centre = (float(y.std()), float(np.sqrt(np.square(y).mean()))) if scale is None else (scale, scale)
     line = Line(
         outcome=outcome,
-        covariates=tuple(covariates),
-        sd=(2 * scale, *[scale] * len(covariates)),
-        sigma=scale,
-        tau=scale,
+        covariates=tuple(named),
+        sd=(2 * centre, *[spread] * len(named)),
+        sigma=spread,
+        tau=spread,
         group=group,
-        levels=tuple(name for name in levels if table[name].nunique() > 1),
+        levels=tuple(name for name in levels if rows[name].nunique() > 1),
         error=error,
     )
-    rows = table.reset_index(drop=True)
-    if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(covariates):
-        warnings.append(f"columns of rank {rank - 1} of {len(covariates)}: priors decide between their slopes")
-    law = line_law(_law(line, scale), line, "lab" if group == "heritage" else str(group))
-    return law_fitted(law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings)
+    if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(named):
+        warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
+    law = line_law(_law(line, scale), line, "lab" if group == LAB else str(group))
+    return law_fitted(
+        law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings, reads=units.columns.of_new
+    )
 
 
 def slope_on(covariate: str) -> str:
@@ -177,18 +196,21 @@ def slope_on(covariate: str) -> str:
     return f"slope on {covariate}"
 
 
-def _law(line: Line, scale: float) -> Law:
+def _law(line: Line, scale: float | None) -> Law:
+    scaled = scale is not None
+    why = f"a difference of {scale:g} would be no surprise" if scaled else f"the spread of {line.outcome} in these rows"
     names = ["mean", *(slope_on(name) for name in line.covariates)]
     statements: dict[str, Statement] = {f"{name} > 0": partial(_above_0, name) for name in names}
     slopes = "".join(f" + b_{k} z_{k}i" for k in range(1, len(line.covariates) + 1))
+    first = f"twice the scale: {why}" if scaled else "twice the outcome's root mean square"
     further = "".join(f" + v_{name}(i)" for name in line.levels)
-    why = f"a difference of {scale:g} would be no surprise"
-    priors: list[Prior] = [("a", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}")]
+    priors: list[Prior] = [("a", f"N(0, {line.sd[0]:.4g}²)", first)]
     priors += [
-        (f"b_{k}", f"N(0, {scale:g}²)", f"over one SD of {name}; {why}") for k, name in enumerate(line.covariates, 1)
+        (f"b_{k}", f"N(0, {line.sigma:.4g}²)", f"over one SD of {name}; {why}")
+        for k, name in enumerate(line.covariates, 1)
     ]
     scales = ["σ", *(["τ"] if line.group else []), *(f"τ_{name}" for name in line.levels)]
-    priors += [(name, f"half-normal({scale:g})", why) for name in scales]
+    priors += [(name, f"half-normal({line.sigma:.4g})", why) for name in scales]
     return Law(
         name="line",
         lay_out=line.lay_out,
