@@ -8,7 +8,7 @@ from scipy import stats
 
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
-from thermostats.claims.rule import COUNTEREXAMPLES, NEVER, Above, Always, AtLeast, Decide, Posterior, V
+from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.mixed import variance_components
@@ -97,7 +97,7 @@ def both_sides(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per model: `above` and `below`, its prompts on either side of 1, and whether both are two or more."""
     by = rows.assign(above=rows["log_gain"] > 0, below=rows["log_gain"] <= 0).groupby(["model_id", "heritage"])
     table = by[["above", "below"]].sum().reset_index()
-    return table.assign(crosses=table[["above", "below"]].min(axis=1) >= COUNTEREXAMPLES)
+    return table.assign(crosses=table[["above", "below"]].min(axis=1) > ACCIDENTS)
 
 
 def crossing(models: pd.DataFrame) -> Result:

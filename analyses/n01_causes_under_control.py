@@ -18,7 +18,7 @@ from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery import components, second, shares, together
+from thermostats.studies.nursery import components, second, shares, together, universes
 from thermostats.studies.nursery.glance import at_a_glance
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
@@ -171,6 +171,16 @@ def order(evidence: Evidence, gain: Case) -> Result:
     words |= shares.other_choices(final(evidence), gain.id)
     draw = drawing(forest, named, label="row", null=0.0, xlabel=xlabel)
     return replace(found, table=both, draw=draw, panels=(variance_shares(fit),), words=words)
+
+
+CLAIM.curve(
+    f"order.{PRIMARY.id}",
+    rows=universes.every_universe,
+    choices=universes.ORDER,
+    estimate=universes.difference,
+    null=universes.NULL,
+    test=universes.tested(by_shares),
+)
 
 
 def by_seeds(rows: pd.DataFrame) -> Result:
