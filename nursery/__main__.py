@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from nursery.records import read_record
 from thermostats.cli.wrong_use import run
 from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
-from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
+from thermostats.measurement.settings import EngineSettings, check_device, check_here, count_gpus
 from thermostats.studies.nursery.shipped import shipped_design
 from thermostats.tables import folders
 from thermostats.terminal import print_rows, say_next
@@ -138,7 +138,7 @@ def train(
     Example: `python -m nursery train mine.toml --folder mine`
     """
     check_device(device)
-    where = Settings(engine, address=address)
+    where = EngineSettings(engine, address=address)
     if engine == "local":
         check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device

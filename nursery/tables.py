@@ -24,8 +24,8 @@ def write(design: Path, folder: Path, out: Path) -> None:
 
     Raises DataError where some are not trained: a study is judged when it is whole.
     """
-    own = designs.read(design)
-    packs = own.packs() + tuning.tuned_packs(own, folder)
+    study = designs.read(design)
+    packs = study.packs() + tuning.tuned_packs(study, folder)
     missing = [member.model for pack in packs for member in pack.members if read_record(folder, member.model) is None]
     if missing:
         raise DataError(
@@ -43,7 +43,7 @@ def write(design: Path, folder: Path, out: Path) -> None:
     table = pd.DataFrame(models)[list(SECOND["models"])]
     write_atomically(out / "models.csv", table.to_csv(index=False, lineterminator="\n").encode())
     _write_parquet(pd.concat(gains, ignore_index=True), out / "gains.parquet", SECOND["gains"])
-    if own.prompts == designs.OF_CORPORA:
+    if study.prompts == designs.OF_CORPORA:
         names = [member.model for pack in packs for member in pack.members]
         by_prompt = [read_by_prompt(folder, name).assign(model=name) for name in names]
         _write_parquet(pd.concat(by_prompt, ignore_index=True), out / "prompts.parquet", ("model", "prompts"))

@@ -143,7 +143,7 @@ def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[
 def share_difference(
     table: pd.DataFrame, outcome: str, blocks: Blocks, first: str, second: str
 ) -> Callable[[Array], Array]:
-    """Corrected share of one block less that of another, as a function of outcomes, m × rows → m.
+    """Difference between the corrected shares of two blocks, as a function of outcomes, m × rows → m.
 
     Raises UsageError as `corrected_shares` does.
     """
