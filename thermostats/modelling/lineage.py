@@ -75,7 +75,7 @@ def fit_lineage(
 
     Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
     parent_child and siblings of `ou` and `free`. Statements: orders of the blocks. Tables: slopes (least squares,
-    Brownian and Pagel's λ and the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
+    Brownian, Pagel's λ, the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
     the side of 1 changes), next (sibling, child, lab), left out (exact, clade by clade), power.
 
     Raises UsageError for rows that are not in the tree, fewer than 4 models, gains that are not positive or all the
