@@ -28,7 +28,7 @@ from thermostats.words import number, with_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
-IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05", "N06")
+IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05")
 SETTING = """
 import thermostats
 

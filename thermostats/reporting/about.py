@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thermostats.claims.run import Run
+from thermostats.claims.statements import must_agree
 from thermostats.reporting import names as called
 from thermostats.reporting import snapshot as kept
 from thermostats.reporting.pages import index as index_page
@@ -28,6 +29,10 @@ class About:
     state: State
     failed: Mapping[str, Run]
     """Analyses that gave nothing, by claim."""
+
+    def check(self) -> None:
+        """Raise DataError where two findings decide one statement both ways."""
+        must_agree(finding for entry in self._entries() for finding in entry.findings)
 
     def files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""

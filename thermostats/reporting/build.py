@@ -82,6 +82,7 @@ class Build:
     def finish(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
         """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
         state = self.state
+        About(state, self.failed).check()
         for name in gone:
             self.removed += remove_files(state.out, state.records.pop(name).files)
         for name in state.about:
