@@ -48,7 +48,9 @@ def test_errors_are_correlated_and_uneven_as_they_say() -> None:
     assert np.corrcoef(drawn[1:], drawn[:-1])[0, 1] == pytest.approx(0.6, abs=0.05)
     assert drawn[-400:].std() / drawn[:400].std() == pytest.approx(3.0, rel=0.25)
     assert np.square(drawn).mean() == pytest.approx(1.0, abs=0.1)
-    levels = pd.Series(Errors("normal", lab=0.5).draw(rows, np.random.default_rng(2))).groupby(rows["heritage"]).mean()
+    levels = (
+        pd.Series(Errors("normal", between=0.5).draw(rows, np.random.default_rng(2))).groupby(rows["heritage"]).mean()
+    )
     assert levels.var() == pytest.approx(0.5 + 0.05, abs=0.1)
 
 

@@ -28,9 +28,9 @@ from thermostats.claims.operating import digest, judged, key, simulated
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import Search, World
 
-FEW, MORE, FRESH = 40, 200, 2000
+FEW, MORE, FRESH = 30, 100, 2000
 """Studies a point at first, of the worst points, and of the worst one, with fresh seeds."""
-BETWEEN, BEST, MOST_CORNERS = 16, 3, 32
+BETWEEN, BEST, MOST_CORNERS = 16, 2, 32
 """Points between the corners, points that are tried with every kind of errors, and corners that are tried."""
 Point = Mapping[str, Any]
 

@@ -140,6 +140,15 @@ def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[
     return dict(zip(blocks, map(float, _corrected(y[None], bases, list(blocks))[0][0]), strict=True))
 
 
+def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Array:
+    """LMG shares of signals without noise (one a row), signals × blocks: what corrected shares estimate.
+
+    Of the signal's own variance, so they sum to 1 where the blocks span it. Raises UsageError for missing values.
+    """
+    columns_of(table, *(column for own in blocks.values() for column in own))
+    return _shapley(_r_squared(signals, _bases(_varied(table, blocks), len(table))), list(blocks))
+
+
 def share_table(
     table: pd.DataFrame,
     outcome: str,
