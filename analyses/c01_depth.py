@@ -10,8 +10,10 @@ from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
 from thermostats.modelling.lines import fit_line
+from thermostats.modelling.specification.estimators import correlation_with
+from thermostats.modelling.specification.null import within_labs
 from thermostats.plots.general import drawing, gain_by_depth
-from thermostats.studies.delia2026 import audit
+from thermostats.studies.delia2026 import audit, curves
 from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, gains
 
 ALPHA = 0.05
@@ -109,6 +111,16 @@ def other(evidence: Evidence, gain: Case) -> Result:
     parts = (rows.drop(place) for place in rows.index)
     without = [float(np.corrcoef(part["n_layers"], part["outcome"])[0, 1]) for part in parts]
     return by_depth(rows).adding(words={"without": [min(without), max(without)]})
+
+
+CLAIM.curve(
+    f"depth.{NAMED_GAINS[0].id}",
+    rows=curves.every_universe,
+    choices=curves.DEPTH,
+    estimate=correlation_with("n_layers", groups="family"),
+    null=within_labs(lab="family"),
+    above=False,
+)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.kleiber import fit_envelope
+from thermostats.modelling.specification.estimators import fraction_above
 from thermostats.plots.general import drawing, gain_by_depth
+from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026.gains import FOUR, gains, penultimate_features
 from thermostats.studies.delia2026.stated import stated, stated_by_model
 
@@ -124,6 +126,16 @@ def bounded(evidence: Evidence, what: Bound) -> Result:
     above = rows.loc[rows["outcome"] > rows["bound"], "family"].nunique()
     words = {"families_above": above, "families": rows["family"].nunique(), "tolerated": TOLERATED}
     return counted(rows).adding(words=words)
+
+
+CLAIM.curve(
+    f"bound.{GAINS[0].id}",
+    rows=curves.every_universe,
+    choices=curves.BOUND,
+    estimate=fraction_above,
+    test=lambda rows: counted(curves.above_the_bound(rows)),
+    above=False,
+)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
+from thermostats.modelling.specification.estimators import difference_of_fractions
+from thermostats.modelling.specification.null import between_labs
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
-from thermostats.studies.delia2026 import audit
+from thermostats.studies.delia2026 import audit, curves
 from thermostats.studies.delia2026.audit import FOCAL
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, gains, heritage_rows
 from thermostats.words import listed, number
@@ -143,6 +145,16 @@ def other(evidence: Evidence, gain: Case) -> Result:
         words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
         words |= {"fisher_stated": stated.fisher(a + b, c + d)}
     return by_families(rows).adding(words=words)
+
+
+CLAIM.curve(
+    f"sign.{GAINS[0].id}",
+    rows=curves.every_universe,
+    choices=curves.SIGNS,
+    estimate=difference_of_fractions("focal", "family"),
+    null=between_labs(lab="clade"),
+    test=lambda rows: by_families(curves.sided(rows)),
+)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,10 @@ from thermostats.claims.worlds import World, worlds_of_shares
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.shares import Blocks, block_f, dominance, freedman_lane, share_table
+from thermostats.modelling.specification.estimators import difference_of_shares
+from thermostats.modelling.specification.null import across_labs
 from thermostats.plots.general import drawing, forest
+from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, gains, heritage_rows
 
 SEED = 4
@@ -322,6 +326,18 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
         },
         **posterior,
     )
+
+
+ANY_CODING = {"heritage": HERITAGE, "architecture": curves.CODED}
+"""Architecture in the curve, whose universes divide it in several ways."""
+CLAIM.curve(
+    f"architecture.{PRIMARY.id}",
+    rows=curves.of_the_study,
+    choices=curves.CAUSES,
+    estimate=difference_of_shares("heritage", "architecture", ANY_CODING),
+    null=across_labs(*curves.CODED),
+    test=partial(compared, blocks=ANY_CODING, pair=("heritage", "architecture")),
+)
 
 
 @CLAIM.finding(

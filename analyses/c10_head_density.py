@@ -16,9 +16,11 @@ from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.crowding import fit_threshold
 from thermostats.modelling.lines import fit_line
+from thermostats.modelling.specification.estimators import correlation_with
+from thermostats.modelling.specification.null import between_and_within_labs
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026 import audit
+from thermostats.studies.delia2026 import audit, curves
 from thermostats.studies.delia2026.gains import (
     HUNT,
     NAMED_GAINS,
@@ -154,6 +156,23 @@ def pythia(evidence: Evidence) -> Result:
 def others(evidence: Evidence) -> Result:
     """Outside it."""
     return association(by_family(evidence, False))
+
+
+def within_or_not(rows: pd.DataFrame) -> Result:
+    """The same in a universe, with levels of labs removed or not."""
+    r = correlation(rows["rho"], rows["outcome"], method="spearman", groups=rows["within"], seed=SEED)
+    return Result.of(rows, {RANK.name: Estimate.of(r, p=r.p_permutation)}, table=None)
+
+
+CLAIM.curve(
+    "density.others",
+    rows=curves.every_universe,
+    choices=curves.DENSITY,
+    estimate=correlation_with("rho", method="spearman", groups="within"),
+    null=between_and_within_labs(lab="lab"),
+    above=False,
+    test=within_or_not,
+)
 
 
 def of_the_pair(evidence: Evidence) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.pairs import changes_sides, fit_invariance
-from thermostats.plots.general import MUTED, paired
+from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import tuned_pairs
 from thermostats.studies.delia2026.anomalies import follows
 from thermostats.studies.delia2026.by_prompt import TWIN
@@ -21,6 +21,8 @@ from thermostats.words import short_name
 SEED = 11
 MOST_FLIPS, NEGLIGIBLE, STATED = 0.10, 0.05, -0.5
 """Share of pairs that flip under "it can", a change that is none, and the one that the claim states."""
+PARTS = ("geometric", "lower", "upper")
+"""Columns of a pair's gains, after `base_` and `instruct_`."""
 SHARE, FLIPS, RATIO = V("share of pairs that flip"), V("pairs that flip"), V("ratio")
 FLIPPED = FLIPS > 0
 """Both 95% intervals of a pair exclude 1, on opposite sides: one such pair is enough against "cannot"."""
@@ -102,13 +104,11 @@ def sign(evidence: Evidence) -> Result:
     new = fitted["fit"].table("new_pair").set_index("pair").loc["any pair"] if fitted["fit"] else None
 
     def draw(axes: Axes) -> None:
-        for position, row in enumerate(table.itertuples()):
-            axes.hlines(position - 0.22, row.base_lower, row.base_upper, color=MUTED, linewidth=1.2)
-            axes.hlines(position + 0.22, row.instruct_lower, row.instruct_upper, color=MUTED, linewidth=1.2)
         ends = np.where(table["base_and_child"], "", " (not base and child)")
         shown = table.assign(pair=[f"{short_name(m)}{end}" for m, end in zip(table["model_id"], ends, strict=True)])
-        paired(shown, axes, before="base_geometric", after="instruct_geometric", label="pair")
-        axes.set_xlabel("gain of the last block")
+        before, after = ([f"{when}_{part}" for part in PARTS] for when in ("base", "instruct"))
+        slopes(shown, axes, before=before, after=after, label="pair")
+        axes.set_ylabel("gain of the last block")
 
     return flips(true).adding(
         table=table,

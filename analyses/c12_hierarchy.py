@@ -13,8 +13,10 @@ from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.specification.estimators import smallest_step
+from thermostats.modelling.specification.null import between_labs
 from thermostats.plots.general import drawing, strip_by_group
-from thermostats.studies.delia2026 import hierarchy
+from thermostats.studies.delia2026 import curves, hierarchy
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, TWIN, published_or_set, wide
 from thermostats.studies.delia2026.hierarchy import ORDER
 from thermostats.words import short_name
@@ -155,6 +157,30 @@ def by_last_gain(evidence: Evidence) -> Result:
 def by_total_amplification(evidence: Evidence) -> Result:
     """The same four by the norm after the last block over that after the first."""
     return four_models(total_of_four(evidence), "total amplification n_L/n_1")
+
+
+def of_every_universe(evidence: Evidence) -> pd.DataFrame:
+    """Last gains of all members and total amplification of the four, by prompt; `four`: the models of the abstract."""
+    last, total = members(evidence).assign(of="last"), total_of_four(evidence).assign(of="total")
+    rows = pd.concat([last, total], ignore_index=True)
+    return rows.assign(outcome=rows["log_gain"], four=rows["model_id"].isin(ORDER))
+
+
+def least_step(rows: pd.DataFrame) -> Result:
+    """Every step, headed by the log of the smallest ratio."""
+    result = in_order(rows)
+    least = Estimate(float(np.log(result.rows["steps"]["ratio"].min())))
+    return result.adding(quantities={"log of the smallest ratio": least, **result.quantities})
+
+
+CLAIM.curve(
+    "families",
+    rows=of_every_universe,
+    choices=curves.HIERARCHY,
+    estimate=smallest_step("place", "model_id"),
+    null=between_labs(lab="model_id"),
+    test=least_step,
+)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
-from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, one_run_each
 from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
 from thermostats.tables.model_rows import model_rows
+from thermostats.tables.prompt_rows import gain_by_prompt
 
 SEED = 13
 THRESHOLD = 0.2

@@ -17,9 +17,10 @@ from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import audit, by_prompt
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, gain_by_prompt
+from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES
 from thermostats.studies.delia2026.gains import PYTHIA
 from thermostats.studies.delia2026.hierarchy import ORDER
+from thermostats.tables.prompt_rows import gain_by_prompt
 from thermostats.tables.vocabulary import NURSERY
 
 SEED, ROBUST, HALF = 14, 0.90, 0.5

@@ -64,6 +64,12 @@ def either(models: pd.DataFrame) -> pd.DataFrame:
     return models[models["prefers"] > 0].assign(five=lambda rows: rows["prefers"] == SAID).reset_index(drop=True)
 
 
+def named(models: pd.DataFrame) -> pd.DataFrame:
+    """What every model prefers, in words with how many do."""
+    words = models["prefers"].map({SAID: f"prefers {SAID} pieces", RIVAL: f"prefers {RIVAL} pieces", 0: "fits either"})
+    return models[["model_id"]].assign(prefers=words + " (" + words.map(words.value_counts()).astype(str) + ")")
+
+
 def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None) -> Result:
     """`shares` of models with their curves; `start`: the same models before training."""
     decided = either(models)
@@ -75,7 +81,7 @@ def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start:
         models,
         shares(decided).quantities,
         table=shown,
-        draw=drawing(lines_by_layer, table, y="anisotropy"),
+        draw=drawing(lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"),
         fit=fit,
         fit_tables=("groups",),
         words={

@@ -14,9 +14,9 @@ from thermostats.claims.worlds import World, worlds_of_groups, worlds_of_line, w
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.pairs import changes_sides, fit_invariance
-from thermostats.plots.general import MUTED, paired
+from thermostats.plots.general import slopes
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.by_prompt import TWIN, gain_by_prompt
+from thermostats.studies.delia2026.by_prompt import TWIN
 from thermostats.studies.nursery import glance
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, SHALLOW, checkpoints
 from thermostats.studies.nursery.second import HALF_WITH_CHOSEN, early_and_late
@@ -36,6 +36,7 @@ from thermostats.studies.nursery.signs import (
     ranked_in,
     standard_errors,
 )
+from thermostats.tables.prompt_rows import gain_by_prompt
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 104
@@ -226,13 +227,11 @@ def tuning_sign(evidence: Evidence) -> Result:
     flips, shown = int(table["flips"].sum()), table.assign(pair=table["model_id"].str.removeprefix(f"{NURSERY}/"))
 
     def draw(axes: Axes) -> None:
-        for position, row in enumerate(shown.itertuples()):
-            axes.hlines(position - 0.22, row.base_lower, row.base_upper, color=MUTED, linewidth=1.2)
-            axes.hlines(position + 0.22, row.tuned_lower, row.tuned_upper, color=MUTED, linewidth=1.2)
         own = shown.drop(columns="heritage")
-        paired(own, axes, before="base_gain", after="tuned_gain", label="pair", names=("trained", "tuned"))
-        log_axis(axes, "x")
-        axes.set_xlabel("last gain, geometric mean over prompts")
+        before, after = ([f"{when}_{part}" for part in ("gain", "lower", "upper")] for when in ("base", "tuned"))
+        slopes(own, axes, before=before, after=after, label="pair", names=("trained", "tuned"))
+        log_axis(axes, "y")
+        axes.set_ylabel("last gain, geometric mean over prompts")
 
     both = [table.assign(study="here, by design"), before.assign(study="published, C11")]
     return replace(

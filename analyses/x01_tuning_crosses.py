@@ -9,7 +9,7 @@ from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
-from thermostats.plots.general import MUTED, paired
+from thermostats.plots.general import slopes
 from thermostats.words import short_name
 
 SEED = 101
@@ -81,12 +81,10 @@ def answer(evidence: Evidence, over: Case) -> Result:
 
     def draw(axes: Axes) -> None:
         table = found.words["pairs"]
-        for position, row in enumerate(table.itertuples()):
-            axes.hlines(position - 0.22, row.base_lower, row.base_upper, color=MUTED, linewidth=1.2)
-            axes.hlines(position + 0.22, row.lower, row.upper, color=MUTED, linewidth=1.2)
         shown = table.assign(pair=[short_name(model) for model in table["model_id"]])
-        paired(shown, axes, before="base", after="gain", label="pair", names=("base", "tuned"))
-        axes.set_xlabel(f"{QUANTITIES[over.column]}, {over.words}")
+        before, after = ("base", "base_lower", "base_upper"), ("gain", "lower", "upper")
+        slopes(shown, axes, before=before, after=after, label="pair", names=("base", "tuned"))
+        axes.set_ylabel(f"{QUANTITIES[over.column]}, {over.words}")
 
     return found.adding(draw=draw, words={"left_out": left})
 

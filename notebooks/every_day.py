@@ -79,7 +79,7 @@ for kind in ("blocks", "intervals", "prior", "replicated", "labs"):
     print(kind, min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) > -0.01)
 
 # %%
-copy = thermostats.load_fit(fit.save("fit.nc"), law=fit.law)
+copy = thermostats.load_fit(fit.save("fit.nc"))
 print(copy.summary().equals(fit.summary()), copy.check().passes)
 
 # %%
@@ -89,7 +89,7 @@ line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.
 share = thermostats.fit_share(expanding, "expands")
 crowding = thermostats.fit_crowding(features)
 kleiber = thermostats.fit_kleiber(features)
-print(*[f"{each.family}: {each.status}" for each in (line, share, crowding, kleiber)], sep="\n")
+print(*[f"{each.law.name}: {each.status}" for each in (line, share, crowding, kleiber)], sep="\n")
 
 # %% [markdown]
 # What a session chooses once holds for the fits that follow, in all their tables.

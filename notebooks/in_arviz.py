@@ -37,12 +37,12 @@ for group in ("posterior", "prior", "prior_predictive", "posterior_predictive", 
 # %% [markdown]
 # ## Names
 #
-# Every outcome has the names of what it is of: model and lab here, prompts and pairs in other fits.
+# Every outcome has the name of what it is of: a model here, a prompt or a pair in other fits.
 
 # %%
 outcome = data["observed_data"]["outcome"]
-print(outcome.dims, sorted(outcome.coords))
-print(float(outcome.sel(model_id="EleutherAI/pythia-12b").round(3)))
+print(outcome.dims, len(outcome))
+print(float(data["observed_data"]["y"].sel(outcome="EleutherAI/pythia-12b").round(3)))
 
 # %%
 az.summary(data, var_names=["mean", "slope on log_depth", "group_sd"])
@@ -66,7 +66,7 @@ _ = az.plot_ppc(data) if hasattr(az, "plot_ppc") else az.plot_ppc_dist(data)
 # %%
 loo = az.loo(data, pointwise=True)
 hard = loo.pareto_k.to_series().nlargest(3)
-print(hard.index.name, hard.index.isin(models["model_id"]).all())
+print(hard.index.isin(models["model_id"]).all())
 hard
 
 # %%

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lines import fit_line as fit_line
+    from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.saving import load_fit as load_fit
     from thermostats.modelling.shares import fit_share as fit_share
+    from thermostats.modelling.specification.curve import specification_curve as specification_curve
     from thermostats.modelling.spectra import fit_spectral as fit_spectral
     from thermostats.modelling.transition import fit_transition as fit_transition
     from thermostats.plots.trajectories import trajectories as trajectories
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from thermostats.tables.forget import forget as forget
     from thermostats.tables.join import join as join
     from thermostats.tables.model_rows import model_rows as model_rows
+    from thermostats.tables.prompt_rows import prompt_rows as prompt_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
+    from thermostats.tables.reading import models as models
     from thermostats.tables.runs import run_id as run_id
     from thermostats.tables.store import check as check
 
@@ -54,6 +58,7 @@ _HOME = {
     "fit_line": "thermostats.modelling.lines",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
+    "fit_sources": "thermostats.modelling.measurements",
     "fit_spectral": "thermostats.modelling.spectra",
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
@@ -62,14 +67,19 @@ _HOME = {
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
     "load_fit": "thermostats.modelling.saving",
+    "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",
     "options": "thermostats.choices",
+    "prompt_rows": "thermostats.tables.prompt_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
+    "specification_curve": "thermostats.modelling.specification.curve",
     "trajectories": "thermostats.plots.trajectories",
 }
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+_CALLED = "claims"
+"""The package of claims, which is a function too."""
+__all__ = ["__version__", _CALLED, *_HOME]  # noqa: PLE0604
 _GONE = {"import_published": "join, which takes rows and the texts of prompts"}
 """Names of earlier versions, and what does their job now."""
 
@@ -78,6 +88,8 @@ def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
     if name in _GONE:
         raise AttributeError(f"thermostats.{name} is gone; use {_GONE[name]}")
+    if name == _CALLED:
+        return import_module(f"{__name__}.{_CALLED}")
     if name not in _HOME:
         raise AttributeError(f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}")
     return getattr(import_module(_HOME[name]), name)

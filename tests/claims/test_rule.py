@@ -50,6 +50,33 @@ def test_an_interval_that_touches_its_bar_decides_nothing() -> None:
     assert Within("x", 0, 1).verdict(at(0.2, 0.8)) == SUPPORTED
 
 
+@pytest.mark.parametrize(
+    ("rule", "sentences"),
+    [
+        (
+            Decide((V("r") < 0) & (V("r").p <= 0.05), V("r").lower > -0.3),
+            ["Supported where r < 0 and its p-value ≤ 0.05.", "Not supported where the interval of r is above −0.3."],
+        ),
+        (
+            Within("x", 0.9, 1.1),
+            [
+                "Supported where the interval of x is above 0.9 and below 1.1.",
+                "Not supported where the interval of x is below 0.9, or above 1.1.",
+            ],
+        ),
+        (
+            Decide(Each("models", (V("x") > 2) & ((V("y") < 1) | (V("z").p < 0.1))), NEVER),
+            ["Supported where in each of the models, x > 2 and (y < 1, or the p-value of z < 0.1)."],
+        ),
+        (Given(V("n") >= 10, Decide(V("x") > 1, NEVER)), ["Supported where x > 1.", "Too little data unless n ≥ 10."]),
+        (AtLeast(models=4), ["It needs at least 4 models."]),
+        (Posterior("b < 0"), ["Supported where P(b < 0) is at least 0.95, not supported where it is at most 0.05."]),
+    ],
+)
+def test_a_rule_states_itself_in_short_sentences(rule: Rule, sentences: list[str]) -> None:
+    assert rule.brief() == sentences
+
+
 def test_conditions_join_and_compare_parts() -> None:
     rule = Decide((V("x") < 0) & (V("x").p <= 0.05), (V("x").lower > -0.3) | (V("x") > V("y")))
     result = {"y": Estimate(5.0)}

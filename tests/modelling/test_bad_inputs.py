@@ -127,7 +127,7 @@ def test_cells_without_entropy_are_said() -> None:
 
 def test_networks_in_two_files_and_a_constant_place_are_said() -> None:
     table = networks(12, 4)
-    again = pd.concat([table, table.head(1)])
+    again = pd.concat([table, table.head(1).assign(source="another file")])
     assert "several rows, so their mean is used: m0" in transition_rows(again, "peak").warnings
     with pytest.raises(UsageError, match="two labs or two geometries"):
         transition_rows(pd.concat([table, table.head(1).assign(n_heads=3)]), "peak")

@@ -250,3 +250,22 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
         ranks.append([(values[name] < truths[name]).mean() for name in values])
     for column in np.array(ranks).T:
         assert stats.kstest(column, "uniform").pvalue > 0.001
+
+
+def test_outcomes_left_out_of_a_model_without_residual() -> None:
+    """Effects of single outcomes explain everything: the residual of a draw may be any small number."""
+    rng = np.random.default_rng(7)
+    y = rng.normal(size=12)
+    model = Gaussian(
+        y=y,
+        X=np.ones((12, 1)),
+        sd=np.array([1.0]),
+        blocks={"each": np.eye(12)},
+        prior=HalfNormals((1.0, 1e-6)),
+        error=np.zeros(12),
+    )
+    left = held_out(model, model.sample(seed=1), [str(i) for i in range(12)], seed=1)
+    rest = [np.delete(y, i) for i in range(12)]
+    means, sds = np.array([[part.mean(), part.std(ddof=1)] for part in rest]).T
+    assert np.abs(left.draws.mean(axis=0) - means).max() < 0.25
+    assert (left.draws.std(axis=0) / sds).mean() == pytest.approx(1.0, abs=0.25)

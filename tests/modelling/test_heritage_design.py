@@ -34,14 +34,19 @@ def prompted(table: pd.DataFrame, prompts: int = 3) -> pd.DataFrame:
     )
 
 
+def other_lab(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(heritage="other", prompt_id=table["prompt_id"] + " again")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda t: t.assign(gain=np.nan), "no row has a gain"),
-        (lambda t: pd.concat([t, t.assign(heritage="other")]), "two labs"),
+        (lambda t: pd.concat([t, t.assign(heritage="other")]), "a model stands in several rows"),
+        (lambda t: pd.concat([prompted(t), other_lab(prompted(t))]), "two labs"),
         (lambda t: t.drop(columns="n_heads"), "no such column"),
         (lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""), "an average without its spread"),
-        (lambda t: pd.concat([prompted(t), prompted(t).iloc[:2]]), "a prompt twice in one model"),
+        (lambda t: pd.concat([prompted(t), prompted(t).iloc[:2]]), "rows are repeated"),
         (lambda t: pd.concat([prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]), "in addition"),
     ],
 )

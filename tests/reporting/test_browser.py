@@ -124,13 +124,17 @@ def test_without_scripts_the_table_is_whole(opened: Any, out: Path) -> None:
     assert not page.locator("form.controls").is_visible()
 
 
-def test_nothing_stands_before_the_verdicts_of_the_index(opened: Any, out: Path) -> None:
+def test_the_index_defines_gain_then_says_what_came_out_and_folds_how_to_read_it(opened: Any, out: Path) -> None:
     page = opened(out / "index.html")
-    matrix, rows = page.locator("table.matrix"), page.locator("table.claims tbody tr")
-    assert matrix.bounding_box()["y"] + matrix.bounding_box()["height"] < rows.first.bounding_box()["y"] < 700
-    assert page.locator("main > p").first.inner_text().startswith("Verdicts:")
-    assert page.locator("main > p").nth(1).bounding_box()["y"] > rows.last.bounding_box()["y"]
-    assert matrix.locator(".sign").first.get_attribute("aria-label") == "supported"
+    rows, folded = page.locator("table.claims tbody tr"), page.locator("main > details")
+    first = page.locator("main > p").first
+    assert (
+        "gain" in first.inner_text() and first.bounding_box()["y"] < page.locator("main > ul").first.bounding_box()["y"]
+    )
+    assert page.locator("main > ul").last.bounding_box()["y"] < rows.first.bounding_box()["y"] < 900
+    assert rows.last.bounding_box()["y"] < folded.first.bounding_box()["y"]
+    assert not page.locator("table.matrix").is_visible()
+    assert page.locator("table.matrix .sign").first.get_attribute("aria-label") == "supported"
 
 
 @pytest.mark.parametrize("width", [500, 390])

@@ -37,6 +37,14 @@ def test_each_group_has_its_own_summary() -> None:
     assert "No claim has been put to the test yet." in index_text([Entry("N01", None)], {})
 
 
+def test_the_summary_takes_each_group_in_turn_what_rests_on_most_labs_first() -> None:
+    entries = [entry("C01"), entry("C02"), entry("C03", "inconclusive"), entry("N01"), entry("N02", "not supported")]
+    entries[1] = replace(entries[1], findings=(replace(entries[1].findings[0], n_heritages=20),))
+    summary = index_text(entries, {}).partition("\n## ")[0]
+    lines = [line.split(" (")[-1][:4] for line in summary.splitlines() if line.startswith(("- ", "**What"))]
+    assert lines == ["**Wh", "[C02", "[N01", "[C01", "**Wh", "[N02", "**Wh", "[C03"]
+
+
 def test_a_matrix_has_the_first_verdict_of_every_claim_on_every_set_of_evidence() -> None:
     both = entry("C01")
     other = [replace(both.findings[0], evidence="nursery", verdict=word) for word in ("not supported", "supported")]

@@ -189,11 +189,13 @@ CLAIM = Claim(
 )
 
 
+MADE_OF = {"inputs": "0", "script": "1", "package": "2", "selections": 1, "machine": {"python": "3"}}
+
+
 def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[str, bytes]:
     """Files of a claim with these findings, some of which are drawn."""
-    made_of = {"inputs": "0", "script": "1", "package": "2", "selections": 1, "machine": {"python": "3"}}
     made = [Made(one, (drawn or {}).get(number, b""), (), {}) for number, one in enumerate(findings, 1)]
-    return claim_files(CLAIM, made, "c01.py", made_of)
+    return claim_files(CLAIM, made, "c01.py", MADE_OF)
 
 
 def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:
@@ -305,6 +307,16 @@ def test_the_first_figure_there_is_heads_the_page() -> None:
     text = made["c01/index.md"].decode()
     assert text.index("](figure.svg)") < text.index("Claimed.") < text.index("](figure-3.svg)")
     assert text.count("![Figure of 1.]") == text.count("![Figure of 2.]") == 1 and "c01/figure-2.svg" not in made
+
+
+def test_a_rule_is_short_its_exact_form_folded_and_its_changes_marked_beside_the_verdict() -> None:
+    page, text = made_by_hand(1, 0, "above 0 exactly", rule_in_short="Supported where above 0.")
+    assert "**Decision rule.** Supported where above 0.\n" in text
+    assert re.search(r"<details[^>]*><summary>The exact rule</summary>\s*<p>Above 0 exactly\.</p>", page)
+    assert "Rule fixed before its test was run" in text and "rule changed" not in text
+    changed = replace(CLAIM, history=("It was above 1.",))
+    made = claim_files(changed, [Made(Finding("C01", "mean", "supported", "It is."), b"", (), {})], "c01.py", MADE_OF)
+    assert ".** ([rule changed](#history)) It is." in made["c01/index.md"].decode()
 
 
 def test_a_rule_stands_once_whatever_number_of_findings_it_decides() -> None:

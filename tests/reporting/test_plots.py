@@ -3,13 +3,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
@@ -111,7 +112,9 @@ HELPERS: dict[str, Callable[[Axes], Axes]] = {
         TABLE, axes, y="gain", lower="lower", upper="upper", curves={"bound": lambda L: 10 ** (1 / L)}
     ),
     "forest": lambda axes: plots.forest(TABLE, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0),
-    "paired": lambda axes: plots.paired(TABLE, axes, before="lower", after="upper"),
+    "slopes": lambda axes: plots.slopes(
+        TABLE, axes, before=("gain", "lower", "upper"), after=("upper", "gain", "upper")
+    ),
     "lines_by_layer": lambda axes: plots.lines_by_layer(TABLE, axes, y="gain", null=1.0),
     "strip_by_group": lambda axes: plots.strip_by_group(TABLE, axes, value="gain"),
 }
@@ -160,6 +163,32 @@ def test_rows_stand_in_the_table_s_order_and_ticks_hold_the_names() -> None:
     axes = HELPERS["forest"](Figure().add_subplot())
     assert [text.get_text() for text in axes.get_yticklabels()] == ["opt-125m", "$x_1$", "<script>", "one"]
     assert axes.yaxis_inverted()
+
+
+def test_pairs_stand_apart_with_their_intervals_before_the_marks() -> None:
+    axes = HELPERS["slopes"](Figure().add_subplot())
+    lines = [line.get_xdata() for line in axes.get_lines() if len(line.get_xdata()) == 2][1:]
+    assert all(after[0] - before[1] > 1 for before, after in pairwise(lines))
+    intervals = [kind for kind in axes.collections if isinstance(kind, LineCollection)]
+    marks_at = [kind.get_zorder() for kind in axes.collections if not isinstance(kind, LineCollection)]
+    assert len(intervals) == 8 and min(kind.get_zorder() for kind in intervals) > max(marks_at)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["opt-125m", "$x_1$", "<script>", "one"]
+
+
+def test_names_at_the_ends_of_lines_keep_their_order_and_their_distance() -> None:
+    axes = Figure(figsize=(4, 3)).add_subplot(ylim=(0, 10))
+    labels.name_ends(axes, [(5.0, "b", "k"), (5.1, "c", "k"), (1.0, "a", "k"), (9.9, "d", "k")])
+    at = [(text.get_text(), text.xyann[1]) for text in axes.texts]
+    assert [name for name, _ in at] == ["a", "b", "c", "d"] and at[0][1] == pytest.approx(0.1)
+    heights = [height for _, height in at]
+    assert min(np.diff(heights)) * axes.bbox.height / axes.figure.dpi * 72 >= labels.SIZE
+
+
+def test_no_name_stands_across_the_left_or_the_lower_axis() -> None:
+    points = np.array([[2.0, 2.0], [2.0, 50.0], [50.0, 2.0]])
+    for index, offset, _ in labels._places(points, ["a-rather-long-name"] * 3, (0, 0, 200, 200)):
+        box = labels._box(points[index], offset, *labels._size("a-rather-long-name"))
+        assert box[0] >= 0 and box[1] >= 0
 
 
 def test_the_tick_of_a_group_is_its_mean() -> None:

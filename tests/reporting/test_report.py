@@ -220,9 +220,10 @@ def test_one_claim_alone_is_its_pages_and_the_index(build: Build, workplace: dic
     out = workplace["out"]
     assert statuses(build("c02")) == {"C02": "built"}
     own = {"c02/index.md", "c02/index.html", "c02/findings.json", "c02/table.csv"}
-    shared = {"index.md", "index.html", "findings.csv", "manifest.json"}
+    shared = {"index.md", "index.html", "gain.svg", "findings.csv", "manifest.json"}
     assert {name for name in snapshot(out) if not name.startswith(".")} == own | shared
-    assert "not built" in (out / "index.md").read_text()
+    index = (out / "index.md").read_text()
+    assert "not built" in index and "`thermostats report c02 --data data --analyses analyses`" in index
     pages = {name: (out / name).read_text() for name in ("index.html", "c02/index.html")}
     assert not [name for name, page in pages.items() if "methods.html" in page or "data.html" in page]
     assert build("c02").written == ()

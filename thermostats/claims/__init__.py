@@ -1,1 +1,18 @@
-"""The contract of a claim: rule, verdict, finding, and what runs it."""
+"""The contract of a claim: rule, verdict, finding, and what runs it.
+
+`thermostats.claims()` lists the claims: the package answers to a call, since a function of the name has no other place.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Claims(ModuleType):
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        from thermostats.claims.listing import claims  # noqa: PLC0415 - pandas
+
+        return claims(*args, **named)
+
+
+sys.modules[__name__].__class__ = _Claims

@@ -16,11 +16,12 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import Question, Views, answered, together, unmeasured
@@ -146,6 +147,18 @@ class Claim:
             return answer
 
         return declare
+
+    def curve(self, name: str, **declared: Any) -> None:
+        """Give a declared finding, named without the claim's id, its specification curve: the fields of `Curve`.
+
+        Raises DataError for a finding that does not exist, or whose trial has no test.
+        """
+        places = {question.id: place for place, question in enumerate(self.questions)}
+        place = places.get(f"{self.id}.{name}")
+        if place is None or self.questions[place].trial is None:
+            allowed = [key.partition(".")[2] for key, at in places.items() if self.questions[at].trial]
+            raise DataError("a curve needs a finding with a trial", where=self.id, got=name, allowed=", ".join(allowed))
+        self.questions[place] = replace(self.questions[place], curve=Curve(**declared))
 
     def overall(self, all_of: Sequence[str], name: str = "whole") -> Callable[[Answer], Answer]:
         """Declare a verdict over findings, named without the claim's id; it has no estimate of its own.

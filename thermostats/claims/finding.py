@@ -10,6 +10,7 @@ import pandas as pd
 
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import Reason
+from thermostats.modelling.specification.curve import SpecificationCurve
 from thermostats.words import chance_of, comparison, estimate_text, number, plural, probability_text
 
 
@@ -69,6 +70,8 @@ class Finding:
     """Why the verdict is inconclusive."""
     rule: str = ""
     """The rule that decided, in words."""
+    rule_in_short: str = ""
+    """The same in a few short sentences; empty where the claim alone states its rule."""
     could: str = ""
     """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
     worlds: int | None = None
@@ -79,6 +82,8 @@ class Finding:
     """Set of evidence to which the question was put first; empty: this one."""
     settles: str = ""
     """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
+    curve: SpecificationCurve | None = None
+    """The estimate and the verdict under every defensible choice."""
 
 
 def text_of(finding: Finding) -> str:
@@ -90,6 +95,8 @@ def text_of(finding: Finding) -> str:
         lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
         lines += [wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
     lines.append(f"  rests on     {plural(finding.n_models, 'model')} of {plural(finding.n_heritages, finding.group)}")
+    if finding.curve is not None:
+        lines.append(f"  curve        {finding.curve.summary}")
     for row in comparison(finding.published, finding.reproduced):
         lines.append(
             f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.curve import Curve, curve_of
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import convergence, posterior_of
@@ -66,6 +67,8 @@ class Question:
     parts: tuple[str, ...] = ()
     """Ids of the findings that a verdict over findings rests on."""
     views: Views | None = None
+    curve: Curve | None = None
+    """The same question under every defensible choice."""
 
     def rule(self) -> str:
         """How it is decided, in words."""
@@ -78,6 +81,12 @@ class Question:
             said += f"; and by the {by}: {self.robustness.words()}"
             said += "; it is shown and decides nothing"
         return said + (f"; {self.needs.words()}" if self.needs else "")
+
+    def brief(self) -> str:
+        """How it is decided, in a few short sentences."""
+        if self.primary is None:
+            return "Supported where all of its parts are supported. Not supported where any of them is not supported."
+        return " ".join(self.primary.brief())
 
 
 def answered(
@@ -112,7 +121,10 @@ def answered(
     verdict, reason = standing(primary, result, known, verdict, reason)
     said = known.sentence(by_rule, question.group, reason)
     found = _finding(claim, words, question, result, verdict, fitted, reason, known, said)
-    return replace(found, coincidence=coincide)
+    curve = None
+    if question.curve is not None and question.trial is not None:
+        curve = curve_of(question.curve, primary, question.trial.test, evidence)
+    return replace(found, coincidence=coincide, curve=curve)
 
 
 def standing(
@@ -200,6 +212,7 @@ def _finding(
         verdict=verdict,
         reason=reason,
         rule=question.rule(),
+        rule_in_short=question.brief(),
         plain=" ".join(filter(None, [plain, _sentence(fitted)])),
         settles=said,
         could=(known.could() if question.trial or result.headline.interval else EXACT) if known else "",

@@ -49,6 +49,11 @@ NEAREST = {"<": "upper", ">": "lower"}
 REACHES = {"<": ("estimate", "interval", "upper"), ">": ("estimate", "interval", "lower")}
 """Parts by which an estimate is asked to lie below or above a bar; of the other end less is asked."""
 LIES = {"<": "lies below", ">": "lies above"}
+SIDES = {("lower", ">"): "above", ("upper", "<"): "below", ("interval", ">"): "above", ("interval", "<"): "below"}
+"""Where an interval lies of which one end is compared so."""
+OF_P = re.compile(r"the p-value of (.+) (?=[<≤>≥] )")
+SUBJECT = re.compile(r"the interval of [^,]+ is |[^,]+? (?=[<≤>≥] )")
+"""What a condition is about, at its beginning."""
 NEAR = 0.20
 """Largest p, and largest probability of the contrary, of a decisive verdict when one unit is left out."""
 
@@ -69,6 +74,8 @@ class Condition:
     """Whether the quantities of a fit meet it, of a quantity with several elements all; not for conditions on rows."""
     bars: tuple[tuple[str, str, float], ...] = ()
     """Numbers that quantities are compared with: name, < or >, number."""
+    short: str = ""
+    """The same in fewer words, for a sentence; empty where there are none."""
 
     def __and__(self, other: Condition) -> Condition:
         """Both."""
@@ -79,7 +86,13 @@ class Condition:
             lambda result: self.holds(result) and other.holds(result),
             lambda drawn: self.truth(drawn) & other.truth(drawn),
             self.bars + other.bars,
+            _both(self.brief, other.brief),
         )
+
+    @property
+    def brief(self) -> str:
+        """The condition in as few words as it has."""
+        return self.short or self.words
 
     def __or__(self, other: Condition) -> Condition:
         """One of them, or both."""
@@ -90,7 +103,23 @@ class Condition:
             lambda result: self.holds(result) or other.holds(result),
             lambda drawn: self.truth(drawn) | other.truth(drawn),
             self.bars + other.bars,
+            f"{self.brief}, or {_after(self.brief, other.brief)}",
         )
+
+
+def _both(one: str, other: str) -> str:
+    """Two conditions in a sentence."""
+    first, second = (f"({part})" if ", or " in part else part for part in (one, _after(one, other)))
+    return f"{first} and {second}"
+
+
+def _after(one: str, other: str) -> str:
+    """The second of two conditions, without the subject that it shares with the first."""
+    about = OF_P.match(other)
+    if about and about[1] in one:
+        return f"its p-value {other[about.end() :]}"
+    subjects = [found[0] if (found := SUBJECT.match(part)) else "" for part in (one, other)]
+    return other.removeprefix(subjects[0]) if subjects[0] == subjects[1] else other
 
 
 @dataclass(frozen=True)
@@ -145,6 +174,8 @@ class V:
         compare, one, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
         said = bar.words if isinstance(bar, V) else declared(bar)
 
+        where = SIDES.get((self.part, sign))
+
         def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
             found = np.asarray(compare(drawn[one.name], drawn[bar.name] if isinstance(bar, V) else bar))
             return np.asarray(found.all(axis=tuple(range(2, found.ndim))))
@@ -154,6 +185,7 @@ class V:
             lambda result: bool(compare(one.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)),
             truth,
             ((self.name, side, bar),) if self.part in REACHES[side] and not isinstance(bar, V) else (),
+            f"the interval of {self.name} is {where} {said}" if where else "",
         )
 
     @property
@@ -196,6 +228,7 @@ class Pick:
                 not result.rows[self.table].empty and condition.holds(_of_row(self.row(result), result.near))
             ),
             bars=condition.bars,
+            short=f"for {self.words}, {condition.brief}",
         )
 
     @property
@@ -215,7 +248,8 @@ def Each(table: str, condition: Condition) -> Condition:
         met = [condition.holds(row) for row in _rows(result, table)]
         return bool(met) and all(met)
 
-    return Condition(f"in each of the {table}, {condition.words}", holds, bars=condition.bars)
+    said, short = (f"in each of the {table}, {words}" for words in (condition.words, condition.brief))
+    return Condition(said, holds, bars=condition.bars, short=short)
 
 
 def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
@@ -225,6 +259,7 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
         f"in at least one of the {table}, {condition.words}{adjusted}",
         lambda result: any(condition.holds(row) for row in _rows(result, table, adjust)),
         bars=condition.bars,
+        short=f"in at least one of the {table}, {condition.brief}{adjusted}",
     )
 
 
@@ -254,6 +289,13 @@ class Decide:
         said = "; ".join(f"{name} where {side.words}" for name, side in sides if side is not NEVER)
         said += f"; else {Reason.CODING} where {self.divided.words}" if self.divided is not NEVER else ""
         return said or "inconclusive whatever it shows"
+
+    def brief(self) -> list[str]:
+        """A sentence a condition."""
+        sides = (("Supported", self.supported), ("Not supported", self.against))
+        said = [f"{name} where {side.brief}." for name, side in sides if side is not NEVER]
+        divided = f"Else it {Reason.CODING} where {self.divided.brief}."
+        return [*said, divided] if self.divided is not NEVER else said
 
     def __and__(self, other: Decide) -> Decide:
         """Both must be met."""
@@ -316,6 +358,10 @@ class AtLeast:
         counts = [plural(n, noun) for n, noun in ((self.models, "model"), (self.groups, "group")) if n]
         return f"needs at least {listed([*counts, *(f'{n} of the {name}' for name, n in self.rows.items())])}"
 
+    def brief(self) -> list[str]:
+        """The same as a sentence."""
+        return [f"It {self.words()}."]
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -376,6 +422,11 @@ class Posterior:
         limits = f"at least {declared(self.sure)}, not supported where {other} at most {declared(1 - self.sure)}"
         return (refuted if self.refuted is not NEVER else "") + f"supported where P({said}) is {limits}"
 
+    def brief(self) -> list[str]:
+        """The same as a sentence."""
+        words = self.words()
+        return [f"{words[0].upper()}{words[1:]}."]
+
 
 @dataclass(frozen=True)
 class Given:
@@ -395,6 +446,10 @@ class Given:
     def words(self) -> str:
         """Both."""
         return f"too little data unless {self.enough.words}; {self.rule.words()}"
+
+    def brief(self) -> list[str]:
+        """A sentence a condition, then when there is too little data."""
+        return [*self.rule.brief(), f"Too little data unless {self.enough.brief}."]
 
 
 Rule = Decide | AtLeast | Posterior | Given

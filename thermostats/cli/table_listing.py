@@ -17,6 +17,7 @@ from thermostats.reporting.names import findings_file
 from thermostats.tables import spec_states, store
 from thermostats.tables.evidence import ALL, check_set, is_asked
 from thermostats.tables.folders import data_folder, layers, own_files
+from thermostats.tables.reading import load
 from thermostats.tables.schemas import TABLES, key
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.words import with_interval
@@ -90,10 +91,7 @@ def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _tables(data: str | Path | None, own: bool) -> Rows:
-    listed = [
-        {"table": name, "rows": len(store.load(name, data)), "key": ", ".join(key(name)), "meaning": schema.description}
-        for name, schema in TABLES.items()
-    ]
+    listed = load(data=data).to_dict("records")
     return listed, list(listed[0])
 
 

@@ -15,8 +15,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
+from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
@@ -81,10 +83,14 @@ def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **cho
     return Crowded(rows=rows, estimand=models.estimand, sources=models.sources, warnings=tuple(warnings))
 
 
+@fits
 def fit_crowding(
     table: pd.DataFrame,
-    estimand: str = "penultimate_gain",
+    outcome: str = "penultimate_gain",
     *,
+    model: str = "model_id",
+    lab: str = "heritage",
+    density: str = "rho",
     source: str | Sequence[str] | None = None,
     error_from: str | None = None,
     prompt_counts: Mapping[str, int] | None = None,
@@ -92,13 +98,17 @@ def fit_crowding(
 ) -> Fit:
     """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ.
 
-    `table`: rows of `features`; the rest as in `model_rows`. Quantities: within (b_w), between (b_b), their difference,
+    `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` and `density` (ρ) name its columns;
+    the rest as in `model_rows`. Quantities: within (b_w), between (b_b), their difference,
     lab_sd, residual_sd; a slope is the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals`
     (constant, slope, step, slopes within and between apart: evidence, leave one model out, leave one lab out).
 
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
-    crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    columns = gain_columns("fit_crowding", outcome, model=model, lab=lab, density=density)
+    crowded = crowding_rows(
+        columns.read(table), outcome, source=source, error_from=error_from, prompt_counts=prompt_counts
+    )
     line = _line(crowded.rows, "within", "between")
     law = Law(
         name="crowding",
@@ -118,13 +128,17 @@ def fit_crowding(
         tables={"models": _models, "rivals": _rivals},
         figures={"fit": _figure},
     )
-    return _fitted(line_law(law, line), crowded, seed)
+    return _fitted(line_law(law, line), crowded, seed, columns)
 
 
+@fits
 def fit_threshold(
     table: pd.DataFrame,
-    estimand: str = "penultimate_gain",
+    outcome: str = "penultimate_gain",
     *,
+    model: str = "model_id",
+    lab: str = "heritage",
+    density: str = "rho",
     source: str | Sequence[str] | None = None,
     error_from: str | None = None,
     prompt_counts: Mapping[str, int] | None = None,
@@ -136,7 +150,10 @@ def fit_threshold(
     above (a + δ), lab_sd, residual_sd. Tables: `models`, `threshold` (posterior of c over the gaps between neighbouring
     values of ρ), `rivals`.
     """
-    crowded = crowding_rows(table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    columns = gain_columns("fit_threshold", outcome, model=model, lab=lab, density=density)
+    crowded = crowding_rows(
+        columns.read(table), outcome, source=source, error_from=error_from, prompt_counts=prompt_counts
+    )
     law = Law(
         name="threshold",
         lay_out=_lay_out_steps,
@@ -153,13 +170,29 @@ def fit_threshold(
         tables={"models": _models, "threshold": _thresholds, "rivals": _rivals},
         figures={"fit": _figure},
     )
-    return _fitted(law, crowded, seed)
+    return _fitted(law, crowded, seed, columns)
 
 
-def _fitted(law: Law, crowded: Crowded, seed: int) -> Fit:
+def _fitted(law: Law, crowded: Crowded, seed: int, columns: Columns) -> Fit:
     return law_fitted(
-        law, crowded.rows, seed=seed, estimand=crowded.estimand, sources=crowded.sources, warnings=crowded.warnings
+        law,
+        crowded.rows,
+        seed=seed,
+        estimand=crowded.estimand,
+        sources=crowded.sources,
+        warnings=crowded.warnings,
+        reads=partial(_of_new, columns, crowded.rows),
     )
+
+
+def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """Rows to predict: log ρ within and between labs; the mean of a lab not seen is that of its rows."""
+    rows = columns.of_new(new)
+    rho = numbers(rows["rho"].astype("float64"), "rho", least=1, positive=True)
+    x, labs = pd.Series(np.log(rho), index=rows.index), rows["heritage"]
+    known, middle = fitted.groupby("heritage")["log_rho"].mean(), fitted["log_rho"].mean()
+    of_lab = labs.map(known).fillna(x.groupby(labs).transform("mean")).astype("float64")
+    return rows.assign(rho=rho, log_rho=x, within=x - of_lab, between=of_lab - middle, centred=x - middle)
 
 
 def _line(rows: pd.DataFrame, *covariates: str, slope: float | None = None) -> Line:

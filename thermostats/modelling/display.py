@@ -47,8 +47,10 @@ def headline(fit: Fit) -> str:
     """Law, outcome, size and status of a fit."""
     rows = fit.rows
     size = f"{len(rows)} rows"
-    if {"model_id", "heritage"} <= set(rows):
-        size = f"{plural(rows['model_id'].nunique(), 'model')} of {plural(rows['heritage'].nunique(), 'lab')}"
+    if "model_id" in rows:
+        size = plural(rows["model_id"].nunique(), "model")
+        labs = set(rows["heritage"]) - {""} if "heritage" in rows else ()
+        size += f" of {plural(len(labs), 'lab')}" if labs else ""
     return f"{fit.law.name} fit of {fit.estimand or 'y'}: {size}, {fit.status}"
 
 

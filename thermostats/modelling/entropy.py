@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position, named, numbers
@@ -34,6 +35,7 @@ PRIORS = (
 )
 
 
+@fits
 def fit_slopes(
     table: pd.DataFrame,
     estimand: str = "last_gain",

@@ -7,11 +7,12 @@ a check or a user asks of a fit is asked here, once for all laws.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from thermostats.choices import at_level, options
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling import checks, display
+from thermostats.modelling.calls import READ, Call
 from thermostats.modelling.checks import LOCATION, Gate, Statement, Statistic, truth_of
 from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
 from thermostats.modelling.gaussian import Gaussian
@@ -30,6 +32,7 @@ from thermostats.modelling.sampling import Declare, Sampled
 Constants = Mapping[str, Any]
 Prior = tuple[str, str, str]
 """A quantity, its distribution in words or symbols, and the reason for it."""
+ROUNDING = 1e-12
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 
 
@@ -69,6 +72,15 @@ class Law:
     """Columns of the rows whose values are left out one by one."""
 
 
+def _varies(values: Array) -> bool:
+    """Whether draws differ by more than rounding."""
+    return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
+
+
+def _as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fit:
     """One law fitted to one table; every interval is equal-tailed at `level`.
@@ -88,6 +100,10 @@ class Fit:
     sources: tuple[str, ...] = ()
     """Files or measurements that the rows come from."""
     warnings: tuple[str, ...] = ()
+    reads: Callable[[pd.DataFrame], pd.DataFrame] = _as_it_is
+    """A user's rows as the law reads them, for predictions."""
+    call: Call | None = None
+    """What made the fit; None of one that was fitted again to other rows or by another law."""
 
     def __repr__(self) -> str:  # noqa: D105
         return "\n".join(display.lines(self))
@@ -183,13 +199,13 @@ class Fit:
     def _again(self, law: Law, rows: pd.DataFrame) -> Fit:
         laid = law.lay_out(rows, None)
         draws = laid.model.sample(seed=self.seed, settings=replace(self.draws.settings, draws=1000))
-        return replace(self, law=law, rows=rows, model=laid.model, constants=laid.constants, draws=draws)
+        return replace(self, law=law, rows=rows, model=laid.model, constants=laid.constants, draws=draws, call=None)
 
     def predict(self, new: pd.DataFrame, *, level: float | None = None) -> pd.DataFrame:
         """Predicted outcomes of new rows, with mean, sd, median, lower and upper; a lab never seen is drawn anew."""
         drawn = self.predicted(new)
         lower, upper = equal_tailed(drawn, self.level if level is None else level)
-        laid_names = self.law.lay_out(new, self.constants).constants.get("outcomes")
+        laid_names = self.law.lay_out(self.reads(new), self.constants).constants.get("outcomes")
         table = pd.DataFrame(
             {
                 "mean": drawn.mean(axis=0),
@@ -206,7 +222,7 @@ class Fit:
 
     def predicted(self, new: pd.DataFrame) -> Array:
         """Predictive draws of new rows' outcomes, draws × outcomes."""
-        laid, rng = self.law.lay_out(new, self.constants), np.random.default_rng(self.seed)
+        laid, rng = self.law.lay_out(self.reads(new), self.constants), np.random.default_rng(self.seed)
         values = self.draws.few(self.draws.size)
         if isinstance(laid.model, Sampled):
             return laid.model.predict(values, rng)
@@ -253,24 +269,34 @@ class Fit:
     def to_arviz(self) -> Any:
         """As the installed ArviZ has it: InferenceData before 1.0, DataTree since.
 
-        Groups: posterior, prior, posterior_predictive, prior_predictive, log_likelihood, observed_data (outcomes `y`).
+        Quantities that the rows leave no doubt of, such as the mean of outcomes that are exact, are not among them: no
+        density can be drawn of them. Groups: posterior, prior, posterior_predictive, prior_predictive, log_likelihood,
+        observed_data (outcomes `y`).
         """
         rng, few = np.random.default_rng(self.seed), self.draws.few(self.draws.size)
         before = self.model.from_prior(checks.OF_PRIOR, rng)
         prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.constants)
         chains = next(iter(self.draws.values.values())).shape[:2]
+        varied = {name: values for name, values in self.reported.items() if _varies(values)}
         groups = {
-            "posterior": self.reported,
-            "prior": {name: prior[name] for name in self.reported},
+            "posterior": varied,
+            "prior": {name: prior[name] for name in varied},
             "posterior_predictive": {"y": self.model.replicate(few, rng).reshape(*chains, -1)},
             "prior_predictive": {"y": self.model.replicate(before, rng)[None]},
             "log_likelihood": {"y": self.model.log_likelihood(few).reshape(*chains, -1)},
             "observed_data": {"y": self.model.observed},
         }
-        labels = {n: list(v) for n, v in self.constants.get("labels", {}).items() if n in self.reported}
+        labels = {n: list(v) for n, v in self.constants.get("labels", {}).items() if n in varied}
         dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
-        names = self.constants.get("outcomes", range(self.model.observed.size))
+        names = self._names()
         return to_arviz(groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)})
+
+    def _names(self) -> Sequence[object]:
+        """Of the outcomes: models where each has one, else as the law names them."""
+        names = tuple(self.constants.get("outcomes", range(self.model.observed.size)))
+        if names == tuple(self.rows.index) and "model_id" in self.rows and self.rows["model_id"].is_unique:
+            return tuple(self.rows["model_id"].astype(str))
+        return names
 
     def save(self, path: str | Path) -> Path:
         """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.
@@ -281,9 +307,17 @@ class Fit:
 
         return save(self, path)
 
+    def __reduce__(self) -> tuple[Callable[[bytes], Fit], tuple[bytes]]:
+        """For pickle and other processes: laws hold functions, which pickle alone cannot write."""
+        return _unpickled, (cloudpickle.dumps({each.name: getattr(self, each.name) for each in fields(self)}),)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
         return display.as_dict(self)
+
+
+def _unpickled(written: bytes) -> Fit:
+    return Fit(**cloudpickle.loads(written))
 
 
 def law_fitted(
@@ -295,10 +329,11 @@ def law_fitted(
     estimand: str = "",
     sources: Sequence[str] | None = (),
     warnings: Sequence[str] = (),
+    reads: Callable[[pd.DataFrame], pd.DataFrame] = _as_it_is,
 ) -> Fit:
     """A law fitted to rows; `sources`: files or measurements that these come from, None where it is not asked."""
     laid = law.lay_out(rows, None)
-    draws = laid.model.sample(seed=seed, settings=settings)
+    draws = READ.get() or laid.model.sample(seed=seed, settings=settings)
     return Fit(
         law=law,
         rows=rows,
@@ -309,6 +344,7 @@ def law_fitted(
         estimand=estimand,
         sources=tuple(sources or ()),
         warnings=(*warnings, *((NO_SOURCE,) if sources is not None and not sources else ())),
+        reads=reads,
     )
 
 

@@ -198,11 +198,15 @@ def _given(model: Gaussian, theta: Array, square: Array, rng: np.random.Generato
     return density, d * np.linalg.solve(np.swapaxes(factor[:, :q, :q], 1, 2), around[..., None])[..., 0]
 
 
+def scales_of(model: Gaussian, theta: Array) -> Array:
+    """Scales as the likelihood has them, rows of θ."""
+    unit = max(float(model.y.std()), 1e-3)
+    return np.asarray(np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST * unit, LARGEST * unit))
+
+
 def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
     """Root of A bordered by b, whose last row is L⁻¹b and whose last entry squared is 1 + yᵀD⁻¹y − |L⁻¹b|²; D; d."""
-    products = model.moments[2]
-    unit = max(float(model.y.std()), 1e-3)
-    scale = np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST * unit, LARGEST * unit)
+    products, scale = model.moments[2], scales_of(model, theta)
     ranks = [design.shape[1] for design in model.blocks.values()]
     fixed = np.broadcast_to(model.sd, (len(theta), model.sd.size))
     d = np.concatenate([fixed, np.repeat(scale[:, :-1], ranks, axis=1)], axis=1)

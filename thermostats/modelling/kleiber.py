@@ -19,9 +19,11 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.classical.quantiles import quantile_power_law
+from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
@@ -126,10 +128,14 @@ def bounded_rows(
     )
 
 
+@fits
 def fit_kleiber(
     table: pd.DataFrame,
-    estimand: str = "max_gain_to_penultimate",
+    outcome: str = "max_gain_to_penultimate",
     *,
+    model: str = "model_id",
+    lab: str | None = "heritage",
+    depth: str = "n_layers",
     source: str | Sequence[str] | None = None,
     error_from: str | None = "penultimate_gain",
     prompt_counts: Mapping[str, int] | None = None,
@@ -138,16 +144,20 @@ def fit_kleiber(
 ) -> Fit:
     """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the curve in the middle.
 
-    `table`: rows of `features`; the rest as in `model_rows`. `scale`: prior scale of log10 G, by default `SCALE`, and
-    for a mean over the blocks `SCALE` over the root of their number. Quantities: k, beta, sigma, lab_sd,
-    new_model_over_bound (log10 G of a new model at the middle depth over 1/L). Tables: `models` (P(above 10^(1/L)) with
-    each model's error of measurement), `quantiles` (the envelope by quantile regression), `rivals` (evidence, leave one
-    model out and leave one lab out; `published` is k = β = 1 through the middle with its spread free).
+    `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` (None: all are of one) and `depth`
+    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; the rest as in `model_rows`.
+    `scale`: prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the root of their
+    number. Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the middle depth over
+    1/L). Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by
+    quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is k = β = 1
+    through the middle with its spread free).
 
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
+    columns = gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth)
+    rows = columns.read(table)
     bounded = bounded_rows(
-        table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
+        rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
     )
     equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) + u_lab(i) + εᵢ,  u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²)", "k = m L₀^β")
     priors = (
@@ -156,13 +166,17 @@ def fit_kleiber(
         ("σ", f"half-normal({bounded.scale / 2**0.5:.2g})", "models within labs: half the variance of log10 gains"),
         ("τ", f"half-normal({bounded.scale / 2**0.5:.2g})", "labs: the other half"),
     )
-    return _fitted(curve, bounded, _of_curve, CURVE, equations, priors, seed)
+    return _fitted(curve, bounded, _of_curve, CURVE, equations, priors, seed, columns)
 
 
+@fits
 def fit_envelope(
     table: pd.DataFrame,
-    estimand: str = "max_gain_to_penultimate",
+    outcome: str = "max_gain_to_penultimate",
     *,
+    model: str = "model_id",
+    lab: str | None = "heritage",
+    depth: str = "n_layers",
     source: str | Sequence[str] | None = None,
     error_from: str | None = "penultimate_gain",
     prompt_counts: Mapping[str, int] | None = None,
@@ -174,8 +188,10 @@ def fit_envelope(
     `table` and the rest as in `fit_kleiber`, which raises the same. Quantities: frontier_k, frontier_beta, below (scale
     of w), noise (of v), frontier_over_bound (its height over 1/L at the middle depth). Tables: those of `fit_kleiber`.
     """
+    columns = gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth)
+    rows = columns.read(table)
     bounded = bounded_rows(
-        table, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
+        rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
     )
     equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)", "k = m L₀^β")
     priors = (
@@ -184,7 +200,7 @@ def fit_envelope(
         ("ω", f"half-normal({bounded.scale:.2g})", "models may lie far below an envelope"),
         ("η", f"half-normal({NOISE * bounded.scale:.2g})", "few lie above it, and not far: a sixth of that"),
     )
-    return _fitted(envelope, bounded, _of_envelope, ENVELOPE, equations, priors, seed)
+    return _fitted(envelope, bounded, _of_envelope, ENVELOPE, equations, priors, seed, columns)
 
 
 def _fitted(
@@ -195,6 +211,7 @@ def _fitted(
     equations: tuple[str, ...],
     priors: tuple[Prior, ...],
     seed: int,
+    columns: Columns,
 ) -> Fit:
     others = {"half the prior scale": 0.5, "twice the prior scale": 2.0}
     law = Law(
@@ -217,6 +234,7 @@ def _fitted(
         estimand=bounded.estimand,
         sources=bounded.sources,
         warnings=bounded.warnings,
+        reads=columns.of_new,
     )
 
 

@@ -16,7 +16,7 @@ from scipy import special, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of, scales_of
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Sampled
 
@@ -130,7 +130,7 @@ def _precision(
     for part, own_square in zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True):
         factor, _, d = factor_of(model, part, own_square if model.freedom is not None else model.moments[0][None])
         q = d.shape[1]
-        noise = np.exp(2 * part[:, -1:]) + own_square
+        noise = np.square(scales_of(model, part)[:, -1:]) + own_square
         scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
         half = np.linalg.solve(factor[:, :q, :q], scaled)
         weighted.append(model.y / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))

@@ -18,17 +18,25 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling import residuals
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statement, Statistic
-from thermostats.modelling.classical.estimates import columns_of, labels, numbers
+from thermostats.modelling.classical.estimates import labels, numbers
+from thermostats.modelling.columns import Columns, unit_rows
+from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.marks import ABOVE, mark
+from thermostats.words import listed
 
+LAB, MODEL = "heritage", "model_id"
 LEAST = 4
 """Rows beyond the number of coefficients that a residual needs."""
+LEVEL = "level"
+"""Name of the levels of `group` among the draws."""
 MOST_NAMED = 10
 """Groups that a legend can still tell apart."""
 WIDER = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
@@ -48,6 +56,8 @@ class Line:
     """Of τ."""
     group: str | None = "heritage"
     """Column whose values have a level of their own; None: no levels."""
+    levels: tuple[str, ...] = ()
+    """Further columns whose values have."""
     error: str | None = None
     """Column of known standard errors of the outcome."""
     standardised: bool = True
@@ -61,29 +71,33 @@ class Line:
             if name not in units:
                 units[name] = (float(x.mean()), float(x.std())) if self.standardised else (0.0, 1.0)
             columns.append((x - units[name][0]) / units[name][1])
-        levels = list(like["levels"]) if like else []
-        blocks: dict[str, Array] = {}
-        if self.group is not None:
-            codes = rows[self.group].astype(str)
-            levels += sorted(set(codes) - set(levels))
-            blocks["level"] = (codes.to_numpy()[:, None] == np.array(levels)).astype(np.float64)
+        names, blocks = dict[str, tuple[str, ...]](), dict[str, Array]()
+        codes: dict[str, NDArray[np.int64]] = {}
+        for block, column in self.blocks.items():
+            names[block], codes[block] = numbered(rows[column].astype(str), like["names"][block] if like else ())
+            blocks[block] = np.eye(len(names[block]))[codes[block]]
         missing = np.zeros(len(rows))
         model = Gaussian(
             y=rows[self.outcome].to_numpy(dtype=np.float64) if self.outcome in rows else missing,
             X=np.column_stack(columns),
             sd=np.asarray(self.sd),
             blocks=blocks,
-            prior=HalfNormals((self.tau, self.sigma) if blocks else (self.sigma,)),
+            prior=HalfNormals((*[self.tau] * len(blocks), self.sigma)),
             error=rows[self.error].to_numpy(dtype=np.float64) if self.error in rows else missing,
         )
         constants = {
             "units": units,
-            "levels": tuple(levels),
+            "names": names,
             "X": model.X,
             "outcomes": tuple(rows.index),
-            "design": Design(x=model.X[:, :0:-1], groups=blocks["level"].argmax(axis=1) if blocks else None),
+            "design": Design(x=model.X[:, :0:-1], groups=codes.get(LEVEL)),
         }
         return Laid(model=model, constants=constants)
+
+    @property
+    def blocks(self) -> dict[str, str]:
+        """Kinds of levels, name to column."""
+        return ({} if self.group is None else {LEVEL: self.group}) | {name: name for name in self.levels}
 
     def wider(self, factor: float) -> Line:
         """The same with all prior scales times a factor."""
@@ -97,6 +111,8 @@ class Line:
             lines["outcomes taken as exact"] = replace(self, error=None)
         if self.group:
             lines[f"no effects of {label}s"] = replace(self, group=None)
+        if self.levels:
+            lines[f"no levels of {listed(self.levels)}"] = replace(self, levels=())
         return lines
 
 
@@ -106,53 +122,73 @@ def line_law(law: Law, line: Line, label: str = "lab") -> Law:
     return replace(law, lay_out=line.lay_out, alternatives=others)
 
 
+@fits
 def fit_line(
     table: pd.DataFrame,
     outcome: str,
-    covariates: Sequence[str] = (),
+    covariates: str | Sequence[str] = (),
     *,
-    scale: float,
-    group: str | None = "heritage",
+    scale: float | None = None,
+    model: str | Sequence[str] | None = "model_id",
+    group: str | None = LAB,
+    levels: Sequence[str] = (),
     error: str | None = None,
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
     """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
 
-    `table`: one row per unit with `model_id`, `heritage`; `outcome` and `covariates` name columns of numbers, `error` a
-    column of known standard errors of the outcome, `group` a column whose values have a level of their own (None: no
-    levels). `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²),
-    σ and τ half-normal of that scale. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate,
-    residual_sd and, with levels, group_sd. Statements: "mean > 0" and "slope on <covariate> > 0" for each.
-    Table: `rows`. Alternatives are exact refits.
+    `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a formula such as
+    "gain ~ layers + np.log(params)". `error`: a column of known standard errors of the outcome. `model`: the column, or
+    columns together, that name a row (None: rows are units; with `levels` a model has a row of each). `group`: a column
+    whose values have a level of their own (None: no levels, and none where a table has no column `heritage` and no
+    other is named). `levels`: further ones, such as source, prompt_set and dtype where rows of several sources meet; of
+    each v ~ N(0, τ_k²) is added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²),
+    b_k ~ N(0, scale²), σ and every τ half-normal of that scale. By default it is the outcome's standard deviation, and
+    of a its root mean square. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate,
+    residual_sd, with levels group_sd, and <column>_sd of every further one. Statements: "mean > 0" and "slope on
+    <covariate> > 0" for each. Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by
+    construction (`comparable` false) are left out with a warning.
 
-    Raises UsageError for missing columns or groups, values that are no finite numbers, a constant outcome or covariate,
-    errors below 0, a scale that is not above 0, or fewer rows than four more than there are covariates.
+    Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite numbers, a constant
+    outcome or covariate, errors below 0, a scale that is not above 0, or fewer rows than four more than covariates.
     """
-    columns_of(table, "model_id", "heritage", outcome, *covariates, *([group] if group else []))
-    if not (math.isfinite(scale) and scale > 0):
+    named = dict.fromkeys([covariates] if isinstance(covariates, str) else covariates)
+    formula = formula_of(outcome, table) if "~" in outcome else None
+    if formula:
+        outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
+    columns = {"error": error} if formula else {"outcome": outcome, "covariates": [*named], "error": error}
+    computed = {"computed": formula.rows} if formula else {}
+    asked = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome", **computed)
+    units = unit_rows(table, asked, [MODEL, *levels] if model == MODEL and levels else model, group)
+    rows, group, warnings = units.rows, units.group, units.warnings
+    if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
-    y = numbers(table[outcome].astype("float64"), outcome, least=LEAST + len(covariates), varied=True)
-    for name in covariates:
-        numbers(table[name].astype("float64"), name, varied=True)
-    known = numbers(table[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+    y = numbers(rows[outcome].astype("float64"), outcome, least=LEAST + len(named), varied=True)
+    for name in named:
+        numbers(rows[name].astype("float64"), name, varied=True)
+    known = numbers(rows[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
     if (known < 0).any():
         raise UsageError("a standard error below 0", where=error, got=f"{known.min():g}", allowed="0 or above")
-    group, warnings = _levels(table, group)
+    group, of_levels = _levels(rows, group)
+    warnings += [*of_levels, *_further(rows, group, levels)]
+    spread, centre = (float(y.std()), float(np.sqrt(np.square(y).mean()))) if scale is None else (scale, scale)
     line = Line(
         outcome=outcome,
-        covariates=tuple(covariates),
-        sd=(2 * scale, *[scale] * len(covariates)),
-        sigma=scale,
-        tau=scale,
+        covariates=tuple(named),
+        sd=(2 * centre, *[spread] * len(named)),
+        sigma=spread,
+        tau=spread,
         group=group,
+        levels=tuple(name for name in levels if rows[name].nunique() > 1),
         error=error,
     )
-    rows = table.reset_index(drop=True)
-    if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(covariates):
-        warnings.append(f"columns of rank {rank - 1} of {len(covariates)}: priors decide between their slopes")
-    law = line_law(_law(line, scale), line, "lab" if group == "heritage" else str(group))
-    return law_fitted(law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings)
+    if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(named):
+        warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
+    law = line_law(_law(line, scale), line, "lab" if group == LAB else str(group))
+    return law_fitted(
+        law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings, reads=units.columns.of_new
+    )
 
 
 def slope_on(covariate: str) -> str:
@@ -160,26 +196,32 @@ def slope_on(covariate: str) -> str:
     return f"slope on {covariate}"
 
 
-def _law(line: Line, scale: float) -> Law:
+def _law(line: Line, scale: float | None) -> Law:
+    scaled = scale is not None
+    why = f"a difference of {scale:g} would be no surprise" if scaled else f"the spread of {line.outcome} in these rows"
     names = ["mean", *(slope_on(name) for name in line.covariates)]
     statements: dict[str, Statement] = {f"{name} > 0": partial(_above_0, name) for name in names}
     slopes = "".join(f" + b_{k} z_{k}i" for k in range(1, len(line.covariates) + 1))
-    why = f"a difference of {scale:g} would be no surprise"
-    priors: list[Prior] = [("a", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}")]
+    first = f"twice the scale: {why}" if scaled else "twice the outcome's root mean square"
+    further = "".join(f" + v_{name}(i)" for name in line.levels)
+    priors: list[Prior] = [("a", f"N(0, {line.sd[0]:.4g}²)", first)]
     priors += [
-        (f"b_{k}", f"N(0, {scale:g}²)", f"over one SD of {name}; {why}") for k, name in enumerate(line.covariates, 1)
+        (f"b_{k}", f"N(0, {line.sigma:.4g}²)", f"over one SD of {name}; {why}")
+        for k, name in enumerate(line.covariates, 1)
     ]
-    priors += [(name, f"half-normal({scale:g})", why) for name in ("σ", "τ")[: 2 if line.group else 1]]
+    scales = ["σ", *(["τ"] if line.group else []), *(f"τ_{name}" for name in line.levels)]
+    priors += [(name, f"half-normal({line.sigma:.4g})", why) for name in scales]
     return Law(
         name="line",
         lay_out=line.lay_out,
-        quantities=partial(_quantities, line.covariates),
+        quantities=partial(_quantities, line),
         statements=statements,
         statistics=_statistics,
         equations=(
-            f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''} + ε_i",
+            f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''}{further} + ε_i",
             *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
             *([f"u_{line.group} ~ N(0, τ²)"] if line.group else []),
+            *(f"v_{name} ~ N(0, τ_{name}²)" for name in line.levels),
             f"ε_i ~ N(0, σ²{f' + {line.error}_i²' if line.error else ''})",
         ),
         priors=tuple(priors),
@@ -193,12 +235,13 @@ def _above_0(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
     return quantities[name] > 0
 
 
-def _quantities(covariates: Sequence[str], values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(line: Line, values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
     slopes = {
-        slope_on(name): values["beta"][..., k] / constants["units"][name][1] for k, name in enumerate(covariates, 1)
+        slope_on(name): values["beta"][..., k] / constants["units"][name][1]
+        for k, name in enumerate(line.covariates, 1)
     }
-    scales = values["scale"]
-    spreads = {"residual_sd": scales[..., -1]} | ({"group_sd": scales[..., 0]} if scales.shape[-1] > 1 else {})
+    scales, names = values["scale"], ["group" if block == LEVEL else block for block in constants["names"]]
+    spreads = {"residual_sd": scales[..., -1]} | {f"{name}_sd": scales[..., k] for k, name in enumerate(names)}
     return {"mean": values["beta"][..., 0], **slopes, **spreads}
 
 
@@ -222,6 +265,22 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
         lacks = "its level cannot be separated from the residual, so their priors decide"
         return group, [f"one row of every {group}: {lacks}"]
     return group, []
+
+
+def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> list[str]:
+    """Which of the further levels cannot be told apart from one another, or are not there."""
+    said, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
+    for name in levels:
+        others = list(codes)[: list(codes).index(name)]
+        sets = len(set(codes[name]))
+        if sets == 1:
+            said.append(f"one {name}: no level of it is fitted")
+        for other in others if sets > 1 else ():
+            if len(set(zip(codes[name], codes[other], strict=True))) in {sets, len(set(codes[other]))}:
+                said.append(
+                    f"{name} and {other} coincide or lie in one another: their priors decide between their levels"
+                )
+    return said
 
 
 def _rows(line: Line, fit: Fit) -> pd.DataFrame:

@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.crossed_table import numbered
@@ -28,6 +29,7 @@ LEAST = 4
 BETWEEN = " | "
 
 
+@fits
 def fit_means(
     table: pd.DataFrame,
     outcome: str,

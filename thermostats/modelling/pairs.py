@@ -19,6 +19,7 @@ from scipy import stats
 
 from thermostats.choices import options
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Quantities, Statement, Statistic
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import numbered, sources_of
@@ -48,6 +49,7 @@ PRIORS = (
 )
 
 
+@fits
 def fit_invariance(
     table: pd.DataFrame,
     estimand: str = "last_gain",

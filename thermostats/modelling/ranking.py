@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
@@ -48,6 +49,7 @@ PRIORS = (
 )
 
 
+@fits
 def fit_benchmark(
     table: pd.DataFrame,
     estimand: str = "last_gain",

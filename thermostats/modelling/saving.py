@@ -1,10 +1,12 @@
-"""A fit as a netCDF file: draws, rows and words. Functions are not in it: to predict, a fit is given its law again."""
+"""A fit as a netCDF file: draws, rows, words, and the call that made it, which gives it its functions again."""
 
 from __future__ import annotations
 
+import base64
 import io
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ import pandas as pd
 import xarray
 
 from thermostats.errors import DataError, UsageError
+from thermostats.modelling.calls import Call
 from thermostats.modelling.draws import Draws, Settings
 from thermostats.modelling.fit import Fit, Law, own_law
 from thermostats.modelling.sampling import Declare
 
 FORMAT = "thermostats fit 1"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
+TABLE, SETTINGS = "a table as Parquet", "settings of the sampler"
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
@@ -38,6 +42,7 @@ def save(fit: Fit, path: str | Path) -> Path:
         "draws": json.dumps({name: getattr(fit.draws, name) for name in OF_DRAWS}),
         "settings": json.dumps(asdict(fit.draws.settings)),
         "fit": json.dumps({name: getattr(fit, name) for name in OF_FIT}),
+        "call": _call_text(fit.call),
     }
     try:
         xarray.Dataset(variables, attrs=record).to_netcdf(target, engine="h5netcdf")
@@ -49,11 +54,27 @@ def save(fit: Fit, path: str | Path) -> Path:
 
 
 def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
-    """A fit that `save` wrote, with the law that it was fitted by, or the PyMC model of your own.
+    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a PyMC model of your own.
 
-    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged one.
+    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged one, and for one
+    whose rows this version of the package reads otherwise.
     """
     record, values = _read(Path(path))
+    draws = Draws(
+        values=values,
+        diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
+        settings=Settings(**json.loads(record["settings"])),
+        **json.loads(record["draws"]),
+    )
+    words: dict[str, Any] = json.loads(record["fit"])
+    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
+    rows = pd.read_json(io.StringIO(record["rows"]), orient="table", precise_float=True)
+    if law is None and model is None and record.get("call"):
+        fit = _call(record["call"]).again(draws)
+        if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
+            step = "fit and save it again"
+            raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
+        return replace(fit, **words)
     if law is None and model is None:
         raise UsageError(
             "functions are not in a saved fit",
@@ -65,17 +86,35 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
     if chosen.name != record["law"]:
         raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
-    rows = pd.read_json(io.StringIO(record["rows"]), orient="table", precise_float=True)
     laid = chosen.lay_out(rows, None)
-    words: dict[str, Any] = json.loads(record["fit"])
-    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
-    draws = Draws(
-        values=values,
-        diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
-        settings=Settings(**json.loads(record["settings"])),
-        **json.loads(record["draws"]),
-    )
     return Fit(law=chosen, rows=rows, model=laid.model, constants=laid.constants, draws=draws, **words)
+
+
+def _call_text(call: Call | None) -> str:
+    """A call as JSON, its tables as Parquet; empty where there is none, or where an argument is a function."""
+    if call is None or any(callable(value) for value in call.arguments.values()):
+        return ""
+    arguments = {name: _packed(value) for name, value in call.arguments.items()}
+    return json.dumps({"module": call.module, "function": call.function, "arguments": arguments})
+
+
+def _call(text: str) -> Call:
+    record = json.loads(text)
+    return Call(**{**record, "arguments": {name: _unpacked(value) for name, value in record["arguments"].items()}})
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, pd.DataFrame):
+        buffer = io.BytesIO()
+        value.to_parquet(buffer)
+        return {TABLE: base64.b64encode(buffer.getvalue()).decode()}
+    return {SETTINGS: asdict(value)} if isinstance(value, Settings) else value
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, Mapping) and TABLE in value:
+        return pd.read_parquet(io.BytesIO(base64.b64decode(value[TABLE])))
+    return Settings(**value[SETTINGS]) if isinstance(value, Mapping) and SETTINGS in value else value
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:

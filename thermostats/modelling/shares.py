@@ -12,9 +12,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.special import expit
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, first_line
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statistic
-from thermostats.modelling.classical.estimates import columns_of, labels
+from thermostats.modelling.classical.estimates import labels
+from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.sampling import Sampled, padded
@@ -27,33 +29,41 @@ FEW = 5
 """Units below which the result says that its prior speaks loudest."""
 
 
+@fits
 def fit_share(
     table: pd.DataFrame,
     holds: str,
     *,
     against: float = 0.5,
+    model: str | Sequence[str] | None = "model_id",
     group: str | None = "heritage",
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
     """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement holds.
 
-    `table`: one row per unit with `model_id`, `heritage`; `holds` names a column of true and false; units of one value
-    of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ
-    half-normal(1). Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and
-    where there are groups share_of_new_group and tau. Statements: "share > {against}", "every group > {against}".
-    Table: `groups`.
+    `table`: one row per unit; `holds` names a column of true and false, or is an expression such as "gain > 1".
+    `model`: the column, or columns together, that name a row (None: rows are units). Units of one value of `group` are
+    alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ half-normal(1).
+    Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and where there are
+    groups share_of_new_group and tau. Statements: "share > {against}", "every group > {against}". Table: `groups`.
 
-    Raises UsageError for missing columns, an empty table, cells that are neither true nor false, a missing group,
-    `against` outside (0, 1).
+    Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false, a
+    missing group, `against` outside (0, 1).
     """
-    columns_of(table, "model_id", "heritage", holds, *([group] if group else []))
+    asked = Columns(call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_held, holds, group))
+    units = unit_rows(_compared(table, holds), asked, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
-    if not set(table[holds]) <= {True, False}:
-        raise UsageError("neither true nor false", where=holds, got=str(sorted(map(str, set(table[holds])))[:5]))
-    names = labels(table[group], group) if group else np.full(len(table), "all")
-    rows = table.assign(group_=names, holds_=table[holds].astype(bool)).reset_index(drop=True)
+    rows, group = units.rows, units.group
+    if not set(rows[holds]) <= {True, False}:
+        step = f'thermostats.fit_share(df.assign(holds=df["{holds}"] > 1), "holds")'
+        wrong = str(sorted(map(str, set(rows[holds])))[:5])
+        raise UsageError("neither true nor false", where=holds, got=wrong, next_step=step)
+    if rows.empty:
+        raise UsageError("an empty table", got="0 rows", allowed="at least one row")
+    names = labels(rows[group], group) if group else np.full(len(rows), "all")
+    rows = rows.assign(group_=names, holds_=rows[holds].astype(bool))
     grouped = rows["group_"].nunique() >= 2
     others = {
         "half the prior scales": _law(grouped, against, 0.5),
@@ -62,7 +72,33 @@ def fit_share(
     if grouped:
         others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(False, against)
     law = replace(_law(grouped, against), alternatives=others)
-    return law_fitted(law, rows, seed=seed, estimand=holds, sources=sources, warnings=_warnings(rows, group))
+    return law_fitted(
+        law,
+        rows,
+        seed=seed,
+        estimand=holds,
+        sources=sources,
+        warnings=[*units.warnings, *_warnings(rows, group)],
+        reads=units.columns.of_new,
+    )
+
+
+def _compared(table: pd.DataFrame, holds: str) -> pd.DataFrame:
+    """The table with the column that an expression of its columns stands for."""
+    if holds in table or not any(sign in holds for sign in "<>="):
+        return table
+    try:
+        return table.assign(**{holds: table.eval(holds)})
+    except (NameError, SyntaxError, ValueError, TypeError) as error:
+        outcome = usual(table, "outcome")
+        step = f'thermostats.fit_share(df, "{outcome} > 1")'
+        raise UsageError("the expression cannot be read", where=holds, got=first_line(error), next_step=step) from None
+
+
+def _held(holds: str, group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows to predict: their groups, and what is counted."""
+    names = rows[group].astype(str) if group in rows else "all"
+    return rows.assign(group_=names, holds_=rows[holds].astype(bool) if holds in rows else False)
 
 
 def share(data: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.draws import SEED, Array
@@ -76,6 +77,7 @@ def spectral_rows(
     return SpectralRows(rows=rows, sources=models.sources, warnings=warnings)
 
 
+@fits
 def fit_spectral(
     table: pd.DataFrame,
     ratios: pd.DataFrame,
@@ -116,7 +118,14 @@ def fit_spectral(
         estimand=at_position(estimand, spectral.rows),
         sources=spectral.sources,
         warnings=spectral.warnings,
+        reads=_of_new,
     )
+
+
+def _of_new(new: pd.DataFrame) -> pd.DataFrame:
+    """Rows to predict: heritage, and ratio as in `ratios`."""
+    columns_of(new, "heritage", "ratio")
+    return new.assign(log_ratio=np.log(numbers(new["ratio"].astype("float64"), "ratio", least=1, positive=True)))
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

@@ -18,9 +18,11 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from thermostats.choices import options
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, unknown
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import LOCATION, Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
+from thermostats.modelling.columns import Columns, comparable_only, gain_columns, units_once
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
@@ -65,9 +67,11 @@ class Placed:
     warnings: tuple[str, ...]
 
 
-def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Sequence[str] | None = None) -> Placed:
+def transition_rows(
+    table: pd.DataFrame, definition: str, *, column: str = "", source: str | Sequence[str] | None = None
+) -> Placed:
     """The rows of `fit_transition` and their line; raises as it does."""
-    rows, sources, warnings = _rows(table, f"L_star_{definition}", source)
+    rows, sources, warnings = _rows(table, column or f"L_star_{definition}", source)
     L, H = (numbers(rows[name].astype("float64"), name, positive=True) for name in ("n_layers", "n_heads"))
     star = numbers(rows["L_star"], definition, least=4)
     if (outside := np.flatnonzero((star < 1) | (star > L))).size:
@@ -95,10 +99,16 @@ def transition_rows(table: pd.DataFrame, definition: str, *, source: str | Seque
     )
 
 
+@fits
 def fit_transition(
     table: pd.DataFrame,
     definition: str = "first_sign_change",
     *,
+    outcome: str = "",
+    model: str = "model_id",
+    lab: str = "heritage",
+    depth: str = "n_layers",
+    heads: str = "n_heads",
     source: str | Sequence[str] | None = None,
     published: Formula | None = None,
     seed: int = SEED,
@@ -108,7 +118,8 @@ def fit_transition(
     In the first and the last layer one of these bounds is infinite on the logit (`between`).
 
     `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace variant>` where
-    there is one); of several rows of a model the mean is taken. On the logit no prediction leaves the network. Next to
+    there is one), or your own, whose columns `outcome` (L*), `model`, `lab`, `depth` and `heads` name; of several rows
+    of a model the mean is taken. On the logit no prediction leaves the network. Next to
     it, each fitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H) and the mean fraction, and
     without any fit L/2 and the `published` formula, the polynomial with these a, b, c. Quantities: depth (p of a
     network of middling shape), new_network (of a new network of a new lab), slopes, lab_sd, residual_sd. Tables:
@@ -121,7 +132,10 @@ def fit_transition(
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
     """
-    placed = transition_rows(table, definition, source=source)
+    column = outcome or f"L_star_{definition}"
+    _check_definition(table, column)
+    columns = gain_columns("fit_transition", column, model=model, lab=lab, depth=depth, heads=heads)
+    placed = transition_rows(columns.read(table), outcome or definition, column=column, source=source)
     slopes = tuple(name.removeprefix("log_") for name in placed.line.covariates)
     statements: dict[str, Statement] = {"behind the middle": lambda q: q["depth"] > 0.5}
     statements["L* of a network like these lies behind the middle"] = lambda q: q["new_network"] > 0.5
@@ -149,9 +163,10 @@ def fit_transition(
         line_law(law, placed.line),
         placed.rows,
         seed=seed,
-        estimand=definition,
+        estimand=outcome or definition,
         sources=placed.sources,
         warnings=placed.warnings,
+        reads=partial(_of_new, columns),
     )
 
 
@@ -227,23 +242,35 @@ def _equations(slopes: Sequence[str], published: Formula | None) -> tuple[str, .
     )
 
 
+def _of_new(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
+    """Rows to predict, with the logs of depth and heads."""
+    rows = columns.of_new(new)
+    return rows.assign(
+        **{f"log_{n}": np.log(numbers(rows[n].astype("float64"), n, least=1, positive=True)) for n in SHAPE}
+    )
+
+
+def _check_definition(table: pd.DataFrame, column: str) -> None:
+    """UsageError for a definition that rows of `features` do not have."""
+    defined = [str(name) for name in table if str(name).startswith("L_star_") and not str(name).endswith("_sd")]
+    if column not in table and defined:
+        definitions = [name.removeprefix("L_star_") for name in defined]
+        raise unknown("no such definition of L*", column.removeprefix("L_star_"), definitions)
+
+
 def _rows(
     table: pd.DataFrame, column: str, source: str | Sequence[str] | None
 ) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
     """One row per network, the files they are from, and what was left out or put together."""
-    columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads")
-    if column not in table:
-        known = [name.removeprefix("L_star_") for name in table if str(name).startswith("L_star_")]
-        raise UsageError(
-            "no such definition of L*",
-            got=column.removeprefix("L_star_"),
-            allowed=", ".join(name for name in known if not name.endswith("_sd")),
-        )
+    columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads", column)
     chosen = table
     if source is not None:
         chosen = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
     rows = chosen[chosen[column].notna()]
     warnings = left_out(chosen["model_id"], rows["model_id"], "no L* of this definition")
+    units_once(rows, ())
+    rows, pinned = comparable_only(rows)
+    warnings += pinned
     models = rows.groupby("model_id")
     facts = models[["heritage", "n_layers", "n_heads"]]
     if (differ := facts.nunique().gt(1).any(axis=1)).any():
@@ -255,7 +282,7 @@ def _rows(
     networks = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()
     if len(networks):
         labels(networks["heritage"], "heritage")
-    return networks, tuple(sorted(set(rows["source"]))), warnings
+    return networks, tuple(sorted(set(rows["source"]) - {""})), warnings
 
 
 def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:

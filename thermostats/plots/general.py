@@ -32,6 +32,12 @@ MOST_NAMED, MOST_COLOURED = 14, 8
 PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
 POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
+INTERVAL: dict[str, Any] = {"color": INK, "linewidth": 1.0, "zorder": 4}
+"""In front of the mark, which would hide a short one."""
+KINDS = ("#0072B2", "#D55E00", INK)
+"""Colours of kinds of lines."""
+PAIR, MOST_LEVEL = 2.2, 5
+"""Distance from pair to pair where its two ends are 1 apart, and pairs whose names can stand level below them."""
 DASHES = ("-", "--", ":", "-.")
 POWER = re.compile(r"\^\(([^()$]+)\)")
 WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density ρ = H / d_h", "layer": "layer l"}
@@ -59,7 +65,7 @@ def scatter_labelled(
     for lab, rows in _by_lab(shown):
         color, marker = mark(lab)
         if lower and upper:
-            axes.vlines(rows[x], rows[lower], rows[upper], color=color, linewidth=1.1, alpha=0.65)
+            axes.vlines(rows[x], rows[lower], rows[upper], **INTERVAL)
         axes.scatter(rows[x], rows[y], color=color, marker=marker, label=lab, s=44, **POINT)
     axes.set(xlabel=_words(x), ylabel=_words(y))
     axes.margins(0.08)
@@ -118,7 +124,7 @@ def forest(
     positions, names = pd.factorize(table[label])
     for position, lab, row in zip(positions, heritages, table.to_dict("records"), strict=True):
         color, marker = mark(lab) if lab else PLAIN
-        axes.hlines(position, row["lower"], row["upper"], color=color, linewidth=1.8)
+        axes.hlines(position, row["lower"], row["upper"], **INTERVAL)
         axes.scatter(row[estimate], position, color=color, marker=marker, s=44, **POINT)
     for lab in sorted(set(heritages) - {""}):
         axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
@@ -128,38 +134,50 @@ def forest(
     return axes
 
 
-def paired(
+def slopes(
     table: pd.DataFrame,
     axes: Axes,
     *,
-    before: str,
-    after: str,
+    before: Sequence[str],
+    after: Sequence[str],
     label: str = "model_id",
     names: tuple[str, str] = ("base", "instruct"),
 ) -> Axes:
-    """Two gains of the same thing joined by an arrow, one row each: open where it starts, filled where it ends."""
-    reference(axes, 1.0, vertical=True)
-    for position, row in enumerate(table.to_dict("records")):
+    """Two gains of the same thing joined by a line, pair beside pair: open where it starts, filled where it ends.
+
+    before, after: columns of the estimate and of both ends of its interval.
+    """
+    reference(axes, 1.0)
+    starts = PAIR * np.arange(len(table))
+    for start, row in zip(starts, table.to_dict("records"), strict=True):
         color, marker = mark(str(row["heritage"])) if "heritage" in table else PLAIN
-        arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.3, "shrinkA": 4, "shrinkB": 4}
-        axes.annotate("", (row[after], position), xytext=(row[before], position), arrowprops=arrow)
-        axes.plot(row[before], position, color=color, marker=marker, markerfacecolor="white", linestyle="")
-        axes.plot(row[after], position, color=color, marker=marker, linestyle="")
-    for name, fill in zip(names, ("white", MUTED), strict=True):
+        axes.plot([start, start + 1], [row[before[0]], row[after[0]]], color=color, linewidth=1.3, zorder=2)
+        for at, (middle, lower, upper), face in ((start, before, PAPER), (start + 1, after, color)):
+            axes.scatter(at, row[middle], facecolor=face, edgecolor=color, marker=marker, s=44, zorder=3)
+            axes.vlines(at, row[lower], row[upper], **INTERVAL)
+    for name, fill in zip(names, (PAPER, MUTED), strict=True):
         axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
     legend_above(axes)
-    name_rows(axes, _short(table[label]))
+    below = [name.replace(" (", "\n(") for name in _short(table[label])]
+    level = len(below) <= MOST_LEVEL
+    axes.set_xticks(starts + 0.5, below, rotation=0 if level else 90, fontsize=SMALLEST)
+    axes.set_xlim(-0.8, PAIR * len(table) - PAIR + 1.8)
+    axes.tick_params(axis="x", length=0)
+    plain_text(axes.get_xticklabels())
     return axes
 
 
-def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer", null: float | None = None) -> Axes:
+def lines_by_layer(
+    table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer", null: float | None = None, by: str = ""
+) -> Axes:
     """One line per model over layers or another column: colour shows the lab, dash the model; MOST_NAMED have names.
 
-    With more labs than MOST_COLOURED no line has a colour of its own.
+    With more labs than MOST_COLOURED no line has a colour of its own, but for that of its value of column `by`.
     """
     if null is not None:
         reference(axes, null)
     ends, names, apart = [], [], table["heritage"].nunique() <= MOST_COLOURED
+    kinds = sorted(table[by].unique()) if by and not apart else []
     for lab, rows in _by_lab(table):
         for number, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
             drawn = line.sort_values(x).dropna(subset=[y])
@@ -168,7 +186,10 @@ def lines_by_layer(table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer",
             own: dict[str, Any] = (
                 {"color": mark(lab).color, "linestyle": DASHES[number % 4]} if apart else {"color": PLAIN.color}
             )
-            axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.5, **own)
+            if kinds:
+                place = kinds.index(drawn[by].iloc[0])
+                own = {"color": KINDS[place % len(KINDS)], "linestyle": DASHES[place % 4], "label": kinds[place]}
+            axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.6, **own)
             ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1])))
             names.append(model)
         if apart:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
-from matplotlib.collections import Collection, LineCollection
+from matplotlib.collections import Collection, LineCollection, PathCollection
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
@@ -20,12 +20,16 @@ SIZE = 7.5
 """Size of a name in points."""
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""
-STEP, LINE, WRONG, STRUCK = 4.0, 1.0, 40.0, 10.0
+STEP, LINE, WRONG, STRUCK, ACROSS = 4.0, 1.0, 40.0, 10.0, 1e4
 """Points along a line between places that a name should not stand on, and the cost of an area of a line, of a point of
-another name that lies nearer, and of an area of another name that a leader crosses."""
+another name that lies nearer, of an area of another name that a leader crosses, and of a name across an axis."""
 COVERED, MANY = 4.0, 14
 """Square points of other names and points above which a name has no room, and points above which only names that need
 no leader are given."""
+APART = 1.25
+"""Heights of a name from line to line."""
+MARK, AROUND = 2.3, 1.2
+"""Half the size of a mark at least, and points around it that no name reaches into."""
 GROUND = {"facecolor": "#fffefb", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
 COLOR, LEADER = "#3c4043", "#9aa0a6"
 
@@ -40,6 +44,40 @@ def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], s
     set afterwards.
     """
     axes.add_artist(Names(np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names, size))
+
+
+def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float = SIZE) -> None:
+    """Name lines at the right of the axes, at the heights at which they end, moved apart so that each can be read.
+
+    ends: height, name and colour of each; the scale and the limits must be set.
+    """
+    ordered, inches = sorted(ends), axes.get_window_extent().height / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    points = axes.transData.transform([(0.0, y) for y, _, _ in ordered])
+    heights = axes.transAxes.inverted().transform(points)[:, 1]
+    steps = APART * size / 72 / inches * np.arange(len(ordered))
+    placed = np.maximum.accumulate(heights - steps) + steps
+    placed -= max(0.0, placed[-1] - 1)
+    for (_, name, color), height, at in zip(ordered, heights, placed, strict=True):
+        axes.annotate(
+            name,
+            (1, height),
+            xytext=(1.05, at),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=size,
+            color=color,
+            parse_math=False,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": LEADER,
+                "linewidth": 0.5,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
+        )
 
 
 class Names(Artist):
@@ -64,7 +102,7 @@ class Names(Artist):
         lines += [box for kind in self.axes.collections for box in _intervals(kind, scale)]
         shown = np.flatnonzero(np.isfinite(points).all(axis=1))
         names = [self.names[index] for index in shown]
-        for place, offset, far in _places(points[shown], names, bounds, self.size, lines):
+        for place, offset, far in _places(points[shown], names, bounds, self.size, lines, _half(self.axes.collections)):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
                 names[place],
@@ -86,15 +124,23 @@ class Names(Artist):
 
 
 def _places(
-    points: np.ndarray, names: Sequence[str], bounds: Box, size: float = SIZE, lines: Sequence[Box] = ()
+    points: np.ndarray,
+    names: Sequence[str],
+    bounds: Box,
+    size: float = SIZE,
+    lines: Sequence[Box] = (),
+    half: float = MARK + AROUND,
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
-    """Number of a point, offset of its name and whether that is far, from the lowest point up, where there is room."""
+    """Number of a point, offset of its name and whether that is far, from the lowest point up, where there is room.
+
+    half: points from the middle of a mark to the edge of what no name may cover.
+    """
     named: list[Box] = []
     drawn: list[Box] = []
-    marks = np.column_stack([points - 3.5, points + 3.5])
+    marks = np.column_stack([points - half, points + half])
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
-        offsets = _offsets(width, height)[: FAR if len(points) > MANY else None]
+        offsets = _offsets(width, height, half - MARK - AROUND)[: FAR if len(points) > MANY else None]
         boxes = [_box(points[index], offset, width, height) for offset in offsets]
         leaders = [list(_leader(points[index], box, offset)) for offset, box in zip(offsets, boxes, strict=True)]
         others = np.delete(points, index, axis=0)
@@ -103,7 +149,11 @@ def _places(
         struck = _overlap(boxes, drawn) + np.array([_overlap(bits, named).sum() for bits in leaders])
         away = np.array([_away(box, bounds, offset) for offset, box in zip(offsets, boxes, strict=True)])
         place = int(np.argmin(10.0 * covered + away + LINE * crossed + WRONG * wrong + STRUCK * struck))
-        if covered[place] > COVERED or (len(points) > MANY and (crossed[place] > COVERED or wrong[place])):
+        if (
+            covered[place] > COVERED
+            or _crosses(boxes[place], bounds)
+            or (len(points) > MANY and (crossed[place] > COVERED or wrong[place]))
+        ):
             continue
         named.append(boxes[place])
         drawn += leaders[place]
@@ -149,10 +199,17 @@ def _size(name: str, size: float = SIZE) -> tuple[float, float]:
     return float(extent.width), size
 
 
-def _offsets(width: float, height: float) -> list[tuple[float, float]]:
-    """Centres to try, nearest first: the name's box touches a circle around the point."""
-    angles = 2 * np.pi * np.arange(FAR) / FAR
-    return [(float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2))) for d in NEAR for a in angles]
+def _offsets(width: float, height: float, more: float = 0.0) -> list[tuple[float, float]]:
+    """Centres to try, nearest first: the name's box touches a circle around the point, `more` points larger."""
+    angles, away = 2 * np.pi * np.arange(FAR) / FAR, [near + more for near in NEAR]
+    return [(float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2))) for d in away for a in angles]
+
+
+def _half(kinds: Sequence[Artist]) -> float:
+    """Half the size of the largest mark among what is drawn with the room around it, in points."""
+    sizes = [float(size) ** 0.5 / 2 for kind in kinds if isinstance(kind, PathCollection) for size in kind.get_sizes()]
+    largest: float = max([MARK, *sizes])
+    return largest + AROUND
 
 
 def _box(point: np.ndarray, offset: tuple[float, float], width: float, height: float) -> Box:
@@ -171,7 +228,16 @@ def _away(box: Box, bounds: Box, offset: tuple[float, float]) -> float:
     """What it costs to be beyond the axes, and away from where a name stands best."""
     beyond = (bounds[0] - box[0], bounds[1] - box[1], box[2] - bounds[2], box[3] - bounds[3])
     outside = sum(max(0.0, by) for by in beyond)
-    return 20.0 * outside + 0.3 * float(np.hypot(offset[0] - (box[2] - box[0]) / 2, offset[1]))
+    return (
+        ACROSS * _crosses(box, bounds)
+        + 20.0 * outside
+        + 0.3 * float(np.hypot(offset[0] - (box[2] - box[0]) / 2, offset[1]))
+    )
+
+
+def _crosses(box: Box, bounds: Box) -> bool:
+    """Whether a name would stand across the left or the lower axis."""
+    return box[0] < bounds[0] or box[1] < bounds[1]
 
 
 def _overlap(boxes: Sequence[Box], others: Sequence[Box] | np.ndarray) -> np.ndarray:

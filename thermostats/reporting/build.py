@@ -157,7 +157,8 @@ class Build:
         others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
         titles = {name: TITLES.get(name) or name.capitalize() for name in others}
         table = called.NOW if state.is_kept else called.TABLE
-        return index_page.index_text(self._entries(), titles, findings=table, sets=self._sets())
+        values: dict[str, Any] = {"findings": table, "sets": self._sets(), "command": state.command}
+        return index_page.index_text(self._entries(), titles, **values)
 
     def _sets(self) -> list[dict[str, Any]]:
         """Sets of evidence with their models and labs."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +89,8 @@ def report(
     written: list[str] = []
     removed: list[str] = []
     with nullcontext() if check else only_writer(folder):
-        state = State(folder, tables, found, read_manifest(folder), whole=claims is None)
+        command = typed(claims, {"data": data, "analyses": analyses}, thorough=thorough)
+        state = State(folder, tables, found, read_manifest(folder), whole=claims is None, command=command)
         wanted = asked + (list(state.pages) if claims is None else [])
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
@@ -106,6 +108,13 @@ def report(
     seconds = time.perf_counter() - started
     files = tuple(sorted(written)), tuple(sorted(removed))
     return Result(not state.errors, str(folder), outcomes, *files, seconds, _differences(state))
+
+
+def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], *, thorough: bool) -> str:
+    """The command that makes such a report, but for the folder it goes to; of an absolute path its last part."""
+    paths = {name: Path(path) for name, path in folders.items() if path is not None}
+    given = [word for name, path in paths.items() for word in (f"--{name}", path.name if path.is_absolute() else path)]
+    return shlex.join(map(str, ["thermostats", "report", *(claims or ["--all"]), *given, *["--thorough"] * thorough]))
 
 
 def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> Result:

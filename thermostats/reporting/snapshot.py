@@ -68,6 +68,7 @@ def first_screen(claim: str, page: str) -> str:
     """The head of a claim's page: verdict, reason, figure, published against recomputed, rule."""
     head = page.partition("\n## Details\n")[0]
     head = re.sub(r"!\[.*\]\(posterior[^)]*\)\n\n.*\n\n", "", head).replace(" · [Details](#details)", "")
+    head = head.replace("[rule changed](#history)", "rule changed")
     head = head.replace("](figure.svg)", f"]({folder_of(claim)}.svg)").replace("](../index.md)", "](index.md)")
     return (
         f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, checks, sensitivity.\n"

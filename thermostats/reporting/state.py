@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +25,17 @@ ABOUT = (MEANS, METHODS, DATA, INDEX, BUNDLE)
 FILES = {BUNDLE: "thermostats-report.html"}
 TITLES = {INDEX: "All claims", MEANS: "What this means", METHODS: "Methods", DATA: "Data"}
 TITLES |= {ATLAS: "Layer atlas", BUNDLE: "All in one file"}
-NAVIGATION = (INDEX, MEANS, METHODS, DATA)
+NAVIGATION = (INDEX, MEANS, ATLAS, METHODS, DATA)
 """Pages that every page leads to where the report has them."""
 ROWS = ("*.csv", "*.parquet")
 """Files that rows are read from."""
 PRIVATE = "private"
 """Folder of texts that no analysis reads."""
+
+
+def navigation(there: Collection[str] = NAVIGATION) -> dict[str, str]:
+    """Titles by file of the pages that every page leads to, of those that are there."""
+    return {f"{name}.html": TITLES[name] for name in NAVIGATION if name in there}
 
 
 @dataclass
@@ -43,6 +48,8 @@ class State:
     records: dict[str, Record]
     whole: bool
     """Of all claims; else of pages about all of them the index, and those that are there already."""
+    command: str = "thermostats report --all"
+    """What is run, as one would type it."""
     errors: dict[str, str] = field(default_factory=dict)
     """Why an analysis that was run now gave nothing, by claim."""
 
@@ -60,7 +67,8 @@ class State:
     @cached_property
     def navigation(self) -> dict[str, str]:
         """Titles of the pages that every page leads to, by file."""
-        return {f"{name}.html": TITLES[name] for name in NAVIGATION if name in self.about}
+        there = {*self.about, *(self.pages if self.whole else self.made())}
+        return navigation(there)
 
     @property
     def claims(self) -> list[str]:

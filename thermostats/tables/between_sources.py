@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.tables.evidence import SETS, in_set, origin
+from thermostats.tables.reading import of_last_revision
 from thermostats.tables.vocabulary import GAINS
 
 NAMED = ("last_gain", "penultimate_gain", "geometric_gain_to_penultimate", "max_gain_to_penultimate")
@@ -37,6 +38,12 @@ def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> p
             row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
         rows.append({**row, "what": what})
     return pd.DataFrame(rows)
+
+
+def measurements(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+    """Rows of `features` at every model's last revision; the files of a study are one source."""
+    rows = of_last_revision(features, "model_id")
+    return rows.assign(source=origin(rows["source"], published))
 
 
 def gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from thermostats.tables import store
 from thermostats.tables.arguments import check_table
 from thermostats.tables.evidence import DECODER, check_set, in_set
 from thermostats.tables.features import LAST
+from thermostats.tables.schemas import TABLES, key
 from thermostats.tables.vocabulary import GAINS, NURSERY
 
 FILTERS = {"lab": "heritage", "family": "family", "model": "model_id", "source": "source"}
@@ -26,7 +27,7 @@ MAIN = "main"
 
 
 def load(
-    name: str,
+    name: str = "",
     data: str | Path | None = None,
     *,
     models: bool = False,
@@ -35,6 +36,8 @@ def load(
     without: str | Collection[str] = (),
 ) -> pd.DataFrame:
     """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
+
+    Without a name: the tables that there are, one row each, with their number of rows, key and meaning.
 
     models: with the columns of each row's run and model, among them `model_id`, `heritage` (the lab), `family`,
     `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left out.
@@ -45,6 +48,8 @@ def load(
     Raises UsageError for a table, a folder or runs that do not exist, and for models of a table whose rows belong to
     none; DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
+    if not name:
+        return _tables(data)
     check_table(name)
     kept, dropped = listed(runs, "runs"), listed(without, "without") or []
     if asked := [*(kept or ()), *dropped]:
@@ -62,9 +67,23 @@ def load(
     return _with_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
 
 
+def _tables(data: str | Path | None) -> pd.DataFrame:
+    rows = [
+        {"table": name, "rows": len(store.load(name, data)), "key": ", ".join(key(name)), "meaning": schema.description}
+        for name, schema in TABLES.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def models(data: str | Path | None = None) -> pd.DataFrame:
+    """Every model of the tables, one row each revision: the table `models`, as `load("models")` gives it."""
+    return load("models", data)
+
+
 def features(
     data: str | Path | None = None,
     *,
+    heritage: str | Sequence[str] | None = None,
     lab: str | Sequence[str] | None = None,
     family: str | Sequence[str] | None = None,
     model: str | Sequence[str] | None = None,
@@ -81,21 +100,24 @@ def features(
     it lacks are those of the source's other runs. The controlled study (the nursery) is left out unless it is asked for
     by lab, model or source. every: a row for each revision, prompt set and precision, the controlled study's too.
 
-    lab, family, model, source: one or several, whatever the case; of a source the beginning is enough, of a model the
-    name without its owner. evidence: a set of measurements of decoders, one of `published`, `external`, `replicated`,
-    `measured`, `pooled` and `nursery`. position: token position of the gains, one of those in the table layers.
-    comparable: without models that norm after the residual sum, whose gains are near 1 by construction. `model_rows`
-    gives one row a model.
+    lab (or heritage, as its column is called), family, model, source: one or several, whatever the case; of a source
+    the beginning is enough, of a model the name without its owner. evidence: a set of measurements of decoders, one of
+    `published`, `external`, `replicated`, `measured`, `pooled` and `nursery`. position: token position of the gains,
+    one of those in the table layers. comparable: without models that norm after the residual sum, whose gains are near
+    1 by construction. `model_rows` gives one row a model.
 
     Raises UsageError for a lab, family, model, source, set of evidence or position that the tables do not have,
     DataError where a table is damaged or refers to a run or model that is not there.
     """
+    if lab is not None and heritage is not None:
+        raise UsageError("one name for labs", got=f"lab={lab!r}, heritage={heritage!r}", allowed="lab or heritage")
     rows = whole.features(data, position=position)
     if evidence is not None:
         check_set(evidence)
         published = set(store.load("sources", data)["file"])
         rows = rows[in_set(evidence, rows, published, store.load("runs", data)) & (rows["modality"] == DECODER)]
-    asked = {name: listed(value, name) for name, value in zip(FILTERS, (lab, family, model, source), strict=True)}
+    of = (lab if heritage is None else heritage, family, model, source)
+    asked = {name: listed(value, name) for name, value in zip(FILTERS, of, strict=True)}
     for name, values in asked.items():
         if values is not None:
             rows = rows[_matching(rows[FILTERS[name]], values, name)]

@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.errors import UsageError, unknown
+from thermostats.errors import UsageError, listed, unknown
+from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
+from thermostats.modelling.columns import Columns, comparable_only, units_once
 from thermostats.modelling.draws import SEED, Settings, summary
 from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
 from thermostats.modelling.heritage import classical
@@ -31,9 +33,10 @@ from thermostats.modelling.heritage.law import (
 )
 from thermostats.modelling.heritage.left_out import left_out_table
 from thermostats.modelling.heritage.means import model_means
-from thermostats.modelling.heritage.rows import said_of
+from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, said_of
 from thermostats.plots import posterior as plots
 from thermostats.plots.general import forest
+from thermostats.tables.vocabulary import GAINS
 
 LEAST, SMALL_STUDY = 4, 10
 NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
@@ -46,10 +49,17 @@ PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
 """Of prior probabilities; draws times models: of very many models fewer draws."""
 
 
+@fits
 def fit_heritage(
     table: pd.DataFrame,
     *,
-    estimand: str = "gain",
+    outcome: str = "",
+    model: str = "model_id",
+    lab: str | None = "heritage",
+    geometry: str | Sequence[str] | None = None,
+    scale: str | Sequence[str] | None = None,
+    prompt: str = "prompt_id",
+    estimand: str = "",
     seed: int = SEED,
     blocks: Mapping[str, Sequence[str]] | None = None,
     concentration: float = 1.0,
@@ -59,11 +69,14 @@ def fit_heritage(
 ) -> Fit:
     """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage, geometry and scale.
 
-    `table`: as `gain_rows(estimand)` gives it: model_id, heritage, n_layers, n_heads, d_head, n_params and `gain`, one
-    row per prompt (`prompt_id`) or one row with `gain_sd` (divisor n − 1) and `n_prompts`; `family` where known, which
-    is then a block of its own within labs. Models enter by their mean log gain ȳ_i with its standard error; predicted
-    are log gains. `estimand` names the gain and sets the prior scale of τ. `blocks`: other blocks in the order that is
-    asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers as they are.
+    `table`: one row per model, one per model and prompt, or averages with `gain_sd` (divisor n − 1) and `n_prompts`; as
+    `gain_rows` gives it, or your own, in which `outcome` (the gain; by default `gain`, or the `estimand`), `model`,
+    `lab` (None: no labs), `geometry`, `scale` and `prompt` name the columns. Without geometry or scale named, those of
+    `gain_rows` count, and where there are none the fit goes without and says so. Numbers enter as logs, in any unit.
+    `family`, where known, is a block of its own within labs. Models enter by their mean log gain ȳ_i with its standard
+    error; predicted are log gains. Models whose gains are near 1 by construction (`comparable` false) are left out with
+    a warning. `estimand` says which gain it is, and sets the prior scale of τ. `blocks`: other blocks in the order that
+    is asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers as they are.
     `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects. Normal ones are
     drawn exactly, others by PyMC, which takes a minute.
 
@@ -72,18 +85,25 @@ def fit_heritage(
     labs, models, superpopulation, left out (by exact refits), and classical counterparts: classical, dominance,
     commonality.
 
-    Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model with two
-    labs, fewer than 4 models, one lab, one model in every lab, a block without variation, a prompt twice in one model,
-    blocks of names and numbers together, priors out of range.
+    Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model in several
+    rows that no prompt tells apart, a model with two labs, fewer than 4 models, one lab, one model in every lab, a
+    block without variation, a prompt twice in one model, blocks of names and numbers together, priors out of range.
     """
-    heritage = _declared(table, estimand, blocks, concentration, residuals, lab_df)
+    outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
+    given = {"geometry": geometry, "scale": scale}
+    asked, gone = _asked(table, outcome, {"model": model, "lab": lab, "prompt": prompt}, given, blocks)
+    estimand, before = estimand or outcome, table
+    table, left = comparable_only(asked.read(table, optional=("prompt",)))
+    units_once(table, [model, prompt] if prompt in table else [model], _of_many(outcome, table))
+    chosen = _blocks(asked) if blocks is None else blocks
+    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
     names = [column for name in heritage.groups for column in heritage.blocks[name]]
     columns = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
     rows, warnings = model_means(table, estimand, names=names, numbers=columns, positive=heritage.logs)
     if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
         nested = {**heritage.blocks, FAMILY: (LAB, "family")}
         heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
-    warnings += _odd(rows, heritage)
+    warnings += _odd(rows, heritage, _without_labs(asked, before))
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
     return law_fitted(
@@ -93,8 +113,57 @@ def fit_heritage(
         settings=settings,
         estimand=at_position(estimand, table),
         sources=tuple(sorted(sources)),
-        warnings=(*said_of(table), *warnings),
+        warnings=(*said_of(before), *left, *gone, *warnings),
+        reads=asked.of_new,
     )
+
+
+def _asked(
+    table: pd.DataFrame,
+    outcome: str,
+    named: Mapping[str, str | None],
+    given: Mapping[str, str | Sequence[str] | None],
+    blocks: Mapping[str, Sequence[str]] | None,
+) -> tuple[Columns, list[str]]:
+    """What a call says of its columns, and which blocks the fit goes without since nothing names their columns."""
+    standard, gone = {"geometry": GEOMETRY, "scale": SCALE}, list[str]()
+    numbers = {name: listed(columns, name) for name, columns in given.items()} if blocks is None else {}
+    unnamed = [name for name, columns in numbers.items() if columns is None]
+    there = {named["model"], named["lab"]} - {None} <= set(table)
+    for name in unnamed:
+        numbers[name] = list(standard[name])
+        if there and not set(standard[name]) & set(table):
+            numbers[name] = []
+            gone.append(f"no {name}: the table has no {', '.join(standard[name])}, and {name}=[…] names no others")
+    labelled = {name: column for name, column in named.items() if name != "lab" or blocks is None or column in table}
+    columns = {"outcome": outcome, **labelled, **numbers}
+    return Columns(call="fit_heritage", named=columns, computed=partial(_gains, outcome)), gone
+
+
+def _without_labs(asked: Columns, table: pd.DataFrame) -> str:
+    """The call that asks nothing of labs: of geometry and scale, or without these of the mean."""
+    if asked.named.get("geometry") or asked.named.get("scale"):
+        return replace(asked, named={**asked.named, "lab": None}).filled_in(table, {})
+    return f'thermostats.fit_line(df, "{asked.named["outcome"]}", model="{asked.named["model"]}", group=None)'
+
+
+def _gains(outcome: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the outcome and its spread under the names that models' means are taken of."""
+    both = {"gain": outcome, "gain_sd": f"{outcome}_sd"}
+    return rows.assign(**{name: rows[column] for name, column in both.items() if column != name and column in rows})
+
+
+def _blocks(columns: Columns) -> dict[str, Sequence[str]]:
+    """Labs, geometry and scale, as far as there are columns of them."""
+    labs = {LAB: (LAB,)} if columns.named.get("lab") else {}
+    return labs | {name: tuple(columns.named[name] or ()) for name in ("geometry", "scale") if columns.named.get(name)}
+
+
+def _of_many(outcome: str, table: pd.DataFrame) -> str:
+    """What to do about models in several rows: the package's own measurements have rows for it."""
+    if "run_id" in table and outcome in GAINS:
+        return f'thermostats.fit_heritage(thermostats.gain_rows("{outcome}"), estimand="{outcome}")'
+    return ""
 
 
 def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
@@ -132,7 +201,8 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
 def _declared(
     table: pd.DataFrame,
     estimand: str,
-    blocks: Mapping[str, Sequence[str]] | None,
+    blocks: Mapping[str, Sequence[str]],
+    logs: bool,
     concentration: float,
     residuals: str,
     lab_df: float,
@@ -146,7 +216,7 @@ def _declared(
         )
     if residuals not in RESIDUALS:
         raise unknown("no such law of the residuals", residuals, RESIDUALS)
-    chosen = {str(name): tuple(columns) for name, columns in (STANDARD.blocks if blocks is None else blocks).items()}
+    chosen = {str(name): tuple(columns) for name, columns in blocks.items()}
     if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
         raise UsageError(
             "no such blocks",
@@ -164,7 +234,7 @@ def _declared(
     return Heritage(
         blocks=chosen,
         groups=tuple(groups),
-        logs=blocks is None,
+        logs=logs,
         total_sd=SUMMED_TOTAL_SD if estimand in SUMMED else STANDARD.total_sd,
         concentration=concentration,
         lab_df=lab_df,
@@ -172,7 +242,7 @@ def _declared(
     )
 
 
-def _odd(rows: pd.DataFrame, heritage: Heritage) -> list[str]:
+def _odd(rows: pd.DataFrame, heritage: Heritage, without_labs: str) -> list[str]:
     """What the rows cannot say, in words; UsageError where they say nothing of a block."""
     if len(rows) < LEAST:
         raise UsageError("too few models", got=len(rows), allowed=f"{LEAST} or more")
@@ -182,7 +252,7 @@ def _odd(rows: pd.DataFrame, heritage: Heritage) -> list[str]:
             continue
         if name in heritage.groups:
             sizes = groups_of(rows, columns).value_counts()
-            warnings += _of_groups(name, sizes)
+            warnings += _of_groups(name, sizes, without_labs)
             used += len(sizes) - 1
             continue
         x = rows[list(columns)].to_numpy(np.float64)
@@ -209,17 +279,20 @@ def _odd(rows: pd.DataFrame, heritage: Heritage) -> list[str]:
     return warnings
 
 
-def _of_groups(name: str, sizes: pd.Series) -> list[str]:
+def _of_groups(name: str, sizes: pd.Series, step: str) -> list[str]:
     """Refuse groups that cannot be separated from the mean or from the residual."""
     if len(sizes) < 2:
         one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
-        raise UsageError(f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more")
+        raise UsageError(
+            f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more", next_step=step
+        )
     if sizes.max() == 1:
         what = "lab" if name == LAB else name
         raise UsageError(
             f"every {what} has one model: {name} cannot be separated from the residual between models",
             got=f"{len(sizes)} {what}s",
             allowed="two models or more in at least one",
+            next_step=step,
         )
     if (sizes > 1).sum() < 2:
         return [

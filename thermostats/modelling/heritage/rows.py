@@ -11,6 +11,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, left_out, named, numbers
+from thermostats.modelling.columns import units_once
 from thermostats.tables import store
 from thermostats.tables.features import LAST, by_prompt, features
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -156,6 +157,7 @@ def model_rows(
     without a lab, and for fewer than `least` models.
     """
     columns_of(table, "model_id", "heritage", "source", estimand)
+    units_once(table, ())
     files = [source] if isinstance(source, str) else source
     asked = _of_sources(table, estimand, files, table[estimand].notna())
     rows = asked[asked[estimand].notna()]
@@ -194,7 +196,7 @@ def model_rows(
     return ModelRows(
         table=kept,
         estimand=at_position(estimand, kept),
-        sources=tuple(sorted(set(kept["source"]))),
+        sources=tuple(sorted(set(kept["source"]) - {""})),
         warnings=tuple(said),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -148,6 +148,24 @@ def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Ar
     Of the signal's own variance, so they sum to 1 where the blocks span it. Raises UsageError for missing values.
     """
     return _shapley(_r_squared(signals, _bases_of(table, blocks)), list(blocks))
+
+
+def share_difference(
+    table: pd.DataFrame, outcome: str, blocks: Blocks, first: str, second: str
+) -> Callable[[Array], Array]:
+    """Corrected share of one block less that of another, as a function of outcomes, m × rows → m.
+
+    Raises UsageError as `corrected_shares` does.
+    """
+    _, bases = _fit_for_correction(table, outcome, blocks)
+    names = list(blocks)
+    places = names.index(first), names.index(second)
+
+    def difference(outcomes: Array) -> Array:
+        shares = _corrected(outcomes, bases, names)[0]
+        return np.asarray(shares[:, places[0]] - shares[:, places[1]])
+
+    return difference
 
 
 def share_table(

@@ -23,6 +23,7 @@ from thermostats.plots.marks import mark
 from thermostats.reporting.pages import atlas_rows
 from thermostats.reporting.render import environment, hashes
 from thermostats.reporting.stale import machine
+from thermostats.reporting.state import navigation
 from thermostats.reporting.text import Files, text
 from thermostats.words import number, short_name
 
@@ -69,6 +70,7 @@ def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
         environment()
         .get_template("atlas.html")
         .render(
+            pages=navigation(),
             labs=[{"name": lab, "svg": swatch(lab)} for lab in labs_of(shown)],
             origins=sorted(shown["origin"].unique(), reverse=True),
             spec=script_json(compiled(shown)) if len(shown) else "",
@@ -262,23 +264,38 @@ def _panel(
         .mark_text(align="left", dx=5, fontSize=11, aria=False)
         .encode(x=alt.XDatum(1.015, scale=SPAN), y="at:Q", text="label:N", color="heritage:N")
     )
-    return alt.layer(lines, points, names).properties(width=WIDTH, height=HEIGHT, title=words)
+    leaving = _leaving(base, tooltip, *_ends(quantity, rows)) if clip else []
+    return alt.layer(lines, points, *leaving, names).properties(width=WIDTH, height=HEIGHT, title=words)
+
+
+def _leaving(base: alt.Chart, tooltip: Sequence[alt.Tooltip], low: float, high: float) -> list[alt.Chart]:
+    """Arrows at the edges of a panel where a line leaves it, unless the whole range is shown."""
+    return [
+        base.transform_filter(f"!{WHOLE} && datum.value {beyond}")
+        .mark_point(filled=True, aria=False, shape=arrow, size=60)
+        .encode(y=alt.YDatum(edge), tooltip=tooltip)
+        for beyond, edge, arrow in ((f"> {high}", high, "triangle-up"), (f"< {low}", low, "triangle-down"))
+    ]
 
 
 def _names(rows: pd.DataFrame, quantity: str) -> list[dict[str, Any]]:
-    """Names of the models shown at first at the ends of their lines in a panel, so far apart that each can be read."""
+    """Names of the models shown at first at the ends of their lines in a panel, so far apart that each can be read.
+
+    One that ends beyond the panel stands at its edge with an arrow.
+    """
     first = rows[rows["first"] & (rows["origin"] != atlas_rows.TRAINED_ORIGIN)]
     ends = first.groupby(["model", "heritage", "origin"], sort=False)["value"].last().astype(float)
     low, high = _ends(quantity, rows)
-    ends = ends[ends.between(low, high)].sort_values(ascending=False)
+    ends = ends.sort_values(ascending=False)
+    arrows = [" ↑" if end > high else " ↓" if end < low else "" for end in ends]
     pixels = list((HEIGHT * (log10(high) - ends.map(log10)) / (log10(high) - log10(low))).clip(0, HEIGHT))
     for place in range(1, len(pixels)):
         pixels[place] = max(pixels[place], pixels[place - 1] + APART)
     pixels = [pixel - max(0.0, max(pixels) - HEIGHT) for pixel in pixels]
     return [
-        {"label": short_name(model), "heritage": lab, "origin": origin, "words": "", "first": True, "at": at}
-        for (model, lab, origin), at in zip(
-            ends.index, (high * (low / high) ** (y / HEIGHT) for y in pixels), strict=True
+        {"label": short_name(model) + arrow, "heritage": lab, "origin": origin, "words": "", "first": True, "at": at}
+        for (model, lab, origin), arrow, at in zip(
+            ends.index, arrows, (high * (low / high) ** (y / HEIGHT) for y in pixels), strict=True
         )
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from urllib.parse import quote
@@ -13,8 +14,8 @@ from thermostats.reporting.render import Page, body, shell, symbols
 TITLE = "The whole report"
 CARRIED = 60_000
 """Bytes up to which a table is carried along."""
-AWAY = '<a href="index.html">Report</a>'
-"""The atlas's way back to the index; in the bundle it is in a frame of its own."""
+AWAY = re.compile(r"<nav\b.*?</nav>\n", re.DOTALL)
+"""The atlas's way to other pages; in the bundle it is in a frame of its own."""
 
 
 def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], bytes]) -> bytes:
@@ -24,7 +25,7 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
     articles = {page.anchor: body(page, read, partial(_links, page, anchors, read), level=1) for page in pages}
     for page in pages:
         if page.name in framed:
-            document = escape(read(page.name).decode().replace(AWAY, "<span>Report</span>"))
+            document = escape(AWAY.sub("", read(page.name).decode()))
             frame = f'<iframe class="atlas" title="{escape(page.title)}" srcdoc="{document}"></iframe>'
             articles[page.anchor] = f"<h2>{escape(page.title)}</h2>\n{frame}"
     listed = "\n".join(f'<li><a href="#{anchor}">{symbols(title)}</a></li>' for anchor, title in titles.items())

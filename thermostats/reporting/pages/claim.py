@@ -25,6 +25,7 @@ from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.errors import DataError
 from thermostats.modelling import checks, draws
 from thermostats.reporting.names import folder_of
+from thermostats.reporting.pages.universes import universes_of
 from thermostats.reporting.text import Files, Text, slug, text
 
 DECIDED = (SUPPORTED, AGAINST)
@@ -69,7 +70,7 @@ RATES = {
 }
 """Columns of the table of simulated worlds that a page shows, with their headings."""
 FACTS = [item.name for item in fields(Claim) if item.compare]
-PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior", "operating"}]
+PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior", "operating", "curve"}]
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,7 @@ def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
     )
     view = {"finding": finding, "number": number, "figure": drawn, "table": behind, "posterior": posterior}
     view["operating"], view["declared"] = Text(), None
+    view["universes"] = universes_of(finding, number, files)
     view["compared"] = words.comparison(published, reproduced)
     if finding.operating is not None:
         shown = finding.operating[list(RATES)].rename(columns=RATES)

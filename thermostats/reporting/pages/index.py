@@ -1,4 +1,4 @@
-"""The index: the table of all claims, group by group, and the table `findings`."""
+"""The index: what holds, what does not and what is open, the table of all claims, and the table `findings`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.resources import files
+from itertools import chain, zip_longest
 from typing import Any
 
 import pandas as pd
@@ -15,6 +17,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.claim import Entry
 from thermostats.reporting.pages.pictures import picture, shown
@@ -22,13 +25,17 @@ from thermostats.reporting.stale import machine
 from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
-from thermostats.words import markdown
+from thermostats.words import first_sentences, markdown
 
 TITLE = "Residual-stream gains in transformers"
 FURTHER, OVERALL = "Further claims", "overall"
 """Group of claims that are of no registered study, and of findings that have no set of evidence of their own."""
 ORDER = [*VERDICTS, FAILED, MISSING]
 """Verdicts in the order in which the index lists them."""
+IN_SHORT = (("What holds", (SUPPORTED,), 4), ("What does not", (AGAINST,), 3), ("What is open", (OPEN, UNMEASURED), 3))
+"""Headings of the summary, the verdicts below each, and how many claims it names."""
+GAIN = "gain.svg"
+"""The picture that says what a gain is."""
 
 
 def index_text(
@@ -37,11 +44,13 @@ def index_text(
     page_of: str = "{}/index.md",
     findings: str = "findings.csv",
     *,
+    command: str = "thermostats report --all",
     sets: Sequence[Mapping[str, Any]] = (),
     illustrated: bool = True,
 ) -> str:
     """The page's Markdown. pages: titles of other pages by name. page_of: a claim's page by its folder.
 
+    command: what made the report, as one would type it.
     sets: sets of evidence with their models and labs, as `pages.sources.counted` has them. illustrated: with the
     pictures of `pictures_of`.
     """
@@ -58,6 +67,8 @@ def index_text(
             for title, own in grouped.items()
         ],
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
+        short=in_short([[rows[entry.id] for entry in own] for own in grouped.values()]),
+        command=Text(command),
         tried=sum(bool(finding.worlds) for entry in entries for finding in entry.findings),
         untried=sum(finding.worlds == 0 for entry in entries for finding in entry.findings),
         most_false=FALSE,
@@ -76,7 +87,26 @@ def index_text(
 def pictures_of(entries: Sequence[Entry]) -> dict[str, bytes]:
     """The small pictures of the index by file name; of a claim without an estimate to show there is none."""
     found = {_picture(entry): shown(_findings(entry)) for entry in entries}
-    return {name: picture(estimates) for name, estimates in found.items() if estimates}
+    return {GAIN: gain_picture()} | {name: picture(estimates) for name, estimates in found.items() if estimates}
+
+
+def gain_picture() -> bytes:
+    """The picture that says what a gain is."""
+    return (files("thermostats.reporting") / "templates" / GAIN).read_bytes()
+
+
+def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Headings of the summary with their rows: those of most labs, then models, from each group of claims in turn."""
+    return [
+        (heading, list(chain.from_iterable(_in_turn(groups, verdict) for verdict in verdicts))[:most])
+        for heading, verdicts, most in IN_SHORT
+    ]
+
+
+def _in_turn(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> list[dict[str, Any]]:
+    of_each = ([row for row in rows if row["verdict"] == verdict] for rows in groups)
+    best = (sorted(rows, key=lambda r: (-r["finding"].n_heritages, -r["finding"].n_models)) for rows in of_each)
+    return [row for turn in zip_longest(*best) for row in turn if row is not None]
 
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
@@ -156,6 +186,9 @@ def _row(entry: Entry, page_of: str) -> dict[str, Any]:
         "short": link(entry.id, page_of.format(folder_of(entry.id)) if is_built else ""),
         "claim": entry.claim,
         "link": link(named, page_of.format(folder_of(entry.id)) if is_built else ""),
+        "answer": entry.claim.answer(primary.verdict) or first_sentences(primary.plain, 1)
+        if entry.claim and primary
+        else "",
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
         "finding": primary,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.sources import coincidence
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.measurements import fit_sources
 from thermostats.reporting.stale import machine
 from thermostats.reporting.text import Files, text
-from thermostats.tables.between_sources import counts, gain_pairs, profile_pairs, profiles
+from thermostats.tables.between_sources import counts, gain_pairs, measurements, profile_pairs, profiles
 from thermostats.tables.vocabulary import EXTERNAL, NURSERY
+
+FITTED = ("last_gain", "penultimate_gain")
+"""Gains whose sources are fitted as levels."""
 
 
 def files(tables: Evidence) -> dict[str, bytes]:
@@ -19,6 +26,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
     features, layers = pooled.table("features"), pooled.table("layers")
     gains = gain_pairs(features, published)
     lines = profile_pairs(profiles(layers, runs, published))
+    fits = fitted(measurements(features, published))
     page = text(
         "sources.md",
         sets=found.table(counted(tables), "Sets of evidence", "sets.csv"),
@@ -27,11 +35,38 @@ def files(tables: Evidence) -> dict[str, bytes]:
         gains=found.table(gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"),
         n_models=gains["model_id"].nunique(),
         largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,
+        fits=fits,
+        spreads=found.table(spreads(fits), "Standard deviations of log gains", "spreads-of-sources.csv"),
+        levels=found.table(levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"),
         lines=found.table(lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"),
         machine=machine(),
     )
     found.add("sources.md", page.encode())
     return found.found
+
+
+def fitted(rows: pd.DataFrame) -> dict[str, Fit]:
+    """Fits of the levels of sources by gain, of gains that two sources measured of one model."""
+    found = {}
+    for gain in FITTED:
+        own = rows[rows[gain].notna() & rows["comparable"].astype(bool)]
+        if (own.groupby("model_id")["source"].nunique() > 1).any():
+            found[gain] = fit_sources(own, gain, sources=sorted(set(own["source"])))
+    return found
+
+
+def spreads(fits: Mapping[str, Fit]) -> pd.DataFrame:
+    """Standard deviation of every kind of level in the log of a gain, with its interval."""
+    rows = [fit.summary().assign(gain=gain, status=fit.status) for gain, fit in fits.items()]
+    columns = ["gain", "quantity", "median", "lower", "upper", "status"]
+    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+
+
+def levels(fits: Mapping[str, Fit]) -> pd.DataFrame:
+    """By how much a source, prompt set or precision multiplies a gain."""
+    rows = [fit.table("levels").assign(gain=gain) for gain, fit in fits.items()]
+    columns = ["gain", "kind", "level", "models", "factor", "lower", "upper"]
+    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
 def counted(tables: Evidence) -> pd.DataFrame:

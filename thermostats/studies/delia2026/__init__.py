@@ -8,7 +8,7 @@ STUDY = Study(
     title="D'Elia 2026, Thermodynamic Constraints in Transformer Architectures",
     letter="C",
     claims="Claims of the study",
-    fixed="{% if changed %}changed after its test was first run (see how){% else %}fixed before its test was run"
+    fixed="{% if changed %}changed after its test was first run{% else %}fixed before its test was run"
     "{% endif %}; the study’s own figures were known"
     "{% if fitted %}; the posterior’s part was added when the result of the test was known{% endif %}",
     about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of the residual stream. "

@@ -9,9 +9,10 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit, Estimate, Result
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
-from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, one_run_each
 from thermostats.studies.delia2026.gains import FOUR, gains
 from thermostats.studies.delia2026.stated import audit_by_model
+from thermostats.tables.prompt_rows import gain_by_prompt
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""

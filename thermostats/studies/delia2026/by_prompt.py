@@ -8,8 +8,7 @@ import pandas as pd
 from thermostats.claims.evidence import POOLED, VIEWS, Evidence
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.means import fit_means
-from thermostats.tables import features
-from thermostats.tables.reading import of_last_revision
+from thermostats.tables.prompt_rows import gain_by_prompt, one_prompt_set, with_category
 from thermostats.words import short_name
 
 TWIN = "twin_test_results_20260105_160237.json"
@@ -20,24 +19,6 @@ LAST_GAIN_FILES = (BENCHMARK, TWIN, GPT2, GPTJ)
 """Files that hold the gain of the last block by prompt, in order of preference where two measured one model."""
 MEASURED = "thermostats"
 """Source of what this package measured itself."""
-RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
-
-
-def gain_by_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
-    """A named gain of `features.GAINS` by run and prompt of the named files: column `value`; averages are left out.
-
-    Without files: of every run of the set of evidence at its model's last revision, a recipe in the place of the lab.
-    Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
-    """
-    chosen = {"source": list(sources)} if sources else {}
-    runs, models = tables.table("runs", **chosen), tables.table("models")
-    layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
-    if not sources:
-        runs = of_last_revision(runs, "model_id")
-        layers, summaries = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries))
-    values = features.by_prompt(runs, models, layers, summaries)
-    values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
-    return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
 
 
 def one_run_each(rows: pd.DataFrame) -> pd.DataFrame:
@@ -68,31 +49,9 @@ def published_or_set(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame
     return one_prompt_set(rows)
 
 
-def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows by prompt of one run a model, on one prompt set; empty where there is none.
-
-    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those;
-    of these the models on the prompt set that most of them have, since only one set can be crossed with models.
-    """
-    runs = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size().rename("size").reset_index()
-    runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(["core", "size"], kind="stable")
-    chosen = runs.drop_duplicates("model_id", keep="last")
-    sets = chosen.groupby("prompt_set").agg(models=("run_id", "size"), core=("core", "first")).sort_index()
-    if len(sets):
-        shared = sets.sort_values(["models", "core"], kind="stable").index[-1]
-        chosen = chosen[chosen["prompt_set"] == shared]
-    return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
-
-
 def without_unknown_labs(rows: pd.DataFrame) -> pd.DataFrame:
     """The same rows, without their column of labs where one is not known: for what is asked of models alone."""
     return rows if (rows["heritage"].fillna("") != "").all() else rows.drop(columns="heritage")
-
-
-def with_category(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows by prompt with the category of each prompt; prompts that the table does not know are left out."""
-    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    return rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
 
 
 def without_tuned(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:

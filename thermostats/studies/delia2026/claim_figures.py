@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from thermostats.modelling.classical.association import PowerLaw
 from thermostats.plots.general import INK, MUTED, drawing, forest, legend_above, name_rows, reference, scatter_labelled
-from thermostats.plots.labels import GROUND, place_labels
+from thermostats.plots.labels import GROUND, name_ends, place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
 from thermostats.words import number, short_name
@@ -28,26 +28,18 @@ def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool =
 
 
 def squared_norms(axes: Axes, by_layer: pd.DataFrame, others: pd.DataFrame, *, late: float) -> None:
-    """‖W_V‖₂² over depth where it is known by layer, and the means of other models."""
+    """‖W_V‖₂² over depth where it is known by layer, and the means of other models (dashed)."""
+    ends = []
     for model, rows in by_layer.sort_values("layer").groupby("model_id"):
         lab = mark(str(rows["heritage"].iloc[0]))
-        (line,) = axes.plot(rows["depth"], rows["squared"], marker=lab.marker, markersize=4, color=lab.color)
-        line.set_label(short_name(str(model)))
+        axes.plot(rows["depth"], rows["squared"], marker=lab.marker, markersize=4, color=lab.color)
+        ends.append((float(rows["squared"].iloc[-1]), short_name(str(model)), lab.color))
     for row in others.itertuples():
         axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
-        axes.annotate(
-            short_name(row.model_id),
-            (1, row.squared),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7.5,
-            color=INK,
-        )
+        ends.append((row.squared, f"{short_name(row.model_id)}, mean", mark(row.heritage).color))
     axes.axvspan(late, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
     axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
-    legend_above(axes)
+    name_ends(axes, ends)
 
 
 def worst_residuals(axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *, tolerance: float) -> None:
@@ -93,6 +85,7 @@ def traces_by_file(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -> 
         face = color if expands else "white"
         axes.scatter(x, y, s=60, facecolor=face, edgecolor=color, marker=marker, label=str(lab), zorder=3)
     axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
+    axes.margins(x=0.15)
     log_axis(axes, "x")
     legend_above(axes)
     places = pd.factorize(rows["source"])[0]
@@ -108,7 +101,8 @@ def transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) 
         x, y = part["layer"] / part["n_layers"], part["model_id"].map(places)
         axes.scatter(x, y, marker=marker, s=40, label=words, zorder=3)
     one = rows.drop_duplicates("model_id").set_index("model_id").loc[names]
-    axes.scatter(one["formula"] / one["n_layers"], range(len(names)), marker="|", s=260, color=INK, label="formula")
+    axes.scatter(one["formula"] / one["n_layers"], range(len(names)), marker="|", s=260, color=INK)
+    axes.plot([], [], linestyle="", marker="|", markersize=8, color=INK, label="formula")
     axes.axvline(0.5, color=MUTED, linestyle="--", linewidth=1)
     axes.set_yticks(range(len(names)), [short_name(name) for name in names])
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(-0.03, 1.03), ylim=(len(names) - 0.5, -0.5))

@@ -7,7 +7,7 @@ STUDY = Study(
     title="A controlled study of small language models trained by designed recipes",
     letter="N",
     claims="The nursery: a controlled study",
-    fixed="written before a trained model was analysed{% if changed %}, and changed since (see how){% endif %}",
+    fixed="written before a trained model was analysed{% if changed %}, and changed since{% endif %}",
     about="The models are small and were trained briefly on two corpora. Two studies: 96 models of 16 recipes from a "
     "balanced design, and 440 models of 32 recipes drawn at random and four chosen ones. Recipes are therefore known "
     "causes here, but whether the results carry over to large models is a hypothesis.",

@@ -15,9 +15,10 @@ from thermostats.plots.column import COLUMN, lab_entry, legend_over_rows, name_p
 from thermostats.plots.general import INK, MUTED, PAPER, POINT, legend_above, name_rows, reference
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, gain_by_prompt, one_run_each
+from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, one_run_each
 from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, gains
+from thermostats.tables.prompt_rows import gain_by_prompt
 from thermostats.words import short_name
 
 SEED = 1

@@ -1,0 +1,91 @@
+"""The call that made a fit: bound to its arguments, refused in words, kept so that a saved fit can be read again."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+from thermostats.errors import UsageError, did_you_mean
+from thermostats.modelling.columns import frame_of
+
+if TYPE_CHECKING:
+    from thermostats.modelling.draws import Draws
+    from thermostats.modelling.fit import Fit
+
+P = ParamSpec("P")
+HOME = "thermostats.modelling."
+READ: ContextVar[Draws | None] = ContextVar("READ", default=None)
+"""Draws of a saved fit, which stand for those that its call would make."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A function that fits and its arguments, the table among them."""
+
+    module: str
+    function: str
+    arguments: Mapping[str, Any]
+
+    def again(self, draws: Draws) -> Fit:
+        """The fit of this call with draws that were made before; UsageError where the function is none of ours."""
+        module = import_module(self.module) if self.module.startswith(HOME) else None
+        function: Callable[..., Fit] | None = getattr(module, self.function, None)
+        if function is None or not hasattr(function, "fits"):
+            raise UsageError("a fit of an unknown function", got=f"{self.module}.{self.function}", allowed=f"{HOME}…")
+        with read(draws):
+            return function(**self.arguments)
+
+
+@contextmanager
+def read(draws: Draws) -> Iterator[None]:
+    """Fits made here have these draws."""
+    token = READ.set(draws)
+    try:
+        yield
+    finally:
+        READ.reset(token)
+
+
+def fits(function: Callable[P, Fit]) -> Callable[P, Fit]:
+    """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Fit:
+        try:
+            arguments = dict(signature.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise _refusal(function.__name__, signature, args, kwargs, error) from None
+        if "table" in arguments:
+            arguments["table"] = frame_of(arguments["table"])
+        fit = function(**arguments)  # type: ignore[call-arg]
+        call = Call(module=function.__module__, function=function.__name__, arguments=arguments)
+        return replace(fit, call=call)
+
+    called.fits = True  # type: ignore[attr-defined]
+    return called
+
+
+def _refusal(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError
+) -> UsageError:
+    """What is wrong with the arguments, and the call without those that there are not."""
+    strange = [word for word in kwargs if word not in signature.parameters]
+    words = [json.dumps(value) for value in args[1:] if isinstance(value, (str, list, float))]
+    words += [
+        f"{w}={json.dumps(v)}" for w, v in kwargs.items() if w not in strange and isinstance(v, (str, list, float))
+    ]
+    near = [did_you_mean(word, signature.parameters) for word in strange]
+    return UsageError(
+        f"{name} cannot be called so",
+        got=str(error).removeprefix("got "),
+        allowed=", ".join(signature.parameters),
+        next_step=" ".join([*filter(None, near), f"thermostats.{name}({', '.join(['df', *words])})"]),
+    )

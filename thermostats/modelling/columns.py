@@ -1,0 +1,242 @@
+"""A user's table as a fit reads it: columns by what they are, each unit once, models that may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import named
+
+OURS = {
+    "model": "model_id",
+    "lab": "heritage",
+    "prompt": "prompt_id",
+    "depth": "n_layers",
+    "heads": "n_heads",
+    "density": "rho",
+}
+"""Arguments that name a column, and the column's name in the tables of the package."""
+USUAL = {
+    "model": "model_id model model_name name id checkpoint",
+    "lab": "heritage lab labs organisation organization org company owner vendor group family",
+    "prompt": "prompt_id prompt prompts text",
+    "depth": "n_layers layers depth num_hidden_layers num_layers n_layer blocks l",
+    "heads": "n_heads heads num_attention_heads num_heads n_head h",
+    "density": "rho density head_density",
+    "geometry": "n_layers layers depth num_hidden_layers n_heads heads num_attention_heads d_head head_dim d_model "
+    "hidden hidden_size width",
+    "covariates": "n_layers layers depth n_params params",
+    "group": "heritage lab labs organisation organization org company owner vendor group family",
+    "scale": "n_params params params_m params_b parameters num_parameters size",
+    "holds": "holds",
+    "outcome": "gain penultimate_gain last_gain max_gain value growth ratio y",
+}
+"""Names that such columns often have, the likeliest first."""
+SEVERAL = ("geometry", "scale", "covariates", "levels")
+"""Arguments that name one column or more."""
+OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "error")
+"""Arguments whose column rows to predict need not have."""
+NONE_SAYS = ("lab", "group")
+"""Arguments that are written out where they are None, since this is not their default."""
+TEXT = ("model", "lab", "prompt", "group")
+"""Arguments whose column holds names; that of the others holds numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What a call says of the columns of its table."""
+
+    call: str
+    """Name of the function."""
+    named: Mapping[str, str | Sequence[str] | None]
+    """Argument to the user's column or columns; None where there is none."""
+    positional: str = ""
+    """The argument that stands second in the call, if any."""
+    computed: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda rows: rows)
+    """What else the rows get from the user's columns."""
+
+    def read(self, table: pd.DataFrame, optional: Sequence[str] = ()) -> pd.DataFrame:
+        """The table with the package's names beside the user's; UsageError with the call filled in where one lacks."""
+        absent = self._absent(table)
+        if set(absent) - set(optional):
+            raise self.refusal(table, {name: c for name, c in absent.items() if name not in optional})
+        return self._renamed(table)
+
+    def of_new(self, new: pd.DataFrame) -> pd.DataFrame:
+        """Rows to predict, as `read`, without what predictions do not need; UsageError that names what they lack."""
+        absent = {name: columns for name, columns in self._absent(new).items() if name not in OF_THE_FITTED}
+        if absent:
+            needed = [c for name, given in self.named.items() if name not in OF_THE_FITTED for c in _listed(given)]
+            step = f"fit.predict(df[{_text(needed)}])"
+            there = ", ".join(map(str, new.columns))
+            raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
+        rows = self._renamed(new)
+        return rows if OURS["model"] in rows else rows.assign(**{OURS["model"]: rows.index.astype(str)})
+
+    def _absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
+        absent = {name: [c for c in _listed(given) if c not in table] for name, given in self.named.items()}
+        return {name: columns for name, columns in absent.items() if columns}
+
+    def _renamed(self, table: pd.DataFrame) -> pd.DataFrame:
+        new = {
+            OURS[name]: table[given]
+            for name, given in self.named.items()
+            if name in OURS and isinstance(given, str) and given in table and given != OURS[name]
+        }
+        return self.computed(table.assign(**new))
+
+    def refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
+        """The error for columns that are not there: what lacks, what is there, and the call that would work."""
+        there = ", ".join(map(str, table.columns))
+        return UsageError(
+            "the table has no such column" + "s" * (sum(map(len, absent.values())) > 1),
+            where=_lacks(absent),
+            got=f"a table with {there}",
+            next_step=self.filled_in(table, absent),
+        )
+
+    def filled_in(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> str:
+        """The call with columns that are there."""
+        chosen: dict[str, Any] = {}
+        for name, given in self.named.items():
+            if absent.get(name):
+                chosen[name] = usual(table, name, [*chosen.values()])
+            elif name not in OURS or given != OURS[name]:
+                chosen[name] = given if isinstance(given, (str, type(None))) else list(given) or None
+        first = [_text(chosen.pop(self.positional))] if chosen.get(self.positional) else []
+        said = {name: value for name, value in chosen.items() if value is not None or name in NONE_SAYS}
+        rest = [f"{name}={_text(value)}" for name, value in said.items()]
+        return f"thermostats.{self.call}({', '.join(['df', *first, *rest])})"
+
+
+def gain_columns(call: str, outcome: str, **named: str | None) -> Columns:
+    """The columns of a law of gains, one row per model: what `model_rows` reads under the package's names."""
+    lab = named.get("lab")
+    return Columns(
+        call=call,
+        named={"outcome": outcome, **named},
+        positional="" if call == "fit_transition" else "outcome",
+        computed=partial(_with, source="", **({} if lab else {OURS["lab"]: "one"})),
+    )
+
+
+def _with(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
+    """Rows with columns of one value where they lack them."""
+    return rows.assign(**{name: value for name, value in values.items() if name not in rows})
+
+
+def usual(table: pd.DataFrame, name: str, taken: Sequence[Any] = ()) -> str | list[str] | None:
+    """The column or columns that an argument most likely means, of those not taken; None where none is likely."""
+    used = {column for value in taken for column in _listed(value)}
+    folded = {str(column).casefold(): str(column) for column in table if column not in used}
+    fitting = [low for low, column in folded.items() if _holds_numbers(table[column]) != (name in TEXT)]
+    likely = [low for low in USUAL.get(name, "").split() if low in fitting]
+    if not likely:
+        likely = [near for low in USUAL.get(name, "").split() for near in get_close_matches(low, fitting, 1, 0.75)]
+    if name == "outcome" and not likely:
+        likely = fitting[-1:]
+    columns = list(dict.fromkeys(folded[low] for low in likely))
+    if name in SEVERAL:
+        return columns or None
+    return columns[0] if columns else None
+
+
+def frame_of(table: Any) -> pd.DataFrame:
+    """A table as pandas has it, from a frame, Arrow, or records; UsageError for what is no table."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    if hasattr(table, "to_pandas"):
+        return pd.DataFrame(table.to_pandas())
+    if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
+        step = f"thermostats.pd.read_csv({table!r})" if isinstance(table, str) else ""
+        step = step.removeprefix("thermostats.")
+        raise UsageError("not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step)
+    return pd.DataFrame(table)
+
+
+def units_once(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:
+    """UsageError where two rows are of one unit: repeated rows make every error too small. No `unit`: equal rows."""
+    by = list(unit)
+    twice = rows.duplicated(by) if by else rows.astype(str).duplicated()
+    if not twice.any():
+        return
+    units = rows.loc[twice, by].astype(str).agg(", ".join, axis=1) if by else ()
+    raise UsageError(
+        "a model stands in several rows" if len(by) == 1 else "rows are repeated",
+        where=", ".join(by),
+        got=f"{int(twice.sum())} of {len(rows)} rows "
+        + (f"in addition to the first of {named(set(units), 5)}" if by else "equal others"),
+        allowed="one row each; a merge on a key that is not unique repeats rows",
+        next_step=step or f"df.drop_duplicates({_text(by) if by else ''})",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """A table of one row per unit, with `model_id` and `heritage`, for a fit that may have levels of groups."""
+
+    rows: pd.DataFrame
+    group: str | None
+    columns: Columns
+    warnings: list[str]
+
+
+def unit_rows(table: pd.DataFrame, asked: Columns, model: str | Sequence[str] | None, group: str | None) -> Units:
+    """The rows that a call asks for, by `asked`, its `model` (None: rows are units) and its `group`.
+
+    A table without our columns of models or labs is one whose rows are units or have no levels, which is said.
+    """
+    warnings = list[str]()
+    if group == OURS["lab"] and group not in table:
+        group = None
+        warnings.append('the table has no column heritage, so rows have no levels: group="lab" names another column')
+    if model == OURS["model"] and model not in table:
+        model = ()
+    columns = replace(asked, named={**asked.named, "model": model, "group": group})
+    rows, left = comparable_only(columns.read(table))
+    first = _listed(model)
+    if model is not None:
+        units_once(rows, first)
+    names = {"model": rows[first[0]] if first else rows.index.astype(str), "lab": rows[group] if group else ""}
+    rows = rows.assign(**{OURS[name]: value for name, value in names.items() if OURS[name] not in rows})
+    return Units(rows=rows.reset_index(drop=True), group=group, columns=columns, warnings=warnings + left)
+
+
+def comparable_only(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.DataFrame, list[str]]:
+    """Rows without models whose gains are near 1 by construction (`comparable` false), and what is said of them."""
+    if "comparable" not in rows:
+        return rows, []
+    pinned = ~rows["comparable"].astype("boolean").fillna(value=True).astype(bool)
+    if not pinned.any():
+        return rows, []
+    names = named(set(rows.loc[pinned, unit].astype(str))) if unit in rows else f"{int(pinned.sum())} rows"
+    words = f"left out, since normalised after the sum: {names} (df.assign(comparable=True) keeps them)"
+    return rows[~pinned], [words]
+
+
+def _listed(given: str | Sequence[str] | None) -> list[str]:
+    if given is None:
+        return []
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _lacks(absent: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{name}: {', '.join(columns)}" for name, columns in absent.items())
+
+
+def _text(value: Any) -> str:
+    return "[" + ", ".join(f'"{one}"' for one in value) + "]" if isinstance(value, list) else _quoted(value)
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _holds_numbers(column: pd.Series | pd.DataFrame) -> bool:
+    return isinstance(column, pd.Series) and pd.api.types.is_numeric_dtype(column)

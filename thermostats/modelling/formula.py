@@ -1,0 +1,85 @@
+"""A formula such as `gain ~ layers + np.log(params)` as columns of a line, read by formulaic."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import UsageError, first_line
+from thermostats.modelling.columns import usual
+
+if TYPE_CHECKING:
+    from formulaic import ModelSpec
+
+INTERCEPT = "Intercept"
+LEVELS = re.compile(r"\(\s*1\s*\|\s*(\w+)\s*\)")
+"""How lme4 and bambi write levels of groups."""
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formula:
+    """An outcome and covariates that are computed from the columns of a table."""
+
+    outcome: str
+    covariates: tuple[str, ...]
+    left: ModelSpec
+    right: ModelSpec
+
+    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table with the columns of the formula; without the outcome where the table has none."""
+        if lacking := sorted(map(str, self.right.required_variables - {*table.columns, "np"})):
+            raise UsageError(
+                "the table lacks a column of the formula",
+                where=", ".join(lacking),
+                got=f"a table with {', '.join(map(str, table.columns))}",
+            )
+        sides = [self.right, *([self.left] if set(self.left.required_variables) - {"np"} <= set(table) else [])]
+        for side in sides:
+            matrix = side.get_model_matrix(table, context={"np": np}, na_action="ignore")
+            computed = {name: matrix[name].to_numpy() for name in matrix if name != INTERCEPT}
+            table = table.assign(**computed)
+        return table
+
+
+def formula_of(text: str, table: pd.DataFrame) -> Formula:
+    """A formula read for a table; UsageError with one that works where it cannot be."""
+    from formulaic import Formula as Written  # noqa: PLC0415 - half a second
+    from formulaic import model_matrix  # noqa: PLC0415 - as above
+    from formulaic.errors import FormulaicError  # noqa: PLC0415 - as above
+
+    if levels := LEVELS.search(text):
+        rest = re.sub(r"\+\s*$|^\s*\+", "", LEVELS.sub("", text).replace("+ +", "+")).strip()
+        rest = rest if not rest.endswith("~") else f"{rest} 1"
+        step = f'thermostats.fit_line(df, "{rest}", group="{levels[1]}")'
+        raise UsageError("levels of groups are named by group=", where=text, got=levels[0], next_step=step)
+    try:
+        written = Written(text)
+        lacking = sorted(map(str, set(written.required_variables) - {*table.columns, "np"}))
+        if lacking:
+            raise _refusal(text, f"no column {', '.join(lacking)}", table)
+        matrices = model_matrix(text, table, context={"np": np}, na_action="ignore")
+    except FormulaicError as error:
+        raise _refusal(text, COLOURS.sub("", first_line(error)), table) from None
+    sides = [getattr(matrices, side, pd.DataFrame()) for side in ("lhs", "rhs")]
+    if sides[0].shape[1] != 1 or INTERCEPT not in sides[1]:
+        raise _refusal(text, "no outcome, or no intercept", table)
+    covariates = tuple(name for name in map(str, sides[1]) if name != INTERCEPT)
+    outcome = str(sides[0].columns[0])
+    return Formula(outcome=outcome, covariates=covariates, left=sides[0].model_spec, right=sides[1].model_spec)
+
+
+def _refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
+    outcome, depth = usual(table, "outcome"), usual(table, "depth")
+    covariate = depth or next((str(c) for c in table.select_dtypes("number") if c != outcome), "1")
+    return UsageError(
+        "the formula cannot be read",
+        where=text,
+        got=f"{why}; a table with {', '.join(map(str, table.columns))}",
+        allowed="outcome ~ columns, with an intercept",
+        next_step=f'thermostats.fit_line(df, "{outcome} ~ {covariate}")',
+    )
