@@ -260,7 +260,7 @@ TRIALS = {
         models,
         by_geometry,
         worlds=(*OF_GEOMETRY, *worlds_at(DIVIDED, KINDS, 1.0)),
-        searches=searches_at(DIVIDED, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
+        searches=searches_at(DIVIDED, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8))[:1],
     ),
     "size": Trial(
         models,

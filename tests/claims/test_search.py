@@ -92,6 +92,9 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
     assert standing(RISES, result, known, AGAINST)[0] == AGAINST
     assert "“supported” is withheld" in known.could() and "correlated at" in known.could()
     assert "“not supported” is withheld" not in known.could()
+    small = pd.DataFrame([{**rows[0], "holds": True, "declared": True, "supported": 0.2, "point": ""}, *rows])
+    assert "no number of models is named" in Known(small).sentence(OPEN, "lab")
+    assert "no number of models" not in Known(small[:1]).sentence(OPEN, "lab")
 
 
 def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

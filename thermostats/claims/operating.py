@@ -192,8 +192,12 @@ class Known:
         if (worst := self.worst(verdict)) is not None:
             rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['words']})"
             return f"The rule says “{verdict}” falsely in {rate}, too often to be believed, so this side is withheld."
-        if verdict != OPEN or not self.power < FAIR:
-            return ""
+        return self.wanted(group) if verdict == OPEN and self.power < FAIR else ""
+
+    def wanted(self, group: str) -> str:
+        """What a larger study would find, in plain words; no number where the rule cannot say “supported”."""
+        if self.worst(SUPPORTED) is not None:
+            return "The rule cannot say “supported” of models of this kind, so no number of models is named."
         if takes := self.takes(group):
             return f"{takes} A study of this size finds it in {self.power:.0%} of them."
         found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"

@@ -31,8 +31,8 @@ FEW, MORE, FRESH = 20, 60, 2000
 """Studies a point at first, of the worst points, and of the worst one, with fresh seeds."""
 LONGER = 10
 """Times that the worst point may take as long as another world."""
-BETWEEN, BEST, MOST_CORNERS = 16, 2, 32
-"""Points between the corners, points that are tried with every kind of errors, and corners that are tried."""
+BETWEEN, BEST, MOST_CORNERS = 16, 1, 32
+"""Points between the corners, worst points that are tried with every kind of errors, and corners that are tried."""
 Point = Mapping[str, Any]
 
 

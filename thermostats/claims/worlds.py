@@ -139,15 +139,6 @@ def worlds_of_shares(
     return tuple(made)
 
 
-def worlds_without_size(outcome: str, null: float, shape: Sequence[str] = SHAPE, size: str = SIZE) -> tuple[World, ...]:
-    """Log gains of models to which size adds nothing, as claimed, or a share of their variance with every error."""
-    change = partial(_of_causes, outcome, {"geometry": tuple(shape), "scale": (size,)})
-    lab, geometry, _ = ORDERS["middle"]
-    said = f"shares of lab, geometry and scale of {lab:.0%}, {geometry:.0%} and {{:.0%}}".format
-    true, false = ({"lab": lab, "geometry": geometry, "scale": scale} for scale in (0.0, null))
-    return _claimed_or_not(change, (true, said(0)), (false, said(null)))
-
-
 def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> tuple[World, ...]:
     """An outcome that goes with a column at correlation `r` over the rows, as claimed, or not at all; every error.
 
