@@ -108,7 +108,7 @@ def exponent(evidence: Evidence) -> Result:
     least = stats.linregress(np.log10(last["n_params"]), np.log10(last["gain_mlp"]))
     fit = fit_line(last, "log_gain", ["log_params"], scale=SCALE, group=None, sources=[gains.SCALING], seed=SEED)
     return line(last).adding(
-        draw=partial(gain_by_size, last=last, found=found, stated=STATED),
+        draw=partial(gain_by_size, last=last, law=found, stated=STATED),
         fit=fit,
         fit_tables=("rows",),
         audit=gains.exponent_audit(evidence, least),

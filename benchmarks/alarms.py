@@ -208,15 +208,14 @@ def table(folder: Path) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--shard", default="1/1")
     parser.add_argument("--table", action="store_true")
-    asked = parser.parse_args()
-    if not asked.table:
-        run(asked.folder, *map(int, asked.shard.split("/")))
-    table(asked.folder).to_csv(RESULTS, index=False, lineterminator="\n")
+    arguments = parser.parse_args()
+    if not arguments.table:
+        run(arguments.folder, *map(int, arguments.shard.split("/")))
+    table(arguments.folder).to_csv(RESULTS, index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":

@@ -44,12 +44,12 @@ def norms_notebook(folder: Path) -> Work:
     prompts = [torch.tensor([ids]) for ids in prompts_of(folder)]
 
     def run() -> list[float]:
-        found = []
+        norms = []
         with torch.no_grad():
             for ids in prompts:
                 states = model(ids, output_hidden_states=True).hidden_states
-                found += torch.stack([x[0].norm(dim=-1) for x in states])[:-1, -1].tolist()
-        return found
+                norms += torch.stack([x[0].norm(dim=-1) for x in states])[:-1, -1].tolist()
+        return norms
 
     return run
 
@@ -67,13 +67,13 @@ def norms_transformer_lens(folder: Path) -> Work:
     wanted = {*names, f"blocks.{layers[-1]}.hook_resid_post"}
 
     def run() -> list[float]:
-        found = []
+        norms = []
         with torch.no_grad():
             for ids in prompts:
                 cache = model.run_with_cache(ids, names_filter=lambda name: name in wanted, return_type=None)[1]
                 lengths = {name: cache[name][0].norm(dim=-1) for name in wanted}
-                found += torch.stack([lengths[name] for name in names])[:, -1].tolist()
-        return found
+                norms += torch.stack([lengths[name] for name in names])[:, -1].tolist()
+        return norms
 
     return run
 
@@ -89,13 +89,13 @@ def norms_nnsight(folder: Path) -> Work:
     prompts = [torch.tensor([ids]) for ids in prompts_of(folder)]
 
     def run() -> list[float]:
-        found = []
+        norms = []
         with torch.no_grad():
             for ids in prompts:
                 with model.trace(ids):
-                    kept = nnsight.save([block.input[0].norm(dim=-1) for block in blocks])
-                found += torch.stack(kept)[:, -1].tolist()
-        return found
+                    states = nnsight.save([block.input[0].norm(dim=-1) for block in blocks])
+                norms += torch.stack(states)[:, -1].tolist()
+        return norms
 
     return run
 
@@ -120,7 +120,7 @@ def eager_forward(folder: Path) -> Work:
     """The forward pass that the sheaf features are taken from: same model as it is, same batches, no hooks."""
     import torch
 
-    from thermostats.measurement.forward import call, make_batches
+    from thermostats.measurement.passes import call, make_batches
 
     decoder, prompts = _loaded(folder, "eager")
 
@@ -189,8 +189,8 @@ def weightwatcher_model(folder: Path) -> Work:
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     watcher = ww.WeightWatcher(model=model)
-    found = watcher.describe()
-    attention = found[found["longname"].str.contains("attn|attention")]["layer_id"].tolist()
+    layers = watcher.describe()
+    attention = layers[layers["longname"].str.contains("attn|attention")]["layer_id"].tolist()
     if not attention:
         raise SystemExit("WeightWatcher sees no attention layer in this model")
 

@@ -40,19 +40,19 @@ def main() -> None:
         progressbar=False,
     )
     seconds = trace.posterior.attrs["sampling_time"]
-    whole = time.perf_counter() - start
+    wall = time.perf_counter() - start
     posterior = {name: values.values for name, values in trace.posterior.data_vars.items()}
     ess = [float(az.ess(trace, var_names=[n], method=m)[n].min()) for n in posterior for m in ("bulk", "tail")]
     rhat = [float(az.rhat(trace, var_names=[n])[n].max()) for n in posterior]
-    found = {
+    row = {
         "version": f"bambi {version('bambi')}, pymc {version('pymc')}",
-        "start_s": whole - seconds,
+        "start_s": wall - seconds,
         "sample_s": seconds,
         "ess_min": min(ess),
         "rhat_max": max(rhat),
         "divergences": int(trace.sample_stats["diverging"].sum()),
     }
-    print(json.dumps(found))
+    print(json.dumps(row))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from peers import ONE_THREAD, PEERS, Contender, Environment, install, own
+from peers import ONE_THREAD, PEERS, Contender, Environment, install, this_package
 
 os.environ.update(ONE_THREAD)
 
@@ -42,30 +42,30 @@ def norms(folder: Path, shape: str, peers: dict[str, Environment], repeats: int,
     """Norms of every layer: against the notebook way, the other tools and the floor of arithmetic; memory."""
     results.start("norms")
     contenders = [
-        Contender("thermostats", own(), "norms", folder),
-        Contender("notebook way", own(), "norms_notebook", folder),
+        Contender("thermostats", this_package(), "norms", folder),
+        Contender("notebook way", this_package(), "norms_notebook", folder),
         Contender("TransformerLens", peers["TransformerLens"], "norms_transformer_lens", folder),
         Contender("nnsight", peers["nnsight"], "norms_nnsight", folder),
-        Contender(f"sgemm {SGEMM}³", own(), "sgemm", folder),
+        Contender(f"sgemm {SGEMM}³", this_package(), "sgemm", folder),
     ]
     memory = {contender.name: [contender.ask("memory")] for contender in contenders[:-1]}
     for _ in range(PROCESSES - 1):
-        another = Contender("thermostats", own(), "norms", folder)
+        another = Contender("thermostats", this_package(), "norms", folder)
         memory["thermostats"].append(another.ask("memory"))
         another.close()
     runs = interleaved(contenders, repeats, results)
     ours, sgemm = runs["thermostats"], runs[contenders[-1].name]
     missed = False
     for other in contenders[1:-1]:
-        found = runs[other.name]
-        same = f"same norms within {worst(ours, found):.0e}" if found else other.reason
+        theirs = runs[other.name]
+        same = f"same norms within {worst(ours, theirs):.0e}" if theirs else other.reason
         missed |= results.target(
             f"how many times faster than {other.name}",
             shape,
             "×",
             2.5 if other.name != "nnsight" else None,
-            ratio(found, ours),
-            ratio(found, ours, "cpu"),
+            ratio(theirs, ours),
+            ratio(theirs, ours, "cpu"),
             note=same,
         )
     flop, tokens = needed_flop(folder)
@@ -104,28 +104,28 @@ def spectra(folder: Path, shape: str, kind: str, peers: dict[str, Environment], 
     """‖W_V‖₂ and ‖W_O‖₂ of every layer from disk: against the SVD without its model loading, and WeightWatcher."""
     results.start("spectra")
     contenders = [
-        Contender("thermostats", own(), "spectra", folder),
-        Contender("all singular values", own(), "svd", folder),
-        Contender("full SVD", own(), "full_svd", folder),
+        Contender("thermostats", this_package(), "spectra", folder),
+        Contender("all singular values", this_package(), "svd", folder),
+        Contender("full SVD", this_package(), "full_svd", folder),
         Contender("WeightWatcher, same matrices", peers["WeightWatcher"], "weightwatcher", folder),
         Contender("WeightWatcher, the model's attention layers", peers["WeightWatcher"], "weightwatcher_model", folder),
     ]
-    truth = Contender("float64", own(), "exact", folder)
+    truth = Contender("float64", this_package(), "exact", folder)
     exact = [truth.ask("run")]
     truth.close()
     runs = interleaved(contenders, repeats, results)
     ours = runs["thermostats"]
     on, missed = f"{shape}, {kind}", False
     for other in contenders[1:]:
-        found, tool = runs[other.name], other.name.split(",")[0] == "WeightWatcher"
-        note = other.reason or (f"float32, off by {worst(found, exact):.0e}" if other in contenders[1:3] else "")
+        theirs, tool = runs[other.name], other.name.split(",")[0] == "WeightWatcher"
+        note = other.reason or (f"float32, off by {worst(theirs, exact):.0e}" if other in contenders[1:3] else "")
         missed |= results.target(
             f"how many times faster than {other.name}",
             on,
             "×",
             30 if tool else {"flat": 20, "decaying": 60}[kind],
-            ratio(found, ours),
-            ratio(found, ours, "cpu"),
+            ratio(theirs, ours),
+            ratio(theirs, ours, "cpu"),
             note=note,
         )
     missed |= results.target(
@@ -144,22 +144,22 @@ def sheaf(folder: Path, shape: str, repeats: int, results: Results) -> None:
     """Sheaf features of all prompts against the eager forward pass that they are taken from."""
     results.start("sheaf")
     contenders = [
-        Contender("thermostats", own(), "sheaf", folder),
-        Contender("eager forward pass, same batches", own(), "eager_forward", folder),
-        Contender("eager forward pass, one prompt at a time", own(), "eager_notebook", folder),
+        Contender("thermostats", this_package(), "sheaf", folder),
+        Contender("eager forward pass, same batches", this_package(), "eager_forward", folder),
+        Contender("eager forward pass, one prompt at a time", this_package(), "eager_notebook", folder),
     ]
     runs = interleaved(contenders, repeats, results)
     ours = runs["thermostats"]
     missed = False
     for other in contenders[1:]:
-        found = runs[other.name]
+        theirs = runs[other.name]
         missed |= results.target(
             f"time as a multiple of an {other.name}",
             shape,
             "×",
             1.5,
-            ratio(ours, found),
-            ratio(ours, found, "cpu"),
+            ratio(ours, theirs),
+            ratio(ours, theirs, "cpu"),
             at_least=False,
         )
     finish(shape, contenders, runs, results, missed)
@@ -170,8 +170,8 @@ def large_file(folder: Path, layers: int, repeats: int, results: Results) -> Non
     results.start("file")
     save_large_file(folder, layers)
     on = f"{(folder / 'model.safetensors').stat().st_size / 1e9:.1f} GB of 7B shapes, bfloat16"
-    whole = Contender("thermostats, whole table", own(), "every_spectrum", folder)
-    answer = whole.ask("peak")
+    table = Contender("thermostats, whole table", this_package(), "every_spectrum", folder)
+    answer = table.ask("peak")
     missed = results.target(
         "peak memory of the whole process",
         on,
@@ -181,16 +181,16 @@ def large_file(folder: Path, layers: int, repeats: int, results: Results) -> Non
         at_least=False,
         note=f"{answer['imported'] / MB:.0f} MB once numpy, scipy and pandas are imported",
     )
-    results.timing(on, whole.name, [answer], "whole matrices, heads and embeddings; once")
-    ours = Contender("thermostats, one pass", own(), "row_norms", folder)
-    disk = Contender("plain read", own(), "plain_read", folder)
+    results.timing(on, table.name, [answer], "whole matrices, heads and embeddings; once")
+    ours = Contender("thermostats, one pass", this_package(), "row_norms", folder)
+    disk = Contender("plain read", this_package(), "plain_read", folder)
     runs: dict[str, list[dict[str, Any]]] = {ours.name: [], disk.name: []}
     for turn in range(repeats):
         results.loads.append(os.getloadavg()[0])
         for contender in (ours, disk) if turn % 2 else (disk, ours):
             runs[contender.name].append(contender.ask("cold"))
     size = runs[disk.name][0]["values"]
-    speeds = {name: statistics.median(size / run["seconds"] for run in found) / MB for name, found in runs.items()}
+    speeds = {name: statistics.median(size / run["seconds"] for run in turns) / MB for name, turns in runs.items()}
     missed |= results.target(
         "share of the disk's own reading speed, one pass",
         on,
@@ -199,15 +199,15 @@ def large_file(folder: Path, layers: int, repeats: int, results: Results) -> Non
         ratio(runs[disk.name], runs[ours.name]),
         note=f"{size / MB:.0f} MB not in the page cache: {speeds[ours.name]:.0f} MB/s, plain {speeds[disk.name]:.0f}",
     )
-    whole.close()
+    table.close()
     finish(on, [ours, disk], runs, results, missed)
 
 
 def finish(on: str, contenders: list[Contender], runs: dict[str, Any], results: Results, missed: bool) -> None:
     """Note the timings, profile this package's part where a target was missed, end the processes."""
     if missed:
-        found = contenders[0].ask("profile")
-        results.profile(on, found["words"], found["profile"])
+        answer = contenders[0].ask("profile")
+        results.profile(on, answer["words"], answer["profile"])
     for contender in contenders:
         results.timing(on, contender.name, runs[contender.name], contender.reason)
         contender.close()
@@ -225,12 +225,15 @@ def needed_flop(folder: Path) -> tuple[float, int]:
 
 def heading(environments: dict[str, Environment], repeats: int) -> list[str]:
     """Under what circumstances the run was made."""
-    tools = [found.version or f"{name}: not installed ({found.reason})" for name, found in environments.items()]
-    own_versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "scipy"))
+    tools = [
+        environment.version or f"{name}: not installed ({environment.reason})"
+        for name, environment in environments.items()
+    ]
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "scipy"))
     return [
         f"On {os.cpu_count()} cores of {_processor()}, shared with other work: every line has its load average;",
         f"one thread each ({', '.join(f'{name}=1' for name in ONE_THREAD)}).",
-        f"This package with {own_versions}. Peers: {'; '.join(tools)}.",
+        f"This package with {versions}. Peers: {'; '.join(tools)}.",
         "",
         f"Medians of {repeats} interleaved rounds. A ratio is the median of the rounds' ratios by the wall clock; the",
         "same by CPU time, which other work on the machine disturbs less, stands beside it. Models are random, prompts",
@@ -239,8 +242,8 @@ def heading(environments: dict[str, Environment], repeats: int) -> list[str]:
 
 
 def _processor() -> str:
-    found = Path("/proc/cpuinfo")
-    lines = found.read_text(encoding="utf-8").splitlines() if found.is_file() else []
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 

@@ -113,9 +113,9 @@ def formula(python: Path) -> dict[str, Any]:
         ran = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ""})
     if ran.returncode:
         return {"what": BAMBI, "note": (ran.stderr.strip().splitlines() or ["no message"])[-1][:200]}
-    found = json.loads(ran.stdout.splitlines()[-1])
-    wall = round(found["start_s"] + found["sample_s"], 1)
-    return {"what": BAMBI, "wall_s": wall, "ess_min": round(found["ess_min"]), "note": found["version"]}
+    times = json.loads(ran.stdout.splitlines()[-1])
+    wall = round(times["start_s"] + times["sample_s"], 1)
+    return {"what": BAMBI, "wall_s": wall, "ess_min": round(times["ess_min"]), "note": times["version"]}
 
 
 def main() -> None:
@@ -123,9 +123,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bambi", type=Path, help="interpreter of an environment that has Bambi")
     parser.add_argument("--alone", choices=ALONE, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.alone:
-        print(json.dumps(measured(asked.alone)))
+    arguments = parser.parse_args()
+    if arguments.alone:
+        print(json.dumps(measured(arguments.alone)))
         return
     rows: list[dict[str, Any]] = []
     for what in ALONE:
@@ -133,17 +133,16 @@ def main() -> None:
         ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         rows += json.loads(ran.stdout.splitlines()[-1])
         print(rows[-1], file=sys.stderr, flush=True)
-    if asked.bambi is not None:
-        rows.append(formula(asked.bambi))
+    if arguments.bambi is not None:
+        rows.append(formula(arguments.bambi))
     exact, checks = rows[0]["cpu_s"], rows[1]["cpu_s"]
     for row in rows:
         if row["what"].startswith(("nutpie", "pymc")):
             row |= {"times": round(row["cpu_s"] / exact), "times_checks": round(row["cpu_s"] / checks, 1)}
-    write([{"python": platform.python_version(), "pymc": versions()["pymc"], **row} for row in rows], asked.bambi)
+    write([{"python": platform.python_version(), "pymc": versions()["pymc"], **row} for row in rows], arguments.bambi)
 
 
 def write(rows: list[dict[str, Any]], bambi: Path | None) -> None:
-    """As CSV and as a page."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "modelling.csv"
     before = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) if path.is_file() else []
@@ -156,9 +155,9 @@ def write(rows: list[dict[str, Any]], bambi: Path | None) -> None:
         writer.writerows(every)
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     lines += ["| " + " | ".join(str(row.get(name, "")) for name in COLUMNS) + " |" for row in every]
-    shown = "\n".join(lines) + "\n"
-    (RESULTS / "modelling.md").write_text(f"{(__doc__ or '').strip()}\n\n{shown}", encoding="utf-8")
-    sys.stdout.write(shown)
+    text = "\n".join(lines) + "\n"
+    (RESULTS / "modelling.md").write_text(f"{(__doc__ or '').strip()}\n\n{text}", encoding="utf-8")
+    sys.stdout.write(text)
 
 
 if __name__ == "__main__":

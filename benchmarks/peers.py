@@ -30,7 +30,7 @@ class Environment:
     reason: str = ""
 
 
-def own() -> Environment:
+def this_package() -> Environment:
     """The environment that this package is run in."""
     return Environment(Path(sys.executable), "")
 
@@ -56,8 +56,8 @@ def install(name: str, cache: Path) -> Environment:
             if ran.returncode:
                 return Environment(None, "", _last_line(ran.stderr))
         done.touch()
-    asked = f"from importlib.metadata import version as v; print(v({packages[0]!r}), v('torch'))"
-    ran = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, check=False)
+    query = f"from importlib.metadata import version as v; print(v({packages[0]!r}), v('torch'))"
+    ran = subprocess.run([str(python), "-c", query], capture_output=True, text=True, check=False)
     if ran.returncode:
         return Environment(None, "", _last_line(ran.stderr))
     version, torch = ran.stdout.split()
@@ -73,7 +73,7 @@ class Contender:
         self._process: subprocess.Popen[str] | None = None
         if environment.python is None:
             return
-        search = {"PYTHONPATH": str(HERE.parent)} if environment == own() else {}
+        search = {"PYTHONPATH": str(HERE.parent)} if environment == this_package() else {}
         quiet = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
         self._errors = folder / f"{work}.log"
         with self._errors.open("w", encoding="utf-8") as errors:
@@ -96,7 +96,6 @@ class Contender:
         return self._answer()
 
     def close(self) -> None:
-        """End the process."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait()

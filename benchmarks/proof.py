@@ -28,8 +28,9 @@ from test_loading import write_tokenizer  # noqa: E402
 
 from thermostats.measurement import proof  # noqa: E402
 from thermostats.measurement.batching import ImagePrompt  # noqa: E402
-from thermostats.measurement.forward import as_measured, call, make_batches  # noqa: E402
+from thermostats.measurement.forward import as_measured  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
+from thermostats.measurement.passes import call, make_batches  # noqa: E402
 from thermostats.measurement.proof import check_proof, second_pass  # noqa: E402
 from thermostats.measurement.session import measure_one  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
@@ -43,11 +44,11 @@ SIZE = {
 }
 
 
-def inputs(found: Any) -> list[Any]:
+def inputs(decoder: Any) -> list[Any]:
     """25 prompts, or as many images."""
-    if found.entry.reads == "image":
+    if decoder.entry.reads == "image":
         return [ImagePrompt(f"i{i}", torch.randn(3, 168, 168)) for i in range(25)]
-    return tiny.inputs(found, *(8 + i for i in range(25)))
+    return tiny.inputs(decoder, *(8 + i for i in range(25)))
 
 
 def timed(work: Any) -> float:
@@ -57,62 +58,63 @@ def timed(work: Any) -> float:
     return process_time() - began
 
 
-def of_default_run(found: Any, folder: Path) -> float:
+def of_default_run(decoder: Any, folder: Path) -> float:
     """Share of the processor's seconds of `measure` on a model's folder that its proofs took."""
     spent = []
 
     def watched(work: Any) -> Any:
-        def run(*given: Any, **options: Any) -> Any:
+        def run(*positional: Any, **options: Any) -> Any:
             began = process_time()
             try:
-                return work(*given, **options)
+                return work(*positional, **options)
             finally:
                 spent.append(process_time() - began)
 
         return run
 
-    prompts = "images" if found.entry.reads == "image" else "core"
+    prompts = "images" if decoder.entry.reads == "image" else "core"
     if prompts == "core":
         write_tokenizer(folder)
     else:
         transformers.ViTImageProcessor(size={"height": 168, "width": 168}).save_pretrained(folder)  # type: ignore[attr-defined]
     spec = RunSpec(model=str(folder), name="own/model", heritage="Own", prompts=prompts)
-    kept = check_proof, second_pass
-    proof.check_proof, proof.second_pass = map(watched, kept)
+    checks = check_proof, second_pass
+    proof.check_proof, proof.second_pass = map(watched, checks)
     with TemporaryDirectory() as data, begun(f"{data}/mine") as folder_of_rows:
         outcomes = []
-        whole = timed(lambda: outcomes.append(measure_one(spec, folder_of_rows)))
+        seconds = timed(lambda: outcomes.append(measure_one(spec, folder_of_rows)))
     if outcomes[0].status != "measured":
         sys.exit(outcomes[0].reason)
-    proof.check_proof, proof.second_pass = kept
-    return sum(spent) / whole
+    proof.check_proof, proof.second_pass = checks
+    return sum(spent) / seconds
 
 
 def row(name: str, repeats: int, folder: Path) -> dict[str, Any]:
     """Times of one family."""
     kind = getattr(transformers, tiny.CONFIGURATIONS[name][0])
-    known = kind().to_dict()
-    fits = {key: value for key, value in SIZE.items() if key in known or key in kind.attribute_map}
+    fields = kind().to_dict()
+    fits = {key: value for key, value in SIZE.items() if key in fields or key in kind.attribute_map}
     model = tiny.from_config(kind(**{**tiny.OWN.get(name, {}), **fits}))
     model.save_pretrained(folder)  # type: ignore[operator]
-    found, load = tiny.places(model), type(model).from_pretrained  # type: ignore[attr-defined]
-    given = inputs(found)
-    batches = make_batches(found, given, packed=True)
+    decoder, load = tiny.places(model), type(model).from_pretrained  # type: ignore[attr-defined]
+    prompts = inputs(decoder)
+    batches = make_batches(decoder, prompts, packed=True)
 
     def plain() -> None:
-        with as_measured(found.model):
+        with as_measured(decoder.model):
             for batch in batches:
-                call(found.base, batch)
+                call(decoder.base, batch)
 
-    rows = measure_gains(found, given).layers
+    rows = measure_gains(decoder, prompts).layers
 
     def prove() -> None:
-        check_proof(found)
-        second_pass(found, given, lambda one: measure_gains(found, [one], token_budget=1, packed=False).layers, rows)
+        check_proof(decoder)
+        alone = {"token_budget": 1, "packed": False}
+        second_pass(decoder, prompts, lambda prompt: measure_gains(decoder, [prompt], **alone).layers, rows)
 
     work = {
         "forward": plain,
-        "gains": lambda: measure_gains(found, given),
+        "gains": lambda: measure_gains(decoder, prompts),
         "proof": prove,
         "load": lambda: load(folder),
     }
@@ -124,7 +126,7 @@ def row(name: str, repeats: int, folder: Path) -> dict[str, Any]:
         **took,
         "gains_over_forward": took["gains"] / took["forward"],
         "proof_of_run": took["proof"] / run,
-        "proof_of_default_run": median(of_default_run(found, folder) for _ in range(repeats)),
+        "proof_of_default_run": median(of_default_run(decoder, folder) for _ in range(repeats)),
     }
 
 
@@ -133,16 +135,16 @@ def main() -> None:
     parser = ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--families", nargs="*", default=FAMILIES, help="these alone; the table keeps the others' rows")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()  # type: ignore[attr-defined]
     rows = []
-    for name in asked.families:
+    for name in arguments.families:
         with TemporaryDirectory() as folder:
-            rows.append(row(name, asked.repeats, Path(folder)))
+            rows.append(row(name, arguments.repeats, Path(folder)))
             print(rows[-1], flush=True)
     place = ROOT / "benchmarks" / "results" / "proof.csv"
-    known = pd.read_csv(place).set_index("family").drop(index=list(asked.families), errors="ignore")
-    table = pd.concat([known, pd.DataFrame(rows).round(4).set_index("family")])
+    others = pd.read_csv(place).set_index("family").drop(index=list(arguments.families), errors="ignore")
+    table = pd.concat([others, pd.DataFrame(rows).round(4).set_index("family")])
     table.reindex([name for name in FAMILIES if name in table.index]).to_csv(place)
 
 

@@ -69,9 +69,9 @@ def largest(command: Sequence[str], cache: Path) -> float:
     while process.poll() is None:
         held = 0
         with suppress(psutil.Error):
-            for one in (process, *process.children(recursive=True)):
+            for part in (process, *process.children(recursive=True)):
                 with suppress(psutil.Error):
-                    held += one.memory_full_info().pss
+                    held += part.memory_full_info().pss
         most = max(most, held)
         sleep(0.5)
     return most / 1e9
@@ -79,18 +79,18 @@ def largest(command: Sequence[str], cache: Path) -> float:
 
 def timed(command: Sequence[str], cache: Path) -> tuple[float, float, str]:
     """CPU-seconds of a command and its processes, wall-clock seconds, what it printed. Raises where it fails."""
-    own = alone(cache)
+    environment = alone(cache)
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-    done = subprocess.run(command, env=own, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     wall, after = perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall, done.stdout
 
 
 def row(what: str, goal: str, cpu: float, wall: float) -> dict[str, Any]:
     """A line of the table; prints it."""
-    found = {"what": what, "goal": goal, "cpu seconds": cpu, "seconds": wall, "load": os.getloadavg()[0]}
-    print(", ".join(f"{name} {value:.3g}" if isinstance(value, float) else str(value) for name, value in found.items()))
-    return {**found, "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
+    line = {"what": what, "goal": goal, "cpu seconds": cpu, "seconds": wall, "load": os.getloadavg()[0]}
+    print(", ".join(f"{name} {value:.3g}" if isinstance(value, float) else str(value) for name, value in line.items()))
+    return {**line, "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
 
 
 def least(command: Sequence[str], cache: Path) -> tuple[float, float]:
@@ -114,18 +114,18 @@ def own_rows(folder: Path) -> Path:
 
 def own_models(folder: Path, models: int = 500) -> Path:
     """A folder of one's own with made-up models of forty labs and eighty families, and their gains on five prompts."""
-    rng, known, rows = np.random.default_rng(1), [], []
+    rng, facts, rows = np.random.default_rng(1), [], []
     for i in range(models):
         depth, heads = int(rng.choice([12, 16, 24, 32, 48])), int(rng.choice([8, 16, 32]))
         name = {"model_id": f"lab{i % 40}/model-{i}", "revision": "main", "heritage": f"Lab {i % 40}"}
         name["family"] = f"family {i % 80}"
-        known.append(model_row(i) | name | {"n_layers": depth, "n_heads": heads, "n_kv_heads": heads})
+        facts.append(model_row(i) | name | {"n_layers": depth, "n_heads": heads, "n_kv_heads": heads})
         gains = np.exp(0.05 * rng.normal() + 0.1 * rng.normal(size=(depth, 5)))
         rows.append(pd.DataFrame(gains).melt(ignore_index=False, var_name="prompt_id", value_name="gain_block"))
         rows[-1] = rows[-1].rename_axis("layer").reset_index().assign(model_id=name["model_id"])
     layers = pd.concat(rows).assign(position="last", source="made up")
     layers["layer"] += 1
-    thermostats.join(pd.DataFrame(known), table="models", data=folder / "many")
+    thermostats.join(pd.DataFrame(facts), table="models", data=folder / "many")
     thermostats.join(layers.astype({"prompt_id": str}), table="layers", data=folder / "many")
     return folder / "many"
 
@@ -136,18 +136,18 @@ def measured(parts: Sequence[str], folder: Path) -> list[dict[str, Any]]:
     rows = [row(f"`{' '.join(words)}`", LIGHT_GOAL, *least([*THERMOSTATS, *words], cache)) for words in LIGHT]
     seconds = min(float(timed([sys.executable, "-c", LOAD], cache)[2]) for _ in range(REPEATS))
     names = iter(GOALS)
-    cold, again, joined, many, one, load = names
+    cold, again, joined, many, single, load = names
     rows.append(row(load, GOALS[load], seconds, seconds))
     command = [*THERMOSTATS, "report", "C17", "--out"]
-    rows.append(row(one, GOALS[one], *timed([*command, str(folder / "one")], cache)[:2]))
+    rows.append(row(single, GOALS[single], *timed([*command, str(folder / "one")], cache)[:2]))
     if "commands" not in parts:
         command = [*THERMOSTATS, "report", "--all", "--out", str(out)]
         rows.append(row(cold, GOALS[cold], *timed(command, cache)[:2]))
         rows.append(row(again, GOALS[again], *least(command, cache)))
-        own = own_rows(folder)
-        rows.append(row(joined, GOALS[joined], *timed([*command, "--data", str(own)], cache)[:2]))
-        own = own_models(folder)
-        rows.append(row(many, GOALS[many], *timed([*command, "--data", str(own)], cache)[:2]))
+        data = own_rows(folder)
+        rows.append(row(joined, GOALS[joined], *timed([*command, "--data", str(data)], cache)[:2]))
+        data = own_models(folder)
+        rows.append(row(many, GOALS[many], *timed([*command, "--data", str(data)], cache)[:2]))
         held = largest([*command[:-1], str(folder / "again")], folder / "empty")
         rows.append(row(f"memory of the cold report, all processes: {held:.2f} GB", MEMORY_GOAL, math.nan, math.nan))
     return rows
@@ -171,14 +171,13 @@ def elsewhere() -> list[dict[str, Any]]:
 
 
 def main(parts: Sequence[str]) -> None:
-    """Measure, and write the table."""
     with tempfile.TemporaryDirectory() as folder:
         made = tests(Path(folder)) if "tests" in parts else measured(parts, Path(folder))
-    found = pd.DataFrame([*made, *elsewhere()])
+    rows = pd.DataFrame([*made, *elsewhere()])
     path = RESULTS / "report.csv"
-    kept = pd.read_csv(path) if path.is_file() else found.iloc[:0]
-    same = kept["what"].str.split(":").str[0].isin(found["what"].str.split(":").str[0])
-    table = pd.concat([kept[~same], found], ignore_index=True)
+    before = pd.read_csv(path) if path.is_file() else rows.iloc[:0]
+    same = before["what"].str.split(":").str[0].isin(rows["what"].str.split(":").str[0])
+    table = pd.concat([before[~same], rows], ignore_index=True)
     table.to_csv(path, index=False, float_format="%.3g")
     (RESULTS / "report.md").write_text(f"{WORDS}\n\n{markdown(table)}\n", encoding="utf-8")
 

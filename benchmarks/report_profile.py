@@ -55,16 +55,15 @@ def profiled(script: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as cache:
         command = [sys.executable, "-c", PROFILE, str(script), str(ROOT / "data")]
         done = subprocess.run(command, env=alone(Path(cache)), capture_output=True, text=True, check=True)
-    error, seconds, peak, found = json.loads(done.stdout.splitlines()[-1])
+    error, seconds, peak, shares = json.loads(done.stdout.splitlines()[-1])
     if error:
         raise RuntimeError(error)
-    most = Counter(found).most_common(SHOWN)
+    most = Counter(shares).most_common(SHOWN)
     where = ", ".join(f"{name} {spent:.1f}" for name, spent in most if spent >= 0.02 * seconds)
     return {"claim": script.name[:3].upper(), "cpu seconds": seconds, "peak GB": peak, "seconds by function": where}
 
 
 def main(chosen: list[str]) -> None:
-    """Profile, and write the table."""
     there = scripts(ROOT / "analyses")
     rows = []
     for claim in chosen or there:

@@ -100,10 +100,10 @@ class Results:
         (RESULTS / "measurement.md").write_text("\n".join(lines), encoding="utf-8")
         profiles = RESULTS / "measurement-profile.md"
         before = re.split(r"^## ", profiles.read_text(encoding="utf-8"), flags=re.M)[1:] if profiles.is_file() else []
-        kept = [part.strip() for part in before if part.split(",")[0] not in sections]
-        kept += [f"{title}\n\n{words}\n\n```\n{text.strip()}\n```" for title, words, text in self.profiles]
+        parts = [part.strip() for part in before if part.split(",")[0] not in sections]
+        parts += [f"{title}\n\n{words}\n\n```\n{text.strip()}\n```" for title, words, text in self.profiles]
         title = "# Where the time goes where a target is missed"
-        text = "\n\n".join([title, missed(tables["measurement"], kept), *(f"## {part}" for part in kept)])
+        text = "\n\n".join([title, missed(tables["measurement"], parts), *(f"## {part}" for part in parts)])
         profiles.write_text(text + "\n", encoding="utf-8")
 
 

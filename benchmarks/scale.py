@@ -111,8 +111,8 @@ def rows_of_run(seed: int, n_prompts: int) -> dict[str, pd.DataFrame]:
         | {"spectral_norm": norms, "frobenius_norm": 3 * norms, "stable_rank": 9.0}
     )
     summaries["value"] = np.exp(rng.normal(0, 0.2, 2 * n_prompts))
-    found = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
-    return {name: frame.assign(run_id=NAME, missing="") for name, frame in found.items()}
+    tables = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
+    return {name: frame.assign(run_id=NAME, missing="") for name, frame in tables.items()}
 
 
 def make(folder: Path, runs: int, n_prompts: int) -> None:
@@ -125,8 +125,8 @@ def make(folder: Path, runs: int, n_prompts: int) -> None:
     prompts = [{**prompt, "prompt_id": f"p{i:03d}"} for i in range(n_prompts)]
     store.save(pd.DataFrame(prompts), "prompts", folder / "prompts.csv")
     store.save(pd.DataFrame([model_row(i) for i in range(runs + 1)]), "models", folder / "models.csv")
-    told = pd.DataFrame([run_row(i) for i in range(runs)])
-    header, *lines = store.to_csv(told, "runs").splitlines(keepends=True)
+    rows = pd.DataFrame([run_row(i) for i in range(runs)])
+    header, *lines = store.to_csv(rows, "runs").splitlines(keepends=True)
     places = {name: folder / "measured" / name for name in ("runs", *templates[0])}
     for place in places.values():
         place.mkdir(parents=True, exist_ok=True)
@@ -166,10 +166,10 @@ def run_step(name: str, folder: Path) -> None:
     """Do a step and print what it took."""
     wall, cpu = perf_counter(), process_time()
     rows = step(name, folder)
-    found = {"seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu, "rows": rows}
+    took = {"seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu, "rows": rows}
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-    print(json.dumps({**found, "gigabytes": peak / 1e9}))
+    print(json.dumps({**took, "gigabytes": peak / 1e9}))
 
 
 def study(name: str, folder: Path) -> None:

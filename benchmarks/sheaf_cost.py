@@ -62,14 +62,14 @@ def seconds(work: object, A: NDArray[np.float64], W: NDArray[np.float64], inner:
 
 def measured(repeats: int) -> pd.DataFrame:
     """Median, lowest and highest time at every point of the grid; rounds go over the whole grid."""
-    found: dict[tuple[int, int], list[float]] = {(n, d): [] for n in LENGTHS for d in WIDTHS}
+    times_of: dict[tuple[int, int], list[float]] = {(n, d): [] for n in LENGTHS for d in WIDTHS}
     attention = {n: operands(n, 1)[0] for n in LENGTHS}
     values = {d: operands(1, d)[1] for d in WIDTHS}
     for _ in range(repeats):
-        for (n, d), times in found.items():
+        for (n, d), times in times_of.items():
             inner = max(1, round(2e6 / (n * n + d * d)))
             times.append(seconds(trace, attention[n], values[d], inner))
-    rows = [(n, d, statistics.median(times), min(times), max(times)) for (n, d), times in found.items()]
+    rows = [(n, d, statistics.median(times), min(times), max(times)) for (n, d), times in times_of.items()]
     return pd.DataFrame(rows, columns=["n", "d", "seconds_median", "seconds_lowest", "seconds_highest"])
 
 
@@ -81,11 +81,11 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
 
     x = table[["n", "d"]].to_numpy(np.float64).T
     start = (np.log(1e-5), np.log(1e-9), 2.0, np.log(1e-9), 2.0)
-    found, covariance = curve_fit(model, x, np.log(table["seconds_median"]), p0=start, maxfev=20000)
-    wide = student.ppf(0.975, len(table) - len(found)) * np.sqrt(np.diag(covariance))
-    rest = float(np.std(np.log(table["seconds_median"]) - model(x, *found)))
+    estimates, covariance = curve_fit(model, x, np.log(table["seconds_median"]), p0=start, maxfev=20000)
+    wide = student.ppf(0.975, len(table) - len(estimates)) * np.sqrt(np.diag(covariance))
+    rest = float(np.std(np.log(table["seconds_median"]) - model(x, *estimates)))
     rows = [
-        (name, found[i], found[i] - wide[i], found[i] + wide[i], rest)
+        (name, estimates[i], estimates[i] - wide[i], estimates[i] + wide[i], rest)
         for name, i in (("alpha (n)", 2), ("beta (d)", 4))
     ]
     return pd.DataFrame(rows, columns=["exponent", "estimate", "lower", "upper", "residual_sd_of_ln_t"])
@@ -103,7 +103,6 @@ def against_dense(repeats: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Measure, fit, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=15)
     repeats = parser.parse_args().repeats

@@ -37,7 +37,7 @@ def memory(work: Work) -> dict[str, Any]:
     """
     import torch  # noqa: PLC0415 - not every environment has it
 
-    for weight in [found for found in gc.get_objects() if type(found) is torch.nn.Parameter]:
+    for weight in [each for each in gc.get_objects() if type(each) is torch.nn.Parameter]:
         weight.detach().reshape(-1)[::512].sum()
     peaks = []
     for _ in range(4):
@@ -80,15 +80,15 @@ def profile(work: Work) -> dict[str, str]:
 
         with operators() as recorded:
             work()
-        found = recorded.key_averages()
-        text.write(found.table(sort_by="self_cpu_time_total", row_limit=10, max_name_column_width=36))
-        words = _shares({event.key: event.self_cpu_time_total for event in found})
+        averages = recorded.key_averages()
+        text.write(averages.table(sort_by="self_cpu_time_total", row_limit=10, max_name_column_width=36))
+        words = _shares({event.key: event.self_cpu_time_total for event in averages})
     profiler = cProfile.Profile()
     profiler.runcall(work)
     functions = pstats.Stats(profiler, stream=text).strip_dirs().sort_stats("tottime")
     functions.print_stats(14)
-    own = {f"{name} ({file})": times[2] for (file, _, name), times in functions.stats.items()}
-    return {"profile": text.getvalue(), "words": words or _shares(own)}
+    seconds = {f"{name} ({file})": times[2] for (file, _, name), times in functions.stats.items()}
+    return {"profile": text.getvalue(), "words": words or _shares(seconds)}
 
 
 def _shares(times: dict[str, float]) -> str:

@@ -124,7 +124,7 @@ def verdicts(reports: Path) -> str:
         of = f"{estimate}: {row['estimand']}" if estimate else row["estimand"]
         verdict = row["verdict"] + f" ({row['reason']})" * bool(row["reason"])
         rests = f"{row['n_models']} / {row['n_heritages']}"
-        lines.append(f"| [{row['claim']}](reports/{page}) {title} | {verdict} | {of} | {rests} |")
+        lines.append(f"| [{row['claim']}](reports/snapshot/{page}) {title} | {verdict} | {of} | {rests} |")
     counts = first["verdict"].value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
@@ -247,7 +247,7 @@ def snapshot(root: Path) -> None:
     pictures(root / "docs" / "how-to")
     (root / "docs" / "reference" / "models.md").write_text(models(root / "reports"), encoding="utf-8")
     marked = {
-        root / "README.md": (BEGIN, END, verdicts(root / "reports")),
+        root / "README.md": (BEGIN, END, verdicts(root / "reports" / "snapshot")),
         root / "docs" / "explanation" / "posterior-checks.md": (RATES, END_OF_RATES, alarms()),
     }
     for path, parts in marked.items():

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from nursery.records import read_record
 from thermostats.cli.wrong_use import run
 from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
-from thermostats.measurement.settings import Settings, check_device, check_here, count_gpus
+from thermostats.measurement.settings import EngineSettings, check_device, check_here, count_gpus
 from thermostats.studies.nursery.shipped import shipped_design
 from thermostats.tables import folders
 from thermostats.terminal import print_rows, say_next
@@ -104,7 +104,7 @@ def corpora(
         Path | None, typer.Option(help="Your own English text; by default a Debian package is downloaded.")
     ] = None,
 ) -> None:
-    """Make the two corpora and the tokenizer; the English text is downloaded as a Debian package.
+    """Make the corpora and the tokenizer; the English text is downloaded as a Debian package.
 
     Example: `python -m nursery corpora --folder nursery`
     """
@@ -138,16 +138,16 @@ def train(
     Example: `python -m nursery train mine.toml --folder mine`
     """
     check_device(device)
-    where = Settings(engine, address=address)
+    where = EngineSettings(engine, address=address)
     if engine == "local":
         check_here(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     path = _file(design)
     packs, _ = _chosen(models, recipe, path)
-    from nursery.corpora import NAMES, load  # noqa: PLC0415 - numpy
+    from nursery.corpora import load  # noqa: PLC0415 - numpy
     from nursery.designs import claim_folder  # noqa: PLC0415 - numpy
 
-    for name in NAMES:
+    for name in sorted({member.recipe.corpus for pack in packs for member in pack.members}):
         load(folder, name, packs[0].context)
     _check_installed()
     from nursery.training import train_all  # noqa: PLC0415 - torch

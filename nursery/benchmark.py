@@ -53,8 +53,8 @@ def one_step_at_a_time(corpora: Path, shape: recipes.Shape, recipe: recipes.Reci
 def packed(folder: Path, shape: recipes.Shape, recipe: recipes.Recipe) -> tuple[float, float]:
     """Seconds of a step of one model of eight in a pack, and of measuring it once in the pack."""
     members = tuple(designs.Member(f"m{i}", replace(recipe, name=f"r{i}"), i) for i in range(8))
-    own = designs.Pack("p", shape, members, CONTEXT, (0.0, 1.0))
-    training = pack_training.PackTraining(own, folder, "cpu")
+    pack = designs.Pack("p", shape, members, CONTEXT, (0.0, 1.0))
+    training = pack_training.PackTraining(pack, folder, "cpu")
     training._take_a_step()
     began = time.process_time()
     for _ in range(STEPS):
@@ -92,9 +92,16 @@ def main(corpora: Path) -> pd.DataFrame:
                 for what in (("gains", "outputs"), ("gains", "outputs", "weights", "attention"))
             )
             single = FULL * one_step_at_a_time(folder, shape, recipe) + (CHECKPOINTS - 1) * early + last
-            step, kept = packed(folder, shape, recipe)
-            own = FULL * step + CHECKPOINTS * kept + last
-            rows.append({"shape": shape.name, "one_at_a_time_s": single, "packed_s": own, "ratio": single / own})
+            step, keep = packed(folder, shape, recipe)
+            side_by_side = FULL * step + CHECKPOINTS * keep + last
+            rows.append(
+                {
+                    "shape": shape.name,
+                    "one_at_a_time_s": single,
+                    "packed_s": side_by_side,
+                    "ratio": single / side_by_side,
+                }
+            )
     return pd.DataFrame(rows).round(2)
 
 

@@ -1,16 +1,20 @@
-"""The nursery's corpora on disk: two texts, one tokenizer, and the tokens of each for training and held out.
+"""The nursery's corpora on disk: texts, one tokenizer, and the tokens of each for training and held out.
 
 The texts are in no repository: `build` makes the folder's files, and `corpora.json`, put in place last, says what they
-are. Each corpus is a list of documents (chapters of English, documents of the synthetic language), each ended by the
-end-of-text token. The last 5% of the documents, rounded up, are held out: of the English novels the end of the last.
+are. A corpus is a list of documents (chapters of English, documents of the synthetic language, modules of Python's
+standard library), each ended by the end-of-text token. The last 5% of the documents, rounded up, are held out: of the
+English novels the end of the last. The corpus `shuffled` is the English one with its tokens in random order, so that
+their frequencies are all there is to learn. The tokenizer is learned from the first two and is the same for all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import math
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nursery import english, recipes, synthetic, tokenizer
+from nursery import english, python_source, recipes, synthetic, tokenizer
 from nursery.records import CORPORA
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.atomic import only_writer, write_all
@@ -31,8 +35,14 @@ Tokens = npt.NDArray[np.uint16]
 
 NAMES = recipes.CORPORA
 HELD_OUT = 0.05
+TOKENIZED = ("english", "synthetic")
+"""Corpora that the tokenizer is learned from."""
 SEPARATOR = "\f\n"
-"""Between the documents of `english.txt` and `synthetic.txt`."""
+"""Between the documents of a corpus's text."""
+SHUFFLED, ORDER = "shuffled", 41
+"""The corpus without order, and the seed of its order."""
+PROMPTS = 25
+"""Prompts of every corpus, on which models of all corpora are measured."""
 PSEUDO = 100.0
 """Pairs after every token that a bigram model is given beforehand, spread by frequency."""
 _LEAST_DOCUMENTS = 20
@@ -68,7 +78,7 @@ def build(folder: Path, text: Path | None = None) -> None:
                 got=text,
                 next_step="give another folder, since models trained on the first text are measured with it",
             )
-        if known and all(_intact(folder, name, known) for name in known["files"]):
+        if {*NAMES} <= {*known.get("documents", ())} and all(_intact(folder, name, known) for name in known["files"]):
             return
         if own is None and known and _intact(folder, "english.txt", known):
             own = (folder / "english.txt").read_bytes()
@@ -84,7 +94,7 @@ def build(folder: Path, text: Path | None = None) -> None:
 
 
 def load(folder: Path, name: str, context: int = 0) -> Corpus:
-    """Corpus `english` or `synthetic` of a folder that `build` made, long enough for windows of `context` tokens.
+    """Corpus of a folder that `build` made, one of NAMES, long enough for windows of `context` tokens.
 
     Raises UsageError for another name, DataError where the folder has no corpora, a file is not the one recorded, or
     the tokens for training or held out are no more than a window.
@@ -97,7 +107,7 @@ def load(folder: Path, name: str, context: int = 0) -> Corpus:
     parts = {}
     for part in ("train", "heldout"):
         file = f"{name}-{part}.npy"
-        if not _intact(folder, file, record):
+        if file not in record["files"] or not _intact(folder, file, record):
             raise DataError("tokens are missing or damaged", where=folder / file, next_step=again)
         parts[part] = np.load(folder / file, mmap_mode="r")
         if len(parts[part]) <= context:
@@ -109,6 +119,28 @@ def load(folder: Path, name: str, context: int = 0) -> Corpus:
                 next_step="make corpora of a longer text in another folder, or design a shorter context",
             )
     return Corpus(name, parts["train"], parts["heldout"], record["vocab_size"])
+
+
+def prompt_sets(folder: Path, context: int) -> dict[str, Tokens]:
+    """PROMPTS windows of `context` held-out tokens of every corpus (PROMPTS, context), spread evenly over it.
+
+    No two of a corpus end in the same token: a window that would is moved on by a token until it does not.
+    Raises DataError where a corpus has too few tokens or too few kinds of them.
+    """
+    sets = {}
+    for name in NAMES:
+        tokens, ends, rows = load(folder, name, context).heldout, set[int](), []
+        starts = np.linspace(0, len(tokens) - context, PROMPTS + 1).astype(int)
+        for start, following in itertools.pairwise(starts):
+            free = (at for at in range(start, following) if int(tokens[at + context - 1]) not in ends)
+            at = next(free, None)
+            if at is None:
+                got = f"{len(tokens)} held-out tokens"
+                raise DataError("a corpus is too short for its prompts", where=folder / f"{name}-heldout.npy", got=got)
+            ends.add(int(tokens[at + context - 1]))
+            rows.append(tokens[at : at + context])
+        sets[name] = np.stack(rows)
+    return sets
 
 
 def unigram_loss(corpus: Corpus) -> float:
@@ -140,15 +172,18 @@ def split(found: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _write(folder: Path, text: bytes, source: str) -> None:
-    texts = {"english": text, "synthetic": _joined(synthetic.documents())}
+    texts = {"english": text, "synthetic": _joined(synthetic.documents()), "code": _joined(python_source.documents())}
     parts = {name: split(content.decode().split(SEPARATOR)) for name, content in texts.items()}
-    learned = tokenizer.train([parts[name][0] for name in NAMES])
+    learned = tokenizer.train([parts[name][0] for name in TOKENIZED])
+    arrays = {name: [encode(learned, part) for part in pair] for name, pair in parts.items()}
+    parts[SHUFFLED] = parts["english"]
+    arrays[SHUFFLED] = [np.random.default_rng(ORDER).permutation(tokens) for tokens in arrays["english"]]
     files = {f"{name}.txt": content for name, content in texts.items()}
     files[tokenizer.FILE] = learned.to_str(pretty=True).encode()
     tokens = {}
-    for name, (train, heldout) in parts.items():
-        for part, found in {"train": train, "heldout": heldout}.items():
-            array, stream = encode(learned, found), io.BytesIO()
+    for name, pair in arrays.items():
+        for part, array in zip(("train", "heldout"), pair, strict=True):
+            stream = io.BytesIO()
             np.save(stream, array)
             files[f"{name}-{part}.npy"], tokens[f"{name}-{part}.npy"] = stream.getvalue(), len(array)
     record = {
@@ -159,6 +194,8 @@ def _write(folder: Path, text: bytes, source: str) -> None:
         "synthetic": "nursery.synthetic",
         "synthetic_seed": synthetic.SEED,
         "synthetic_licence": "MIT",
+        "code": f"modules of Python {platform.python_version()}",
+        "code_licence": python_source.LICENCE,
         "vocab_size": learned.get_vocab_size(),
         "held_out": HELD_OUT,
         "documents": {name: {"train": len(train), "heldout": len(held)} for name, (train, held) in parts.items()},

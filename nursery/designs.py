@@ -30,6 +30,9 @@ SPEED = 2700.0
 """Millions of weight-tokens that a core trains on in a second, measured over the pilot's packs."""
 OF_RECIPES = ("recipes", "apart")
 """Parts of a design that are lists of recipes."""
+OF_CORPORA = "corpora"
+PROMPTS = ("nursery", OF_CORPORA)
+"""Prompts that models in training are measured on: those of the nursery, or a set cut out of every corpus."""
 PLACED = "design.sha256"
 """In a folder of trainings: the digest of the design that they are of."""
 
@@ -56,6 +59,7 @@ class Pack:
     context: int
     shares: tuple[float, ...]
     """Shares of the steps after which gains, spectra and held-out losses are kept."""
+    prompts: str = PROMPTS[0]
 
     @property
     def steps(self) -> int:
@@ -96,6 +100,12 @@ class Design:
     apart: tuple[Recipe, ...] = ()
     """Recipes chosen, not drawn: trained at every shape, and counted in no component of variance."""
     shares: tuple[float, ...] = SHARES
+    prompts: str = PROMPTS[0]
+    """What models are measured on along their training, one of PROMPTS."""
+    widest: int = WIDEST
+    """Most models of a pack."""
+    bases: int = 14
+    """Models that are tuned, each in every kind, half of them dampening where there are so many."""
 
     @property
     def shapes(self) -> list[Shape]:
@@ -119,7 +129,7 @@ class Design:
                 members.append(Member(name, recipe, self._seed(place, number, 0)))
                 if (place, number) in again:
                     members.append(Member(f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name))
-            found += grouped(members, shape, self.context, self.shares)
+            found += self.grouped(members, shape, self.shares)
         return found
 
     def check(self) -> None:
@@ -135,6 +145,9 @@ class Design:
             "seed": (self.seed >= 0, "0 or more"),
             "context": (self.context >= 1, "1 or more"),
             "core_hours": (0 < self.core_hours < math.inf, "a number above 0"),
+            "prompts": (self.prompts in PROMPTS, ", ".join(PROMPTS)),
+            "bases": (self.bases >= 0, "0 or more"),
+            "widest": (self.widest >= 1, "1 or more"),
             "repeats": (0 <= self.repeats <= models, f"0 to {models}, the models of drawn recipes"),
             "shares": (
                 _numbers(self.shares) and all(0 <= share <= 1 for share in self.shares) and 1 in self.shares,
@@ -158,26 +171,26 @@ class Design:
                 next_step="fewer recipes or shapes, fewer steps, or a larger budget",
             )
 
+    def grouped(
+        self, members: Sequence[Member], shape: Shape, shares: tuple[float, ...], prefix: str = ""
+    ) -> list[Pack]:
+        """Models of one shape as packs: as many windows and steps together, optimisers side by side."""
+
+        def key(member: Member) -> tuple[int, int]:
+            return member.recipe.batch, member.recipe.steps
+
+        packs = []
+        in_order = sorted(members, key=lambda member: (*key(member), member.recipe.optimiser, member.model))
+        for (batch, steps), run in itertools.groupby(in_order, key=key):
+            alike = tuple(run)
+            for first in range(0, len(alike), self.widest):
+                name = f"{prefix or shape.name}-b{batch}-s{steps}-{first // self.widest + 1}"
+                taken = alike[first : first + self.widest]
+                packs.append(Pack(name, shape, taken, self.context, shares, self.prompts))
+        return packs
+
     def _seed(self, *place: int) -> int:
         return int(np.random.default_rng([self.seed, 2, *place]).integers(2**31))
-
-
-def grouped(
-    members: Sequence[Member], shape: Shape, context: int, shares: tuple[float, ...], prefix: str = ""
-) -> list[Pack]:
-    """Models of one shape as packs: as many windows and steps together, optimisers side by side, at most WIDEST."""
-
-    def key(member: Member) -> tuple[int, int]:
-        return member.recipe.batch, member.recipe.steps
-
-    found = []
-    in_order = sorted(members, key=lambda member: (*key(member), member.recipe.optimiser, member.model))
-    for (batch, steps), run in itertools.groupby(in_order, key=key):
-        alike = tuple(run)
-        for first in range(0, len(alike), WIDEST):
-            name = f"{prefix or shape.name}-b{batch}-s{steps}-{first // WIDEST + 1}"
-            found.append(Pack(name, shape, alike[first : first + WIDEST], context, shares))
-    return found
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:

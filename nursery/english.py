@@ -39,10 +39,10 @@ def fetch() -> str:
     """
     with tempfile.TemporaryDirectory() as folder:
         _run(["apt-get", "download", PACKAGE], Path(folder))
-        found = sorted(Path(folder).glob(f"{PACKAGE}_*.deb"))
-        if len(found) != 1:
-            raise ThermostatsError("apt-get downloaded no package", got=f"{len(found)} files", next_step=_OTHER_TEXT)
-        archive = _run(["dpkg-deb", "--fsys-tarfile", str(found[0])], Path(folder))
+        packages = sorted(Path(folder).glob(f"{PACKAGE}_*.deb"))
+        if len(packages) != 1:
+            raise ThermostatsError("apt-get downloaded no package", got=f"{len(packages)} files", next_step=_OTHER_TEXT)
+        archive = _run(["dpkg-deb", "--fsys-tarfile", str(packages[0])], Path(folder))
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         names = [name for name in tar.getnames() if name.endswith(_MEMBER)]
         member = tar.extractfile(names[0]) if len(names) == 1 else None
@@ -78,12 +78,12 @@ def _strings(block: bytes) -> list[str]:
         stream.read(number())  # the name of the writer's encoding; each string says its own
     if head != b"X\n" or version not in {2, 3} or number() & 0xFF != _CHARACTERS:
         raise ValueError("not a character vector")
-    found = []
+    strings = []
     for _ in range(number()):
         if number() & 0xFF != _STRING:
             raise ValueError("not a string")
-        found.append(stream.read(number()).decode("utf-8"))
-    return found
+        strings.append(stream.read(number()).decode("utf-8"))
+    return strings
 
 
 def documents(text: str) -> list[str]:
@@ -99,7 +99,9 @@ def documents(text: str) -> list[str]:
         starts = [match.start() for match in _HEADING.finditer(text)]
         chapters = [text[start:end] for start, end in pairwise([*starts, len(text)])]
         parts = [_END.split(chapter, maxsplit=1)[0] for chapter in chapters]
-    paragraphs = [[" ".join(found.split()) for found in re.split(r"\n\s*\n", part) if found.strip()] for part in parts]
+    paragraphs = [
+        [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", part) if paragraph.strip()] for part in parts
+    ]
     return ["\n".join(part) + "\n" for part in paragraphs if part]
 
 
@@ -111,11 +113,11 @@ def _run(command: list[str], folder: Path) -> bytes:
             f"{command[0]} is not on this machine", next_step="run this on Debian or Ubuntu, " + _OTHER_TEXT
         ) from error
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise ThermostatsError(
             f"{command[0]} failed",
             where=PACKAGE,
-            got=said[-1] if said else f"exit code {done.returncode}",
+            got=lines[-1] if lines else f"exit code {done.returncode}",
             next_step="apt-get update as root, " + _OTHER_TEXT,
         )
     return done.stdout

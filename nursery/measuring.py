@@ -15,7 +15,7 @@ from nursery.records import Trained, read_gains, read_record, step_folder
 from thermostats.errors import DataError
 from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
-from thermostats.measurement.session import Outcome
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.spec import RunSpec
 from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables import store
@@ -52,7 +52,7 @@ def row_of_model(member: Member, folder: Path, trained: Trained) -> pd.DataFrame
         step_folder(folder, trained.model, trained.steps),
         model_id=model_id(trained.model),
         revision=f"step{trained.steps:05d}",
-        known=pd.DataFrame({"model_id": [], "heritage": []}),
+        models=pd.DataFrame({"model_id": [], "heritage": []}),
         heritage=NURSERY,
     )
     facts |= {
@@ -70,9 +70,9 @@ def measure_all(
 ) -> Iterator[tuple[str, Outcome]]:
     """Measure trained models of a design; yields model and outcome. Finished measurements are skipped."""
     place = writable_folder(data)
-    known = set(store.load("models", place)[["model_id", "revision"]].itertuples(index=False, name=None))
+    recorded = set(store.load("models", place)[["model_id", "revision"]].itertuples(index=False, name=None))
     for member, trained in trained_models(members, folder):
-        if (model_id(trained.model), f"step{trained.steps:05d}") not in known:
+        if (model_id(trained.model), f"step{trained.steps:05d}") not in recorded:
             join([row_of_model(member, folder, trained)], data=place)
         for outcome in execute([spec(folder, trained)], place):
             yield trained.model, outcome
@@ -80,8 +80,8 @@ def measure_all(
 
 def trained_models(members: Sequence[Member], folder: Path) -> list[tuple[Member, Trained]]:
     """Those of the models that are trained, with their records."""
-    known = ((member, read_record(folder, member.model)) for member in members)
-    return [(member, record) for member, record in known if record is not None]
+    records = ((member, read_record(folder, member.model)) for member in members)
+    return [(member, record) for member, record in records if record is not None]
 
 
 TOLERANCE = 0.05

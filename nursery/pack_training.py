@@ -7,13 +7,12 @@ its state down now and then and goes on from there after a kill; its models' fol
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import shutil
 import zipfile
-from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,13 +26,11 @@ from torch.nn.functional import cross_entropy
 
 from nursery import corpora, stacked, tokenizer
 from nursery.corpora import bigram_loss, unigram_loss
-from nursery.designs import Member, Pack
+from nursery.designs import OF_CORPORA, Member, Pack
+from nursery.prompts import prompts_of
 from nursery.rates import Optimiser
-from nursery.records import GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
-from thermostats.measurement.prompts import load_prompts
+from nursery.records import BY_PROMPT, GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
 from thermostats.tables.atomic import write_atomically
-from thermostats.tables.folders import shipped
-from thermostats.tables.vocabulary import NURSERY
 
 SAVED_EVERY = 120.0
 """Seconds of work that a kill may cost."""
@@ -73,7 +70,7 @@ class PackTraining:
         self.kept: list[dict[str, Any]] = []
         self.place = folder / STATES / f"{pack.name}.pt"
         self.moments = {round(share * pack.steps) for share in pack.shares}
-        self.prompts = _prompts(folder)
+        self.prompts = prompts_of(folder, pack.prompts)
 
     def _beginning(self, member: Member, vocab: int) -> stacked.Weights:
         if not member.parent:
@@ -98,7 +95,8 @@ class PackTraining:
                 saved = perf_counter()
             if progress is not None:
                 progress(self.step, self.pack.steps)
-        return [self._finished(number) for number in range(len(self.recipes))]
+        by_prompt = self._by_prompt() if self.pack.prompts == OF_CORPORA else None
+        return [self._finished(number, by_prompt) for number in range(len(self.recipes))]
 
     def _take_a_step(self) -> None:
         tokens = self._windows()
@@ -132,20 +130,41 @@ class PackTraining:
 
     @torch.no_grad()
     def _keep(self) -> None:
-        losses = self._heldout()
-        for number, (log_gains, spectra) in enumerate(zip(self._gains(), self._spectra(), strict=True)):
-            for i, gains in enumerate(log_gains):
-                row = {"number": number, "step": self.step, "layer": i + 1, "loss": losses[number]}
-                row |= {"log_gain": float(gains.mean()), "log_gain_sd": float(gains.std(ddof=1))}
-                self.kept.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
+        losses, at_end = self._heldout(), self._log_norms()[0].diff(dim=0)
+        for number, spectra in enumerate(self._spectra()):
+            for name, rows in self.prompts.sets.items():
+                for i, gains in enumerate(at_end[:, number, rows].cpu().numpy()):
+                    row: dict[str, Any] = {"number": number, "step": self.step, "layer": i + 1, "loss": losses[number]}
+                    row |= {"prompts": name} if name else {}
+                    row |= {"log_gain": float(gains.mean()), "log_gain_sd": float(gains.std(ddof=1))}
+                    self.kept.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
 
-    def _gains(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
-        """log G_l at the last token of every prompt: models × layers × prompts."""
-        tokens, ends = self.prompts
+    def _log_norms(self) -> tuple[Tensor, Tensor]:
+        """Logs of the stream's norms, (layers + 1, models, prompts): at the last token, and of the mean over tokens.
+
+        The first token, which sees no other, is left out of the mean.
+        """
+        tokens, ends = self.prompts.tokens, self.prompts.ends
         wide = tokens[None].expand(len(self.recipes), -1, -1).to(self.device)
-        norms = torch.stack(stacked.forward(self.weights, wide, self.pack.shape, norms=True).norms)
-        at_end = norms[:, :, torch.arange(len(ends)), ends].double().log()
-        return np.asarray((at_end[1:] - at_end[:-1]).movedim(0, 1).cpu().numpy())
+        norms = torch.stack(stacked.forward(self.weights, wide, self.pack.shape, norms=True).norms).double()
+        places = torch.arange(tokens.shape[1])
+        counted = ((places > 0) & (places <= ends[:, None])).to(norms)
+        means = (norms * counted).sum(dim=-1) / counted.sum(dim=-1)
+        return norms[:, :, torch.arange(len(ends)), ends].log(), means.log()
+
+    @torch.no_grad()
+    def _by_prompt(self) -> pd.DataFrame:
+        """Log gains of the last block and the one before, of every model and prompt."""
+        parts = []
+        for position, norms in zip(("last", "mean"), self._log_norms(), strict=True):
+            penultimate, last = norms.diff(dim=0)[-2:].cpu().numpy()
+            for name, rows in self.prompts.sets.items():
+                places = itertools.product(range(len(self.recipes)), range(1, 1 + rows.stop - rows.start))
+                part = pd.DataFrame(places, columns=["number", "prompt"]).assign(prompts=name, position=position)
+                parts.append(
+                    part.assign(last_gain=last[:, rows].ravel(), penultimate_gain=penultimate[:, rows].ravel())
+                )
+        return pd.concat(parts, ignore_index=True)
 
     def _spectra(self) -> list[tuple[list[float], list[float]]]:
         """σ_max of W_V and of W_O by layer, of every model."""
@@ -188,7 +207,7 @@ class PackTraining:
                 self.weights[name].copy_(tensor)
         self.optimiser.moments = known["moments"]
 
-    def _finished(self, number: int) -> Trained:
+    def _finished(self, number: int, by_prompt: pd.DataFrame | None) -> Trained:
         """Write a model's folder, whole: its last checkpoint, gains and losses, and its record."""
         member, pack = self.pack.members[number], self.pack
         target = model_folder(self.folder, member.model)
@@ -202,6 +221,9 @@ class PackTraining:
         rows = pd.DataFrame(self.kept)
         rows = rows[rows["number"] == number].drop(columns="number")
         rows.drop(columns="loss").to_csv(part / GAINS, index=False, float_format="%.7g")
+        if by_prompt is not None:
+            ends = by_prompt[by_prompt["number"] == number].drop(columns="number")
+            ends.to_csv(part / BY_PROMPT, index=False, float_format="%.7g")
         held = rows.drop_duplicates("step")[["step", "loss"]].assign(part="heldout")
         end, corpus = float(held["loss"].iloc[-1]), self.corpora[member.recipe.corpus]
         unigram = unigram_loss(corpus)
@@ -239,14 +261,3 @@ def by_model(logits: Tensor, targets: Tensor) -> Tensor:
 def cut(tokens: corpora.Tokens, starts: Any, pack: Pack) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Windows of a pack's context and the token behind, from places of a corpus."""
     return np.stack([tokens[start : start + pack.context + 1] for start in starts]).astype(np.int64)
-
-
-@cache
-def _prompts(folder: Path) -> tuple[Tensor, Tensor]:
-    """The nursery's prompts as tokens, padded on the right, and the place of the last token of each."""
-    words = tokenizer.load(folder)
-    texts: Mapping[int, str] = load_prompts(NURSERY, shipped("data"))["text"].to_dict()
-    rows = [words(text)["input_ids"] for text in texts.values()]
-    ends = torch.tensor([len(row) - 1 for row in rows])
-    padded = [row + [0] * (int(ends.max()) + 1 - len(row)) for row in rows]
-    return torch.tensor(padded), ends

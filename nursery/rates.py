@@ -36,7 +36,7 @@ class Optimiser:
         self.recipes = list(recipes)
         self.moments = {f"{kind} {n}": torch.zeros_like(w) for n, w in weights.items() for kind in ("first", "second")}
         runs = groupby(range(len(recipes)), key=lambda i: recipes[i].optimiser)
-        self.parts = [(name, slice((own := list(run))[0], own[-1] + 1)) for name, run in runs]
+        self.parts = [(name, slice((places := list(run))[0], places[-1] + 1)) for name, run in runs]
         like = weights["norm"]
         self._clip = torch.tensor([r.clip or math.inf for r in recipes], dtype=like.dtype, device=like.device)
         self._decay = torch.tensor([r.decay for r in recipes], dtype=like.dtype, device=like.device)
@@ -51,10 +51,10 @@ class Optimiser:
             gradient = gradients[name] * _wide(scale, weight)
             for kind, part in self.parts:
                 moved = self._direction(kind, name, gradient[part], part, number)
-                own = _wide(rate[part], weight)
+                step = _wide(rate[part], weight)
                 if name not in VECTORS:
-                    weight[part] *= 1 - own * _wide(self._decay[part], weight)
-                weight[part] -= own * moved
+                    weight[part] *= 1 - step * _wide(self._decay[part], weight)
+                weight[part] -= step * moved
 
     def _direction(self, kind: str, name: str, g: Tensor, part: slice, number: int) -> Tensor:
         first, second = (self.moments[f"{which} {name}"][part] for which in ("first", "second"))
@@ -84,8 +84,8 @@ def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
     for _ in range(steps):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
-    found: Tensor = x.mT if tall else x
-    return found
+    oriented: Tensor = x.mT if tall else x
+    return oriented
 
 
 def _wide(values: Tensor, like: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from thermostats.errors import UsageError
 
-CORPORA = ("english", "synthetic")
+CORPORA = ("english", "synthetic", "code", "shuffled")
 OPTIMISERS = ("adamw", "lion", "muon", "sgd")
 SCHEDULES = ("cosine", "constant", "linear")
 TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -63,14 +63,14 @@ def shape_of(n_layers: int, rho: float, d_model: int) -> Shape:
 
     Raises UsageError where there is none.
     """
-    found = [
+    shapes = [
         Shape(n_layers, d_model, round(rho * d_head), d_head)
         for d_head in range(2, 2 * d_model + 1, 2)
         if 1 <= rho * d_head < math.inf and round(rho * d_head) == rho * d_head
     ]
-    best = min(found, key=lambda shape: abs(math.log(shape.inner / d_model)), default=None)
+    best = min(shapes, key=lambda shape: abs(math.log(shape.inner / d_model)), default=None)
     if n_layers < 2 or best is None or not 0.8 <= best.inner / d_model <= 1.2:
-        widths = sorted({s.inner for s in found if s.inner <= 512})
+        widths = sorted({s.inner for s in shapes if s.inner <= 512})
         raise UsageError(
             "a shape does not divide into heads",
             got=f"L={n_layers}, rho={rho:g}, d={d_model}",

@@ -13,6 +13,8 @@ from thermostats.studies.nursery.shipped import SECOND
 
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
 """Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""
+BY_PROMPT = "prompts.csv"
+"""Gains at the end of a training by prompt, where prompts were cut out of the corpora."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,31 @@ def read_record(folder: Path, model: str) -> Trained | None:
 
 
 def read_gains(folder: Path, model: str) -> pd.DataFrame:
-    """Gains and spectra along a model's training: the columns of `gains` in SECOND. Raises DataError where damaged."""
+    """Gains and spectra along a model's training: the columns of `gains`, with `prompts` where there are several sets.
+
+    Raises DataError where they are damaged.
+    """
     path = model_folder(folder, model) / GAINS
     types = {name: "int64" if name in {"step", "layer"} else "float64" for name in SECOND["gains"][1:]}
     try:
-        found = pd.read_csv(path)[list(types)].astype(types)
-        if found.value_counts("step").nunique() != 1:
+        rows = pd.read_csv(path).astype(types)
+        if rows.value_counts("step").nunique() != 1:
             raise ValueError("no rows, or not every layer at every step")
+        rows = rows[[*types, *rows.columns.intersection(["prompts"])]]
     except (OSError, ValueError, KeyError) as error:
         raise _damaged(path, error) from error
-    return found.assign(model=model)
+    return rows.assign(model=model)
+
+
+def read_by_prompt(folder: Path, model: str) -> pd.DataFrame:
+    """Log gains at the end of a training by set of prompts, prompt and position. Raises DataError where damaged."""
+    path = model_folder(folder, model) / BY_PROMPT
+    types = {"prompts": "str", "prompt": "int64", "position": "str", "last_gain": "float64"}
+    types["penultimate_gain"] = "float64"
+    try:
+        return pd.read_csv(path)[list(types)].astype(types)
+    except (OSError, ValueError, KeyError) as error:
+        raise _damaged(path, error) from error
 
 
 def _damaged(path: Path, error: Exception) -> DataError:

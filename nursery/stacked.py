@@ -80,19 +80,19 @@ def forward(
     x = weights["embed"].gather(1, flat[..., None].expand(-1, -1, shape.d_model))
     turn = _rotation(t, shape.d_head, x)
     mask = torch.full((t, t), -torch.inf, dtype=x.dtype, device=x.device).triu(1)
-    kept = [x.norm(dim=-1).view(m, b, t)] if norms else []
+    lengths = [x.norm(dim=-1).view(m, b, t)] if norms else []
     layers = {name: weights[name].unbind(1) for name in _LAYER}
     for i in range(shape.n_layers):
-        own = {name: parts[i] for name, parts in layers.items()}
-        mixed = _attention(own, _normed(x, own["norm1"]), shape, (m, b, t), turn, mask)
+        layer = {name: parts[i] for name, parts in layers.items()}
+        mixed = _attention(layer, _normed(x, layer["norm1"]), shape, (m, b, t), turn, mask)
         x = x + (mixed if dropped is None else mixed * dropped[i, 0])
-        inside = _normed(x, own["norm2"])
-        inside = (silu(inside @ own["gate"]) * (inside @ own["up"])) @ own["down"]
+        inside = _normed(x, layer["norm2"])
+        inside = (silu(inside @ layer["gate"]) * (inside @ layer["up"])) @ layer["down"]
         x = x + (inside if dropped is None else inside * dropped[i, 1])
         if norms:
-            kept.append(x.norm(dim=-1).view(m, b, t))
+            lengths.append(x.norm(dim=-1).view(m, b, t))
     logits = _normed(x, weights["norm"]) @ weights["head"]
-    return Stream(logits.view(m, b, t, -1), kept)
+    return Stream(logits.view(m, b, t, -1), lengths)
 
 
 def export(weights: Weights, number: int, shape: Shape, context: int) -> PreTrainedModel:
@@ -121,12 +121,12 @@ def export(weights: Weights, number: int, shape: Shape, context: int) -> PreTrai
 
 def named(weights: Weights, number: int) -> Mapping[str, Tensor]:
     """Weights of one model of a stack by their names in transformers, where matrices are (outputs, inputs)."""
-    found = {f"{name}.weight": weights[key][number] for key, name in _WHOLE.items()}
-    found["lm_head.weight"] = found["lm_head.weight"].T
+    tensors = {f"{name}.weight": weights[key][number] for key, name in _WHOLE.items()}
+    tensors["lm_head.weight"] = tensors["lm_head.weight"].T
     for key, name in _LAYER.items():
         for i, part in enumerate(weights[key][number]):
-            found[f"model.layers.{i}.{name}.weight"] = part.T if part.ndim == 2 else part
-    return found
+            tensors[f"model.layers.{i}.{name}.weight"] = part.T if part.ndim == 2 else part
+    return tensors
 
 
 def restored(folder: Path) -> Weights:
@@ -135,12 +135,12 @@ def restored(folder: Path) -> Weights:
 
     stored = load_file(folder / "model.safetensors")
     depth = sum(name.endswith("q_proj.weight") for name in stored)
-    found = {key: stored[f"{name}.weight"] for key, name in _WHOLE.items()}
-    found["head"] = found["head"].T
+    tensors = {key: stored[f"{name}.weight"] for key, name in _WHOLE.items()}
+    tensors["head"] = tensors["head"].T
     for key, name in _LAYER.items():
         parts = [stored[f"model.layers.{i}.{name}.weight"] for i in range(depth)]
-        found[key] = torch.stack([part.T if part.ndim == 2 else part for part in parts])
-    return {name: tensor[None].contiguous() for name, tensor in found.items()}
+        tensors[key] = torch.stack([part.T if part.ndim == 2 else part for part in parts])
+    return {name: tensor[None].contiguous() for name, tensor in tensors.items()}
 
 
 def _normed(x: Tensor, scale: Tensor) -> Tensor:
@@ -159,13 +159,13 @@ def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _attention(
-    own: Weights, x: Tensor, shape: Shape, size: tuple[int, int, int], turn: tuple[Tensor, Tensor], mask: Tensor
+    layer: Weights, x: Tensor, shape: Shape, size: tuple[int, int, int], turn: tuple[Tensor, Tensor], mask: Tensor
 ) -> Tensor:
     m, b, t = size
-    heads = (x @ own[name] for name in "qkv")
+    heads = (x @ layer[name] for name in "qkv")
     q, k, v = (part.view(m * b, t, shape.n_heads, shape.d_head) for part in heads)
     flat = (part.transpose(1, 2).reshape(-1, t, shape.d_head) for part in (_turned(q, turn), _turned(k, turn), v))
     q, k, v = flat
     a = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=shape.d_head**-0.5).softmax(dim=-1)
     mixed = (a @ v).view(m * b, shape.n_heads, t, shape.d_head).transpose(1, 2)
-    return mixed.reshape(m, b * t, shape.inner) @ own["o"]
+    return mixed.reshape(m, b * t, shape.inner) @ layer["o"]

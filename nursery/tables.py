@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 
 from nursery import designs, tuning
-from nursery.records import read_gains, read_record
+from nursery.records import read_by_prompt, read_gains, read_record
 from thermostats.errors import DataError
 from thermostats.studies.nursery.shipped import SECOND
 from thermostats.tables.atomic import write_atomically
@@ -18,10 +19,13 @@ from thermostats.tables.atomic import write_atomically
 def write(design: Path, folder: Path, out: Path) -> None:
     """Write `models.csv` and `gains.parquet` of a design's models, and those tuned from them, trained in a folder.
 
+    Of models measured on prompts of every corpus, gains are by set of prompts, and `prompts.parquet` has those at the
+    end of training by prompt and position.
+
     Raises DataError where some are not trained: a study is judged when it is whole.
     """
-    own = designs.read(design)
-    packs = own.packs() + tuning.tuned_packs(own, folder)
+    study = designs.read(design)
+    packs = study.packs() + tuning.tuned_packs(study, folder)
     missing = [member.model for pack in packs for member in pack.members if read_record(folder, member.model) is None]
     if missing:
         raise DataError(
@@ -38,6 +42,15 @@ def write(design: Path, folder: Path, out: Path) -> None:
             gains.append(read_gains(folder, member.model))
     table = pd.DataFrame(models)[list(SECOND["models"])]
     write_atomically(out / "models.csv", table.to_csv(index=False, lineterminator="\n").encode())
+    _write_parquet(pd.concat(gains, ignore_index=True), out / "gains.parquet", SECOND["gains"])
+    if study.prompts == designs.OF_CORPORA:
+        names = [member.model for pack in packs for member in pack.members]
+        by_prompt = [read_by_prompt(folder, name).assign(model=name) for name in names]
+        _write_parquet(pd.concat(by_prompt, ignore_index=True), out / "prompts.parquet", ("model", "prompts"))
+
+
+def _write_parquet(rows: pd.DataFrame, path: Path, first: Sequence[str]) -> None:
+    """Write a table with some columns first."""
     stream = io.BytesIO()
-    pd.concat(gains, ignore_index=True)[list(SECOND["gains"])].to_parquet(stream, index=False)
-    write_atomically(out / "gains.parquet", stream.getvalue())
+    rows[[*first, *rows.columns.difference(first, sort=False)]].to_parquet(stream, index=False)
+    write_atomically(path, stream.getvalue())

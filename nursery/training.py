@@ -26,7 +26,7 @@ from nursery.pack_training import run
 from nursery.records import Trained
 from thermostats.errors import ThermostatsError, not_installed
 from thermostats.measurement.session import quiet
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.settings import EngineSettings
 
 Submit = Callable[..., Any]
 """Takes a function and what it is called with; returns a future."""
@@ -51,7 +51,7 @@ def train_all(
     *,
     device: str = "cpu",
     processes: int | None = None,
-    engine: Settings = Settings(),  # noqa: B008 - frozen
+    engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
 ) -> Iterator[Step]:
     """Train packs side by side, one process a core or one for a GPU, and yield their progress; the longest begin.
 
@@ -60,9 +60,9 @@ def train_all(
     A finished pack is yielded at once and not trained again. An exception of one is raised when the others are through.
     """
     workers = processes or (1 if device != "cpu" else os.cpu_count() or 1)
-    known = {pack.name: pack.records(folder) for pack in packs}
-    yield from (Step(pack, 1.0, known[pack.name]) for pack in packs if known[pack.name])
-    left = sorted((pack for pack in packs if not known[pack.name]), key=lambda pack: -pack.work)
+    records = {pack.name: pack.records(folder) for pack in packs}
+    yield from (Step(pack, 1.0, records[pack.name]) for pack in packs if records[pack.name])
+    left = sorted((pack for pack in packs if not records[pack.name]), key=lambda pack: -pack.work)
     if left:
         with pool(engine, min(workers, len(left)), gpu=device != "cpu") as (submit, shares):
             yield from _side_by_side(left, folder.resolve(), device, submit, shares)
@@ -75,7 +75,7 @@ def _side_by_side(
     failed: BaseException | None = None
     while running:
         yield from (Step(packs[number], share) for number, share in _arrived(shares))
-        for future, pack in [one for one in running.values() if one[0].done()]:
+        for future, pack in [job for job in running.values() if job[0].done()]:
             del running[pack.name]
             if (error := future.exception()) is not None:
                 failed = error
@@ -110,7 +110,7 @@ def _train(number: int, pack: Pack, folder: Path, device: str, shares: Shares | 
 
 
 @contextmanager
-def pool(settings: Settings, workers: int, *, gpu: bool) -> Iterator[tuple[Submit, Any]]:
+def pool(settings: EngineSettings, workers: int, *, gpu: bool) -> Iterator[tuple[Submit, Any]]:
     """Submit, and on this machine a queue on which jobs say how far they are; None elsewhere.
 
     Raises UsageError where the engine's extra is not installed.
@@ -140,7 +140,7 @@ def _processes(workers: int) -> Iterator[tuple[Submit, Any]]:
 
 
 @contextmanager
-def _ray(ray: Any, settings: Settings, gpu: bool) -> Iterator[Submit]:
+def _ray(ray: Any, settings: EngineSettings, gpu: bool) -> Iterator[Submit]:
     ours = not ray.is_initialized()
     if ours:
         try:
@@ -157,9 +157,9 @@ def _ray(ray: Any, settings: Settings, gpu: bool) -> Iterator[Submit]:
             ray.shutdown()
 
 
-def _prepared(function: Callable[..., Any], *given: Any) -> Any:
+def _prepared(function: Callable[..., Any], *arguments: Any) -> Any:
     _prepare()
-    return function(*given)
+    return function(*arguments)
 
 
 def _prepare() -> None:

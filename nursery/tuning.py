@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nursery.designs import Design, Member, Pack, grouped
+from nursery.designs import Design, Member, Pack
 from nursery.recipes import CORPORA, OPTIMISERS, RATES, Recipe
 from nursery.records import read_gains, read_record
 
 KINDS = ("corpus", "optimiser", "decay")
-BASES = 14
-"""Bases, half of them dampening where there are so many."""
 OF_ONE = 2
 """Most bases of one recipe."""
 MORE_DECAY = 10.0
@@ -27,7 +25,7 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
     packs = design.packs()
     if not all(pack.records(folder) for pack in packs):
         return []
-    chosen, found = bases(packs, folder), []
+    chosen, found = bases(packs, folder, design.bases), []
     for pack in packs:
         members = [
             Member(
@@ -40,30 +38,32 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
             if member.model in chosen
             for kind in KINDS
         ]
-        found += grouped(members, pack.shape, design.context, (0.0, 1.0), f"tuned-{pack.name}")
+        found += design.grouped(members, pack.shape, (0.0, 1.0), f"tuned-{pack.name}")
     return found
 
 
-def bases(packs: Sequence[Pack], folder: Path) -> list[str]:
+def bases(packs: Sequence[Pack], folder: Path, count: int) -> list[str]:
     """Models to tune: the first that learned, in the order of packs, first seeds, at most two of a recipe and side.
 
     As many whose penultimate gain ends below 1 as above it, or where one side has too few, more of the other.
     """
     sides: dict[bool, list[Member]] = {True: [], False: []}
     for member in (member for pack in packs for member in pack.members if not member.replicate_of):
-        record, gain = read_record(folder, member.model), penultimate(folder, member.model)
+        record, gain = read_record(folder, member.model), penultimate(folder, member)
         side = sides[gain < 0]
         of_one = sum(other.recipe.name == member.recipe.name for other in side)
         if record is not None and record.learned and np.isfinite(gain) and of_one < OF_ONE:
             side.append(member)
-    rarer = min(sides.values(), key=len)[: BASES // 2]
-    other = max(sides.values(), key=len)[: BASES - len(rarer)]
+    rarer = min(sides.values(), key=len)[: count // 2]
+    other = max(sides.values(), key=len)[: count - len(rarer)]
     return [member.model for member in (*rarer, *other)]
 
 
-def penultimate(folder: Path, model: str) -> float:
-    """Mean log penultimate gain (block L − 1) at the end of a model's training."""
-    rows = read_gains(folder, model)
+def penultimate(folder: Path, member: Member) -> float:
+    """Mean log penultimate gain (block L − 1) at the end of a model's training, on prompts of its own corpus."""
+    rows = read_gains(folder, member.model)
+    if "prompts" in rows:
+        rows = rows[rows["prompts"] == member.recipe.corpus]
     rows = rows[rows["step"] == rows["step"].max()].sort_values("layer")
     return float(rows["log_gain"].iloc[-2])
 

@@ -50,10 +50,10 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
         paths = sorted((data / "measured" / name).glob("*.csv"))
         frames = [store.read(path, name) for path in paths]
         column, among = ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
-        whole = [i for i, frame in enumerate(frames) if column in frame and frame[column].isin(among).all()]
-        if whole:
-            rows = pd.concat([frames[i] for i in whole], ignore_index=True)
-            held[name] = [paths[i] for i in whole], store.validate(rows, name)
+        packed = [i for i, frame in enumerate(frames) if column in frame and frame[column].isin(among).all()]
+        if packed:
+            rows = pd.concat([frames[i] for i in packed], ignore_index=True)
+            held[name] = [paths[i] for i in packed], store.validate(rows, name)
     places = {name: data / folder / f"{name}{release and '-'}{release}{ARCHIVE}" for name in held}
     if there := [str(path) for path in places.values() if path.exists()]:
         sys.exit(f"{', '.join(there)}: there already; archives are only added to, name a --release")
@@ -72,6 +72,6 @@ if __name__ == "__main__":
     parser.add_argument("folder", choices=ARCHIVES)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--release", default="")
-    given = parser.parse_args()
-    for table, count in pack(given.data, given.folder, given.sources, given.release).items():
+    arguments = parser.parse_args()
+    for table, count in pack(arguments.data, arguments.folder, arguments.sources, arguments.release).items():
         print(table, count, sep="\t")

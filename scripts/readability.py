@@ -60,11 +60,11 @@ def syllables(word: str) -> int:
 
 def scores(texts: list[str]) -> tuple[int, float, float, float]:
     """Sentences, mean words a sentence, share of sentences above 30 words, Flesch reading ease."""
-    found = [sentence for text in texts for sentence in sentences(text)]
-    words = [word for sentence in found for word in sentence]
-    length = len(words) / len(found)
+    parsed = [sentence for text in texts for sentence in sentences(text)]
+    words = [word for sentence in parsed for word in sentence]
+    length = len(words) / len(parsed)
     ease = 206.835 - 1.015 * length - 84.6 * sum(map(syllables, words)) / len(words)
-    return len(found), length, sum(len(sentence) > 30 for sentence in found) / len(found), ease
+    return len(parsed), length, sum(len(sentence) > 30 for sentence in parsed) / len(parsed), ease
 
 
 def main() -> None:

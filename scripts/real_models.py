@@ -176,11 +176,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path)
-    given = parser.parse_args()
-    root: Path = given.folder
+    arguments = parser.parse_args()
+    root: Path = arguments.folder
     convert(fetch(root / "packages"), root)
-    if given.data is not None:
-        measure(root, given.data)
+    if arguments.data is not None:
+        measure(root, arguments.data)
     print("\n".join(sorted(path.name for path in root.iterdir() if path.name != "packages")))
 
 

@@ -51,13 +51,12 @@ def rows_of(folder: Path, name: str, data: Path, prompts: str) -> tuple[pd.DataF
 
 
 def main() -> None:
-    """Round, measure and write the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("models", nargs="+", help="NAME=FOLDER, of a vision model NAME=FOLDER=images")
-    given = parser.parse_args()
-    found = []
-    for each in given.models:
+    arguments = parser.parse_args()
+    rows = []
+    for each in arguments.models:
         name, folder, prompts = [*each.split("="), "core"][:3]
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary)
@@ -74,7 +73,7 @@ def main() -> None:
                 moved = [np.abs(np.log(after / before)).dropna() for before, after in zip(plain, both, strict=True)]
                 matrices = [key for key in held if held[key].ndim == 2]
                 off = [np.linalg.norm(changed[k] - held[k]) / np.linalg.norm(held[k]) for k in matrices]
-                found.append(
+                rows.append(
                     {
                         "model": name,
                         "scheme": scheme,
@@ -85,8 +84,8 @@ def main() -> None:
                         "gain_largest": float(moved[0].max()),
                     }
                 )
-                print(found[-1], flush=True)
-    pd.DataFrame(found).to_csv(given.out, index=False, float_format="%.2g", lineterminator="\n")
+                print(rows[-1], flush=True)
+    pd.DataFrame(rows).to_csv(arguments.out, index=False, float_format="%.2g", lineterminator="\n")
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ class Place:
 
     def __init__(self, environment: Path, folder: Path) -> None:
         self.bin, self.folder = environment / "bin", folder
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "THERMOSTATS"))}
-        self.variables = {**kept, "PATH": f"{self.bin}:{kept['PATH']}", "THERMOSTATS_CACHE": "off"}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "THERMOSTATS"))}
+        self.variables = {**clean, "PATH": f"{self.bin}:{clean['PATH']}", "THERMOSTATS_CACHE": "off"}
 
     def run(self, *command: str, code: int = 0) -> str:
         """Standard output of a command, or standard error where it is to fail; stops the script at another code."""
@@ -64,10 +64,10 @@ def uses(place: Place) -> Iterator[tuple[str, bool]]:
     yield "it is the wheel", "site-packages" in where
     yield "no torch", "No module named 'torch'" in place.run(python, "-c", "import torch", code=1)
     checks = json.loads(place.run(thermostats, "doctor", "--json"))
-    told = {check["name"]: check["state"] for check in checks}
-    told_of = {check["name"]: check["found"] for check in checks}
-    yield "doctor", "broken" not in told.values() and told["extra measure"] == "missing"
-    yield f"PyMC generation {told_of['PyMC generation']}", told["PyMC generation"] == "ok"
+    states = {check["name"]: check["state"] for check in checks}
+    findings = {check["name"]: check["found"] for check in checks}
+    yield "doctor", "broken" not in states.values() and states["extra measure"] == "missing"
+    yield f"PyMC generation {findings['PyMC generation']}", states["PyMC generation"] == "ok"
     yield "completion", "complete" in place.run("bash", "-c", f"{thermostats} --show-completion; exit $?")
     yield "tables", "layers\t" in place.run(thermostats, "check")
     yield "claims", len(json.loads(place.run(thermostats, "ls", "claims", "--json"))) >= 20

@@ -36,21 +36,20 @@ Key = tuple[str, int]
 
 @cache
 def evidence() -> Evidence:
-    """The shipped tables."""
     return Evidence(ROOT / "data")
 
 
 @cache
 def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
     """Question and rows of every rule and number of rows of a claim."""
-    found: dict[Key, tuple[Any, pd.DataFrame]] = {}
+    by_design: dict[Key, tuple[Any, pd.DataFrame]] = {}
     for question in claim_of(scripts(ROOT / "analyses")[claim]).questions:
         if question.trial is None:
             continue
         with suppress(TooFew):
             rows = question.trial.of(evidence().named(question.evidence), question.over)
-            found.setdefault((operating.key(question), len(rows)), (question, rows))
-    return found
+            by_design.setdefault((operating.key(question), len(rows)), (question, rows))
+    return by_design
 
 
 def worlds_of(question: Any) -> tuple[World | Search, ...]:
@@ -77,9 +76,9 @@ def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
     """Claim, design and number of every world that is missing, or was cut short and is not to be now."""
     for claim in claims:
         for design, (question, rows) in designs(claim).items():
-            known = operating.rates(question, len(rows))
+            rates = operating.rates(question, len(rows))
             least = operating.SIMULATIONS if math.isinf(seconds) else operating.LEAST
-            done = set(known.loc[known["simulations"] >= least, "world"])
+            done = set(rates.loc[rates["simulations"] >= least, "world"])
             yield from ((claim, design, i) for i, w in enumerate(worlds_of(question)) if w.id not in done)
 
 
@@ -92,8 +91,7 @@ def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
         for world in worlds_of(question)
     }
     rows = zip(table["rule"], table["n_models"], table["world"], table["digest"], strict=True)
-    kept = [row in stands or row[0].partition(".")[0] not in claims for row in rows]
-    return table[kept]
+    return table[[row in stands or row[0].partition(".")[0] not in claims for row in rows]]
 
 
 def main(chosen: list[str], seconds: float) -> None:
@@ -102,7 +100,7 @@ def main(chosen: list[str], seconds: float) -> None:
     Raises RuntimeError that names the worlds that failed, once the others are written.
     """
     claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in chosen]
-    jobs, kept = list(todo(claims, seconds)), current(operating.table(), claims)
+    jobs, table = list(todo(claims, seconds)), current(operating.table(), claims)
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as bar, ProcessPoolExecutor(cores_there_are(), get_context("spawn")) as pool:
         task = bar.add_task("worlds", total=len(jobs))
@@ -115,8 +113,8 @@ def main(chosen: list[str], seconds: float) -> None:
                 bar.update(task, advance=1)
                 continue
             made = pd.DataFrame([future.result()])
-            kept = pd.concat([made, kept], ignore_index=True).drop_duplicates(["rule", "n_models", "world"])
-            kept.sort_values(["rule", "n_models", "world"]).to_csv(
+            table = pd.concat([made, table], ignore_index=True).drop_duplicates(["rule", "n_models", "world"])
+            table.sort_values(["rule", "n_models", "world"]).to_csv(
                 TABLE, index=False, float_format="%.4g", lineterminator="\n"
             )
             bar.update(task, advance=1, description=f"{made['rule'].iloc[0]}: {made['world'].iloc[0]}")
@@ -128,5 +126,5 @@ if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("claims", nargs="*")
     parser.add_argument("--seconds", type=float, default=math.inf)
-    asked = parser.parse_args()
-    main(asked.claims, asked.seconds)
+    arguments = parser.parse_args()
+    main(arguments.claims, arguments.seconds)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.heritage.rows import gain_rows as gain_rows
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
+    from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
     from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.tables.export import export as export
     from thermostats.tables.forget import forget as forget
+    from thermostats.tables.growing import tree as tree
     from thermostats.tables.join import join as join
     from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.prompt_rows import prompt_rows as prompt_rows
@@ -56,6 +58,7 @@ _HOME = {
     "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
+    "fit_lineage": "thermostats.modelling.lineage",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
     "fit_sources": "thermostats.modelling.measurements",
@@ -76,6 +79,7 @@ _HOME = {
     "run_id": "thermostats.tables.runs",
     "specification_curve": "thermostats.modelling.specification.curve",
     "trajectories": "thermostats.plots.trajectories",
+    "tree": "thermostats.tables.growing",
 }
 _CALLED = "claims"
 """The package of claims, which is a function too."""

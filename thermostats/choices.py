@@ -39,7 +39,7 @@ class Options:
         """Take back all but the cache."""
         vars(self).update(level=LEVEL, cores=None)
 
-    def __setattr__(self, name: str, value: Any) -> None:  # noqa: D105
+    def __setattr__(self, name: str, value: Any) -> None:
         if name not in NAMES:
             raise unknown("no such option", name, NAMES, where="thermostats.options")
         if name == "cache":
@@ -52,12 +52,12 @@ class Options:
             raise UsageError("not a number of cores", got=repr(value)[:60], allowed="a whole number from 1, or None")
         vars(self)[name] = value
 
-    def __getattr__(self, name: str) -> Any:  # noqa: D105
+    def __getattr__(self, name: str) -> Any:
         if name == "cache":
             return os.environ.get(CACHE_VARIABLE) or None
         raise AttributeError(f"no such option: {name}; there are {', '.join(NAMES)}")
 
-    def __repr__(self) -> str:  # noqa: D105
+    def __repr__(self) -> str:
         return "\n".join(f"{name}: {getattr(self, name)}" for name in NAMES)
 
 

@@ -61,7 +61,7 @@ class TransientError(ThermostatsError):
 
 def visible(text: str) -> str:
     """Text with hidden characters escaped, so that a name from a file cannot write on a terminal."""
-    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
@@ -93,16 +93,16 @@ def unknown(what: str, got: object, allowed: Iterable[str], *, where: object = "
     return UsageError(what, where=where, got=repr(got), allowed=", ".join(names), next_step=near)
 
 
-def listed(given: Any, what: str) -> list[str] | None:
+def listed(value: Any, what: str) -> list[str] | None:
     """Names as a list, a string as the only one; None stays None.
 
     Raises UsageError for what is neither text nor a collection of texts.
     """
-    if given is None or isinstance(given, str):
-        return None if given is None else [given]
-    if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)):
-        raise UsageError("not a name or a list of names", where=what, got=repr(given)[:SHOWN_OF])
-    names = list(given)
+    if value is None or isinstance(value, str):
+        return None if value is None else [value]
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
+        raise UsageError("not a name or a list of names", where=what, got=repr(value)[:SHOWN_OF])
+    names = list(value)
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise UsageError("not a name", where=what, got=repr(wrong[0])[:SHOWN_OF], allowed="text")
     return names

@@ -47,26 +47,26 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
     from rich.text import Text  # noqa: PLC0415
 
     console = Console()
-    whole = {label: max(len(label), *(len(row[label]) for row in rows), 0) for label in columns}
-    prose = {label for label in columns if whole[label] > PROSE and any(" " in row[label] for row in rows)}
+    widths = {label: max(len(label), *(len(row[label]) for row in rows), 0) for label in columns}
+    prose = {label for label in columns if widths[label] > PROSE and any(" " in row[label] for row in rows)}
 
     def fits(labels: Sequence[str]) -> bool:
-        return sum(2 + (PROSE if label in prose else whole[label]) for label in labels) - 2 <= console.width
+        return sum(2 + (PROSE if label in prose else widths[label]) for label in labels) - 2 <= console.width
 
-    shown = list(columns)
-    if not fits(shown):
-        shown = [label for label in columns if any(row[label] for row in rows)] or shown
+    chosen = list(columns)
+    if not fits(chosen):
+        chosen = [label for label in columns if any(row[label] for row in rows)] or chosen
     for label in [*spare, *reversed(columns)]:
-        if not fits(shown) and label in shown[1:]:
-            shown.remove(label)
+        if not fits(chosen) and label in chosen[1:]:
+            chosen.remove(label)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for label in shown:
-        width = None if label in prose else min(whole[label], console.width)
+    for label in chosen:
+        width = None if label in prose else min(widths[label], console.width)
         table.add_column(label, overflow="fold", width=width)
     for row in rows:
-        table.add_row(*(Text(row[label]) for label in shown))
+        table.add_row(*(Text(row[label]) for label in chosen))
     console.print(table)
-    if left := [label for label in columns if label not in shown and any(row[label] for row in rows)]:
+    if left := [label for label in columns if label not in chosen and any(row[label] for row in rows)]:
         print(f"left out for lack of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 

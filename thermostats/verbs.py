@@ -30,5 +30,5 @@ def check_file(path: Path, otherwise: str = "check the path") -> None:
     """Raise UsageError if there is no such file, naming the most similar file in its folder, or else `otherwise`."""
     if path.is_file():
         return
-    beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
-    raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, beside, otherwise))
+    near = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
+    raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, near, otherwise))

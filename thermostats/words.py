@@ -64,8 +64,8 @@ def with_interval(value: float | None, lower: float | None, upper: float | None)
     enough = 1 - math.floor(math.log10(width / 2))
     first = max((-math.floor(math.log10(abs(end))) for end in (lower, upper) if end), default=0)
     decimals = max(0, enough, min(first, enough + 2))
-    said = f"[{_rounded(lower, decimals)}, {_rounded(upper, decimals)}]"
-    return said if value is None or math.isnan(value) else f"{_rounded(value, decimals)} {said}"
+    interval = f"[{_rounded(lower, decimals)}, {_rounded(upper, decimals)}]"
+    return interval if value is None or math.isnan(value) else f"{_rounded(value, decimals)} {interval}"
 
 
 def estimate_range(estimate: Any) -> str:
@@ -108,8 +108,8 @@ def chance(p: float) -> str:
 
 def chance_of(statement: str, p: float) -> str:
     """`P(slope < 0) = 0.973`, `P(slope < 0) > 0.999`."""
-    said = chance(p)
-    return f"{statement} {said}" if said[0] in "<>" else f"{statement} = {said}"
+    text = chance(p)
+    return f"{statement} {text}" if text[0] in "<>" else f"{statement} = {text}"
 
 
 def figure(value: float | None, significant: int = SIGNIFICANT) -> str:
@@ -148,9 +148,11 @@ def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) 
     for name, value in published.items():
         decimals = printed_decimals(value)
         other = reproduced.get(name, math.nan)
-        known = not math.isnan(other)
-        recomputed = _finer(other, decimals) if known else ""
-        rows.append(Compared(name, _fixed(value, decimals), recomputed, agrees(name, value, other) if known else None))
+        is_number = not math.isnan(other)
+        recomputed = _finer(other, decimals) if is_number else ""
+        rows.append(
+            Compared(name, _fixed(value, decimals), recomputed, agrees(name, value, other) if is_number else None)
+        )
     rows += [Compared(name, "", figure(value, 4), None) for name, value in reproduced.items() if name not in published]
     return rows
 
@@ -182,7 +184,7 @@ def plural(count: int, noun: str) -> str:
 
 def first_sentences(text: str, most: int = 2) -> str:
     """Text up to its full stop number `most` that ends a sentence."""
-    ends = [found.end() for found in re.finditer(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)]
+    ends = [match.end() for match in re.finditer(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)]
     return text[: ends[most - 1]] if len(ends) >= most else text
 
 

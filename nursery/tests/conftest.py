@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nursery import corpora, synthetic
+from nursery import corpora, python_source, synthetic
 
 WORDS = ("it", "is", "a", "truth", "that", "single", "men", "of", "good", "fortune", "must", "want", "some", "wife")
 
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def small_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both corpora, of an English text made up here and of a hundred synthetic documents."""
+    """A folder with the corpora: an English text made up here, a hundred synthetic documents, 25 modules."""
     draw = random.Random(1)  # noqa: S311 - no secret
     chapters = (
         f"Chapter {n}\n\n" + ".\n".join(" ".join(draw.choices(WORDS, k=8)) for _ in range(40)) + ".\n"
@@ -34,6 +34,8 @@ def small_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         few = synthetic.documents(100)
         patch.setattr(synthetic, "documents", lambda: few)
+        modules = python_source.documents()[:25]
+        patch.setattr(python_source, "documents", lambda: modules)
         corpora.build(folder, text)
     return folder
 

@@ -4,14 +4,23 @@ import json
 import numpy as np
 import pytest
 
-from nursery import corpora, english, synthetic, tokenizer
+from nursery import corpora, english, python_source, synthetic, tokenizer
+from nursery.python_source import documents as modules_of_the_library
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts
 
 pytest.importorskip("transformers")
 
+synthetic_documents = synthetic.documents(400)
+
 CHAPTERS = [f"Chapter {n}\n\nIt is a truth, number {n},\nthat is not told.\n" for n in range(1, 42)]
+MODULES = [f"def f{n}(x):\n    return x + {n}\n" for n in range(40)]
 FILES = {
+    "code.txt",
+    "code-train.npy",
+    "code-heldout.npy",
+    "shuffled-train.npy",
+    "shuffled-heldout.npy",
     "english.txt",
     "synthetic.txt",
     "tokenizer.json",
@@ -25,6 +34,7 @@ FILES = {
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(synthetic, "documents", lambda: [synthetic.document(number) for number in range(60)])
+    monkeypatch.setattr(python_source, "documents", lambda: MODULES)
 
     def no_network():
         raise AssertionError("the network was used")
@@ -56,7 +66,13 @@ def test_record_says_what_is_there(folder):
     for name, said in record["files"].items():
         content = (folder / name).read_bytes()
         assert said == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    assert record["documents"] == {"english": {"train": 38, "heldout": 3}, "synthetic": {"train": 57, "heldout": 3}}
+    english_too = {"train": 38, "heldout": 3}
+    assert record["documents"] == {
+        "english": english_too,
+        "synthetic": {"train": 57, "heldout": 3},
+        "code": {"train": 38, "heldout": 2},
+        "shuffled": english_too,
+    }
     assert record["english"] == "text" and record["same_english_as_shipped_models"] is False
     assert record["synthetic_seed"] == synthetic.SEED
 
@@ -65,7 +81,33 @@ def texts(folder, name):
     return corpora.split((folder / f"{name}.txt").read_text().split(corpora.SEPARATOR))
 
 
-@pytest.mark.parametrize("name", corpora.NAMES)
+def test_the_shuffled_corpus_has_the_tokens_of_english_in_another_order(folder):
+    english, shuffled = corpora.load(folder, "english"), corpora.load(folder, "shuffled")
+    for part in ("train", "heldout"):
+        ordered, mixed = getattr(english, part), getattr(shuffled, part)
+        assert np.array_equal(np.sort(ordered), np.sort(mixed)) and (ordered != mixed).mean() > 0.5
+    assert corpora.unigram_loss(shuffled) == pytest.approx(corpora.unigram_loss(english), rel=1e-12)
+
+
+def test_a_folder_of_fewer_corpora_is_completed_and_keeps_its_bytes(folder, text):
+    before = {name: content for name, (content, _) in contents(folder).items()}
+    record = json.loads(before["corpora.json"])
+    for name in ("code", "shuffled"):
+        del record["documents"][name]
+    (folder / "corpora.json").write_text(json.dumps(record))
+    corpora.build(folder)
+    assert {name: content for name, (content, _) in contents(folder).items()} == before
+
+
+def test_modules_of_the_library_come_in_an_order_of_their_own_and_without_tests():
+    modules = modules_of_the_library()
+    assert len(modules) > 200 and all("\f" not in text for text in modules)
+    assert (
+        not any("unittest.main()" in text.splitlines()[-1:] for text in modules) and modules == modules_of_the_library()
+    )
+
+
+@pytest.mark.parametrize("name", (*corpora.TOKENIZED, "code"))
 def test_tokens_are_the_documents_each_with_its_end(folder, name):
     corpus, learned = corpora.load(folder, name), tokenizer.load(folder)
     assert (corpus.name, corpus.vocab_size) == (name, len(learned)) and corpus.vocab_size <= 1024
@@ -192,3 +234,22 @@ def test_synthetic_prompts_are_the_beginnings_of_held_out_documents_up_to_a_reca
     for text in texts:
         assert sum(document.startswith(text + " ") for document in heldout) == 1, text
         assert text.endswith(" ti")
+
+
+def test_prompts_of_every_corpus_end_in_different_tokens(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(synthetic, "documents", lambda: synthetic_documents[:400])
+    monkeypatch.setattr(python_source, "documents", lambda: modules_of_the_library()[:40])
+    words = [f"Chapter {n}\n\n" + " ".join(f"w{i * n % 97} x{i % 31}" for i in range(400)) for n in range(1, 42)]
+    text.write_text("\n".join(words))
+    corpora.build(tmp_path / "c", text)
+    sets = corpora.prompt_sets(tmp_path / "c", 16)
+    assert list(sets) == list(corpora.NAMES)
+    for name, windows in sets.items():
+        heldout = corpora.load(tmp_path / "c", name).heldout.tobytes()
+        assert windows.shape == (corpora.PROMPTS, 16) and len(set(windows[:, -1])) == corpora.PROMPTS
+        assert all(window.tobytes() in heldout for window in windows)
+
+
+def test_a_corpus_too_short_for_its_prompts_is_refused(folder):
+    with pytest.raises(DataError, match="too short for its prompts"):
+        corpora.prompt_sets(folder, 16)

@@ -16,13 +16,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from torch.nn.functional import cross_entropy  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
 
-from nursery import corpora, pack_training, stacked  # noqa: E402
+from nursery import corpora, pack_training, prompts, stacked  # noqa: E402
 from nursery.designs import Member, Pack  # noqa: E402
 from nursery.pack_training import run as run_pack  # noqa: E402
 from nursery.rates import Optimiser, orthogonal  # noqa: E402
 from nursery.recipes import Recipe, shape_of  # noqa: E402
-from nursery.records import LOSSES, model_folder, read_record, step_folder  # noqa: E402
+from nursery.records import BY_PROMPT, LOSSES, model_folder, read_gains, read_record, step_folder  # noqa: E402
 from thermostats.measurement.execute import execute  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables import store  # noqa: E402
@@ -56,23 +57,23 @@ def trained(made):
 
 def content(folder, model):
     """Everything that training came to, without the time that it took."""
-    found = {path.name: path.read_bytes() for path in model_folder(folder, model).rglob("*") if path.is_file()}
-    return found | {"training.json": json.loads(found["training.json"]) | {"seconds": 0}}
+    files = {path.name: path.read_bytes() for path in model_folder(folder, model).rglob("*") if path.is_file()}
+    return files | {"training.json": json.loads(files["training.json"]) | {"seconds": 0}}
 
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW])
 def test_an_exported_model_has_the_same_logits(shape, tmp_path):
     weights = stacked.stack([stacked.initial(shape, replace(PLAIN, init=s), 97, s) for s in (1, 2)])
     tokens = torch.randint(97, (2, 3, 20), generator=torch.Generator().manual_seed(5))
-    found = stacked.forward(weights, tokens, shape, norms=True)
+    stream = stacked.forward(weights, tokens, shape, norms=True)
     for number in range(2):
         model = stacked.export(weights, number, shape, CONTEXT)
         again = model(input_ids=tokens[number], output_hidden_states=True)
-        assert torch.allclose(found.logits[number], again.logits, atol=2e-4)
-        assert torch.allclose(found.norms[1][number], again.hidden_states[1].norm(dim=-1), rtol=1e-4)
+        assert torch.allclose(stream.logits[number], again.logits, atol=2e-4)
+        assert torch.allclose(stream.norms[1][number], again.hidden_states[1].norm(dim=-1), rtol=1e-4)
         model.save_pretrained(tmp_path / str(number))
-        own = stacked.restored(tmp_path / str(number))
-        assert all(torch.equal(own[name][0], tensor[number]) for name, tensor in weights.items())
+        stored = stacked.restored(tmp_path / str(number))
+        assert all(torch.equal(stored[name][0], tensor[number]) for name, tensor in weights.items())
 
 
 def alone(made, member, kind):
@@ -118,10 +119,10 @@ def test_losses_are_those_of_one_model_at_a_time(made, trained, number, within):
     """Torch's Muon iterates in sixteen bits, so that it agrees less closely."""
     member = pack().members[number]
     losses = alone(made, member, member.recipe.optimiser)
-    own = pd.read_csv(model_folder(made, member.model) / LOSSES)
-    own = own[own["part"] == "train"].set_index("step")["loss"]
-    assert own[10] == pytest.approx(np.mean(losses[:10]), rel=within)
-    assert own[12] == pytest.approx(np.mean(losses[10:]), rel=within)
+    written = pd.read_csv(model_folder(made, member.model) / LOSSES)
+    written = written[written["part"] == "train"].set_index("step")["loss"]
+    assert written[10] == pytest.approx(np.mean(losses[:10]), rel=within)
+    assert written[12] == pytest.approx(np.mean(losses[10:]), rel=within)
     assert losses[-1] < losses[0] - 0.1
 
 
@@ -147,8 +148,8 @@ def test_orthogonal_directions_are_those_of_the_singular_vectors():
 
 def test_a_neighbour_changes_nothing_but_rounding(made, trained, folder):
     for number in (2, 4):
-        own = pack().members[number]
-        done = run_pack(Pack("one", NARROW, (own,), CONTEXT, (0.0, 1.0)), folder)[0]
+        member = pack().members[number]
+        done = run_pack(Pack("one", NARROW, (member,), CONTEXT, (0.0, 1.0)), folder)[0]
         assert done.loss == pytest.approx(trained[number].loss, rel=1e-4)
 
 
@@ -184,11 +185,11 @@ def test_gains_and_spectra_along_training_are_the_instruments(made, trained, tmp
     layers = store.load("layers", tmp_path)
     runs = store.load("runs", tmp_path)
     mine = set(runs.loc[runs["model_id"] == "x/y", "run_id"])
-    own = layers[(layers["position"] == "last") & layers["run_id"].isin(mine)]
-    logs = np.log(own["gain_block"].astype(float)).groupby(own["layer"]).mean()
-    kept = pd.read_csv(model_folder(made, member.model) / "gains.csv")
-    assert list(kept["step"].unique()) == [0, 6, 12]
-    last = kept[kept["step"] == STEPS].set_index("layer")
+    measured = layers[(layers["position"] == "last") & layers["run_id"].isin(mine)]
+    logs = np.log(measured["gain_block"].astype(float)).groupby(measured["layer"]).mean()
+    along = pd.read_csv(model_folder(made, member.model) / "gains.csv")
+    assert list(along["step"].unique()) == [0, 6, 12]
+    last = along[along["step"] == STEPS].set_index("layer")
     assert last["log_gain"].to_numpy() == pytest.approx(logs.to_numpy(), abs=2e-4)
     weights = store.load("weights", tmp_path)
     weights = weights[weights["run_id"].isin(mine) & (weights["head"] == "")]
@@ -224,3 +225,46 @@ def test_a_bigram_model_by_hand(made):
     ]
     assert corpora.bigram_loss(corpus) == pytest.approx(np.mean(losses))
     assert corpora.bigram_loss(corpus) < corpora.unigram_loss(corpus)
+
+
+def test_models_are_measured_on_prompts_of_every_corpus(made, monkeypatch):
+    """Against the hidden states of the exported model, prompt by prompt."""
+    windows = {name: corpora.load(made, name).heldout[None, :32].repeat(2, axis=0) for name in corpora.NAMES}
+    for place, rows in enumerate(windows.values()):
+        rows[1] = np.roll(rows[1], place + 1)
+    monkeypatch.setattr(prompts, "prompt_sets", lambda folder, context: windows)
+    wide = replace(pack(RECIPES[:2], name="of-corpora"), prompts="corpora")
+    wide = replace(wide, members=tuple(replace(member, model=f"{member.model}-c") for member in wide.members))
+    trained = run_pack(wide, made)[1]
+    along = read_gains(made, trained.model)
+    at_end = along[along["step"] == STEPS].set_index(["prompts", "layer"])
+    by_prompt = pd.read_csv(model_folder(made, trained.model) / BY_PROMPT)
+    by_prompt = by_prompt.set_index(["prompts", "prompt", "position"])
+    assert len(at_end) == 4 * NARROW.n_layers and len(by_prompt) == 4 * 2 * 2
+    model = AutoModelForCausalLM.from_pretrained(step_folder(made, trained.model, STEPS))
+    for name, rows in windows.items():
+        states = streams(model, torch.tensor(rows.astype(int)))
+        norms = states.norm(dim=-1).double()
+        logs = norms[:, :, -1].log().diff(dim=0)
+        means = norms[:, :, 1:].mean(dim=-1).log().diff(dim=0)
+        assert at_end.loc[name, "log_gain"].to_numpy() == pytest.approx(logs.mean(dim=1).numpy(), abs=1e-5)
+        for prompt in (1, 2):
+            for position, values in (("last", logs), ("mean", means)):
+                row = by_prompt.loc[(name, prompt, position)]
+                assert row["penultimate_gain"] == pytest.approx(values[-2, prompt - 1].item(), abs=1e-5)
+                assert row["last_gain"] == pytest.approx(values[-1, prompt - 1].item(), abs=1e-5)
+
+
+def streams(model, tokens):
+    """The stream before and after every block, (layers + 1, prompts, positions, d)."""
+    states = []
+    hooks = [model.model.embed_tokens.register_forward_hook(lambda m, args, out: states.append(out))]
+    hooks += [
+        layer.register_forward_hook(lambda m, args, out: states.append(out[0] if isinstance(out, tuple) else out))
+        for layer in model.model.layers
+    ]
+    with torch.no_grad():
+        model(input_ids=tokens)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(states)

@@ -31,10 +31,10 @@ def test_a_trained_model_is_measured_once(made, tmp_path):
     for status in ("measured", "skipped"):
         assert [outcome.status for _, outcome in measuring.measure_all(PACK.members, made, tmp_path)] == [status]
     models = store.load("models", tmp_path)
-    (own,) = models[models["model_id"] == "nursery/small-1"].to_dict("records")
+    (row,) = models[models["model_id"] == "nursery/small-1"].to_dict("records")
     facts = {"revision": "step00006", "variant": "base", "heritage": "nursery", "family": "small"}
     facts |= {"position_scheme": "rotary", "norm_place": "pre", "seed_of": "", "parent": ""}
-    assert {name: own[name] for name in facts} == facts
+    assert {name: row[name] for name in facts} == facts
     layers = store.load("layers", tmp_path)
     assert (layers["gain_block"].dropna() > 0).all() and set(layers["layer"]) >= {1, 2}
 
@@ -50,32 +50,32 @@ def run(*arguments):
 
 
 def test_the_recipes_of_the_design_that_ships_are_printed():
-    said = run("design", "--json")
-    recipes = json.loads(said.stdout)
-    assert said.exit_code == 0 and len(recipes) == 36 and recipes[0]["name"] == "c001"
-    assert "440 models in" in said.stderr
+    result = run("design", "--json")
+    recipes = json.loads(result.stdout)
+    assert result.exit_code == 0 and len(recipes) == 36 and recipes[0]["name"] == "c001"
+    assert "440 models in" in result.stderr
 
 
 @pytest.mark.slow
 def test_a_design_file_from_end_to_end(small_corpora, tmp_path):
     folder = shutil.copytree(small_corpora, tmp_path / "nursery")
-    own = tmp_path / "own.toml"
+    path = tmp_path / "own.toml"
     recipes = [replace(recipe, steps=6, batch=2) for recipe in drawn(2, 3, 128)]
-    designs.write(Design("own", 3, 128, 1.0, 1, designs.parse_grid(["L=2 rho=0.125 d=32"]), tuple(recipes)), own)
-    told = (own, "--folder", folder, "--json")
-    said = run("train", *told, "--processes", 1)
-    assert said.exit_code == 0, said.exception
-    found = {line["model"] for line in json.loads(said.stdout)}
-    tuned = {name for name in found if name.endswith(("-corpus", "-optimiser", "-decay"))}
-    trained = found - tuned
+    designs.write(Design("own", 3, 128, 1.0, 1, designs.parse_grid(["L=2 rho=0.125 d=32"]), tuple(recipes)), path)
+    arguments = (path, "--folder", folder, "--json")
+    result = run("train", *arguments, "--processes", 1)
+    assert result.exit_code == 0, result.exception
+    names = {line["model"] for line in json.loads(result.stdout)}
+    tuned = {name for name in names if name.endswith(("-corpus", "-optimiser", "-decay"))}
+    trained = names - tuned
     assert len(tuned) % 3 == 0 and len(trained) == 3 and len([name for name in trained if name.endswith("-again")]) == 1
-    measured = run("measure", *told, "--data", tmp_path / "mine")
+    measured = run("measure", *arguments, "--data", tmp_path / "mine")
     assert measured.exit_code == 0, measured.exception
-    assert {line["model"] for line in json.loads(measured.stdout)} == found
+    assert {line["model"] for line in json.loads(measured.stdout)} == names
     models = store.load("models", tmp_path / "mine").set_index("model_id")
     assert set(models.loc[[f"nursery/{name}" for name in tuned], "variant"]) <= {"instruct"}
-    again = next(name for name in found if name.endswith("-again"))
+    again = next(name for name in names if name.endswith("-again"))
     assert models.loc[f"nursery/{again}", "seed_of"] == f"nursery/{again.removesuffix('-again')}"
-    own.write_text(own.read_text().replace("seed = 3", "seed = 4"))
-    said = run("train", *told)
-    assert isinstance(said.exception, UsageError) and "another design" in str(said.exception)
+    path.write_text(path.read_text().replace("seed = 3", "seed = 4"))
+    result = run("train", *arguments)
+    assert isinstance(result.exception, UsageError) and "another design" in str(result.exception)

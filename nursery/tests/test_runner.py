@@ -17,7 +17,7 @@ from nursery.recipes import Recipe, shape_of
 from nursery.records import read_record
 from nursery.training import train_all
 from thermostats.errors import UsageError
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.settings import EngineSettings
 
 PLAIN = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 2, 6, 0.5, 0.5, 0.1, 0.0, 1.0)
 SHAPE = shape_of(2, 0.125, 32)
@@ -55,13 +55,13 @@ def test_a_failed_training_is_raised_when_the_others_are_through(made):
 def test_a_cluster_trains_to_the_same_bits(made, small_corpora, tmp_path):
     pytest.importorskip("ray")
     folder, here = shutil.copytree(small_corpora, tmp_path / "nursery"), pack("there")
-    losses = [one.loss for one in run_pack(here, made)]
-    steps = list(train_all([here], folder, engine=Settings("ray")))
-    assert [one.loss for step in steps for one in step.trained] == losses
-    assert list(train_all([here], folder, engine=Settings("ray")))[-1].share == 1.0  # nothing is begun again
+    losses = [model.loss for model in run_pack(here, made)]
+    steps = list(train_all([here], folder, engine=EngineSettings("ray")))
+    assert [model.loss for step in steps for model in step.trained] == losses
+    assert list(train_all([here], folder, engine=EngineSettings("ray")))[-1].share == 1.0  # nothing is begun again
 
 
 def test_without_its_library_a_cluster_says_what_to_install(made, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"\[ray\]"):
-        list(train_all([pack("elsewhere")], made, engine=Settings("ray")))
+        list(train_all([pack("elsewhere")], made, engine=EngineSettings("ray")))

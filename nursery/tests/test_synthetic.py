@@ -40,10 +40,10 @@ def exchanged_sentences(documents, rng):
     """The same sentences put into documents at random, the two keys of each document among them."""
     sentences = [re.findall(r"[^.]+\.", document) for document in documents]
     pool = [sentences_[i] for sentences_ in sentences for i in range(1, len(sentences_) - 1)]
-    order, ends = rng.permutation(len(pool)), list(accumulate(len(found) - 2 for found in sentences))
+    order, ends = rng.permutation(len(pool)), list(accumulate(len(of_document) - 2 for of_document in sentences))
     return [
-        "".join([found[0], *(pool[i] for i in order[end - len(found) + 2 : end]), found[-1]])
-        for found, end in zip(sentences, ends, strict=True)
+        "".join([of_document[0], *(pool[i] for i in order[end - len(of_document) + 2 : end]), of_document[-1]])
+        for of_document, end in zip(sentences, ends, strict=True)
     ]
 
 
@@ -62,8 +62,12 @@ def test_words_far_apart_depend_on_each_other_through_the_document(documents, di
     """
     rng = np.random.default_rng(1)
     exchanged = [mutual_information(*at_distance(exchanged_sentences(documents, rng), distance)) for _ in range(10)]
-    found = mutual_information(*at_distance(documents, distance))
-    assert found > np.mean(exchanged) + 10 * np.std(exchanged), (found, np.mean(exchanged), np.std(exchanged))
+    information = mutual_information(*at_distance(documents, distance))
+    assert information > np.mean(exchanged) + 10 * np.std(exchanged), (
+        information,
+        np.mean(exchanged),
+        np.std(exchanged),
+    )
 
 
 def bindings(documents, distance):

@@ -42,7 +42,7 @@ def trained(made):
 
 
 def test_bases_are_of_both_sides_learned_and_first_seeds(trained):
-    found = tuning.bases(DESIGN.packs(), trained)
+    found = tuning.bases(DESIGN.packs(), trained, DESIGN.bases)
     assert sorted(name[0] for name in found) == ["a", "a", "b", "b", "c", "c", "d"]
     assert not [name for name in found if name.endswith("-again")] and "d-L02d32h8" not in found
 

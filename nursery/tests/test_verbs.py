@@ -18,11 +18,10 @@ pytest.importorskip("transformers")
 
 from nursery import corpora, measuring, training
 from nursery.__main__ import _progress, app
-from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder
-from nursery.tuning import penultimate
+from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_gains
 from thermostats.errors import DataError
 from thermostats.measurement import settings
-from thermostats.measurement.session import Outcome
+from thermostats.measurement.outcome import Outcome
 from thermostats.studies.nursery.shipped import SECOND
 
 MODEL = "c005-L04d32h8"
@@ -37,52 +36,52 @@ def record(model, steps=600):
 
 
 @pytest.fixture
-def asked(monkeypatch, tmp_path):
+def handed_on(monkeypatch, tmp_path):
     """What the trainer was asked for; a folder that says it has corpora."""
-    told = {}
+    arguments = {}
 
     def train_all(packs, folder, *, device, processes, engine):
-        told.update(packs=packs, folder=folder, device=device, processes=processes, engine=engine)
+        arguments.update(packs=packs, folder=folder, device=device, processes=processes, engine=engine)
         for pack in packs:
             yield training.Step(pack, 0.5)
             yield training.Step(pack, 1.0, [record(member.model, pack.steps) for member in pack.members])
 
     monkeypatch.setattr(training, "train_all", train_all)
     monkeypatch.setattr(
-        corpora, "load", lambda folder, name, context: told.setdefault("corpora", []).append((name, context))
+        corpora, "load", lambda folder, name, context: arguments.setdefault("corpora", []).append((name, context))
     )
     (tmp_path / CORPORA).write_text("{}")
-    return told
+    return arguments
 
 
-def test_train_hands_on_what_is_asked_and_says_what_came_of_it(asked, tmp_path):
-    told = ("--folder", tmp_path, "--no-tune", "--processes", "3", "--engine", "ray")
-    said = run("train", "--model", "c005-L04d32h8", "--model", "c021-L16d80h3", *told)
-    assert said.exit_code == 0, said.exception
-    held = {member.model for pack in asked["packs"] for member in pack.members}
-    assert len(asked["packs"]) == 2 and {"c005-L04d32h8", "c021-L16d80h3"} < held and len(held) <= 16
-    assert asked["corpora"] == [("english", 64), ("synthetic", 64)]
-    assert (asked["folder"], asked["device"], asked["processes"]) == (tmp_path, "cpu", 3)
-    assert asked["engine"].name == "ray"
-    lines = said.stdout.splitlines()
+def test_train_hands_on_what_is_asked_and_says_what_came_of_it(handed_on, tmp_path):
+    options = ("--folder", tmp_path, "--no-tune", "--processes", "3", "--engine", "ray")
+    result = run("train", "--model", "c005-L04d32h8", "--model", "c021-L16d80h3", *options)
+    assert result.exit_code == 0, result.exception
+    held = {member.model for pack in handed_on["packs"] for member in pack.members}
+    assert len(handed_on["packs"]) == 2 and {"c005-L04d32h8", "c021-L16d80h3"} < held and len(held) <= 16
+    assert handed_on["corpora"] == [("english", 64), ("synthetic", 64)]
+    assert (handed_on["folder"], handed_on["device"], handed_on["processes"]) == (tmp_path, "cpu", 3)
+    assert handed_on["engine"].name == "ray"
+    lines = result.stdout.splitlines()
     assert lines[0].split("\t") == ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"]
     assert {line.split("\t")[0] for line in lines[1:]} == held
-    assert "held-out loss 3.25, about 0 min left" in said.stderr
-    assert f"python -m nursery measure --folder {tmp_path} --data mine" in said.stderr
+    assert "held-out loss 3.25, about 0 min left" in result.stderr
+    assert f"python -m nursery measure --folder {tmp_path} --data mine" in result.stderr
 
 
-def test_a_recipe_as_json_before_all_are_trained_is_not_tuned(asked, tmp_path):
-    said = run("train", "--recipe", "c005", "--folder", tmp_path, "--json")
-    assert len({row["model"] for row in json.loads(said.stdout) if row["model"].startswith("c005-")}) >= 12
-    assert "Next:" not in said.stderr
+def test_a_recipe_as_json_before_all_are_trained_is_not_tuned(handed_on, tmp_path):
+    result = run("train", "--recipe", "c005", "--folder", tmp_path, "--json")
+    assert len({row["model"] for row in json.loads(result.stdout) if row["model"].startswith("c005-")}) >= 12
+    assert "Next:" not in result.stderr
 
 
 @pytest.mark.parametrize(("gpus", "device"), [(0, "cpu"), (2, "cuda")])
-def test_auto_is_the_first_gpu_where_there_is_one(asked, tmp_path, monkeypatch, gpus, device):
+def test_auto_is_the_first_gpu_where_there_is_one(handed_on, tmp_path, monkeypatch, gpus, device):
     monkeypatch.setattr("nursery.__main__.count_gpus", lambda: gpus)
     run("train", "--model", MODEL, "--folder", tmp_path, "--device", "auto")
-    assert asked["device"] == device
-    assert settings.NAMES.fullmatch(asked["device"])
+    assert handed_on["device"] == device
+    assert settings.NAMES.fullmatch(handed_on["device"])
 
 
 def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
@@ -96,10 +95,10 @@ def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):
         tell("r04-1", 10.0, 1.0, [record("r04-1")])
         tell("r05-1", 10.0, 0.5, [])
         tell("r05-1", 10.0, 1.0, [record("r05-1")])
-    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())
-    assert "r04-1: 600 steps, held-out loss 3.25, trained before" in shown
-    assert "r05-1: 600 steps, held-out loss 3.25, about 0 min left" in shown
-    assert "training r05-1" in shown and "100%" in shown
+    lines = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())
+    assert "r04-1: 600 steps, held-out loss 3.25, trained before" in lines
+    assert "r05-1: 600 steps, held-out loss 3.25, about 0 min left" in lines
+    assert "training r05-1" in lines and "100%" in lines
 
 
 @pytest.fixture
@@ -117,29 +116,29 @@ def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, stat
         yield MODEL, Outcome("x", status, "step00600", reason="no room" if status == "failed" else "", seconds=1.5)
 
     monkeypatch.setattr(measuring, "measure_all", measure_all)
-    said = run("measure", "--model", MODEL, "--folder", trained, "--data", trained / "mine")
-    assert said.exit_code == code
-    assert said.stdout.splitlines()[1].split("\t")[:4] == [MODEL, "step00600", status, "1.5"]
-    assert f"{MODEL} step00600: {status}" in said.stderr
-    assert ("thermostats report --all --data" in said.stderr) == (code == 0)
+    result = run("measure", "--model", MODEL, "--folder", trained, "--data", trained / "mine")
+    assert result.exit_code == code
+    assert result.stdout.splitlines()[1].split("\t")[:4] == [MODEL, "step00600", status, "1.5"]
+    assert f"{MODEL} step00600: {status}" in result.stderr
+    assert ("thermostats report --all --data" in result.stderr) == (code == 0)
 
 
 @pytest.mark.parametrize(("same", "code"), [([True, True], 0), ([True, False], 1)])
 def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code):
     table = pd.DataFrame({"model": MODEL, "checkpoint": ["step00000", "step00600"], "same": same})
     monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
-    said = run("compare", "--model", MODEL, "--folder", trained)
-    assert said.exit_code == code
-    assert said.stdout.splitlines()[2].split("\t") == [MODEL, "step00600", str(same[1])]
-    assert "differ by at most 0.05" in said.stderr
+    result = run("compare", "--model", MODEL, "--folder", trained)
+    assert result.exit_code == code
+    assert result.stdout.splitlines()[2].split("\t") == [MODEL, "step00600", str(same[1])]
+    assert "differ by at most 0.05" in result.stderr
     assert "differ by at most" not in run("compare", "--model", MODEL, "--folder", trained, "--json").stderr
 
 
 def test_compare_prints_a_gain_that_is_not_finite(trained, monkeypatch):
     table = pd.DataFrame({"model": [MODEL], "largest": [math.nan], "same": [False]})
     monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
-    said = run("compare", "--model", MODEL, "--folder", trained, "--json")
-    assert (said.exit_code, json.loads(said.stdout)) == (1, [{"model": MODEL, "largest": None, "same": False}])
+    result = run("compare", "--model", MODEL, "--folder", trained, "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (1, [{"model": MODEL, "largest": None, "same": False}])
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', json.dumps(asdict(record("another")))])
@@ -147,9 +146,9 @@ def test_a_damaged_record_is_named_with_what_to_do(trained, text):
     path = model_folder(trained, MODEL) / RECORD
     path.write_text(text)
     for verb in (["compare"], ["measure", "--data", trained / "mine"]):
-        said = run(*verb, "--model", MODEL, "--folder", trained)
-        assert isinstance(said.exception, DataError) and said.exception.where == str(path)
-        assert f"remove the folder {path.parent}" in said.exception.next_step
+        result = run(*verb, "--model", MODEL, "--folder", trained)
+        assert isinstance(result.exception, DataError) and result.exception.where == str(path)
+        assert f"remove the folder {path.parent}" in result.exception.next_step
 
 
 COLUMNS = ",".join(SECOND["gains"][1:])
@@ -166,19 +165,19 @@ def test_damaged_gains_are_named_with_what_to_do(trained, text):
     path = model_folder(trained, MODEL) / GAINS
     if text is not None:
         path.write_text(text)
-    said = run("compare", "--model", MODEL, "--folder", trained)
-    assert isinstance(said.exception, DataError) and said.exception.where == str(path)
-    assert f"remove the folder {path.parent}" in said.exception.next_step
+    result = run("compare", "--model", MODEL, "--folder", trained)
+    assert isinstance(result.exception, DataError) and result.exception.where == str(path)
+    assert f"remove the folder {path.parent}" in result.exception.next_step
     with pytest.raises(DataError, match=GAINS):
-        penultimate(trained, MODEL)
+        read_gains(trained, MODEL)
 
 
 def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
-    told = []
-    monkeypatch.setattr(corpora, "build", lambda folder, text: told.append((folder, text)))
+    calls = []
+    monkeypatch.setattr(corpora, "build", lambda folder, text: calls.append((folder, text)))
     text = tmp_path / "novel.txt"
     text.write_text("It is a truth.")
-    said = run("corpora", "--folder", tmp_path / "own", "--text", text)
-    assert told == [(tmp_path / "own", text)]
-    assert said.stdout == f"{tmp_path / 'own'}\n"
-    assert f"python -m nursery train --model c005-L04d32h8 --folder {tmp_path / 'own'}" in said.stderr
+    result = run("corpora", "--folder", tmp_path / "own", "--text", text)
+    assert calls == [(tmp_path / "own", text)]
+    assert result.stdout == f"{tmp_path / 'own'}\n"
+    assert f"python -m nursery train --model c005-L04d32h8 --folder {tmp_path / 'own'}" in result.stderr

@@ -56,16 +56,16 @@ def _of_runs(reading: Reading, table: str) -> pd.DataFrame:
 
 
 def _twice(reading: Reading, measured: pd.DataFrame) -> None:
-    for one, other in itertools.combinations(measured.itertuples(), 2):
-        if one.model != other.model:
+    for first, second in itertools.combinations(measured.itertuples(), 2):
+        if first.model != second.model:
             continue
-        words = {"model": one.model, "quantity": one.quantity, "dtype": one.dtype, "other_dtype": other.dtype}
-        if one.quantity == other.quantity and relative(one.value, other.value) > AGREE:
-            same = one.prompt_set == other.prompt_set != UNSTATED_SET
+        words = {"model": first.model, "quantity": first.quantity, "dtype": first.dtype, "other_dtype": second.dtype}
+        if first.quantity == second.quantity and relative(first.value, second.value) > AGREE:
+            same = first.prompt_set == second.prompt_set != UNSTATED_SET
             words["prompts"] = "on the same prompts" if same else "prompts not the same or not stated"
-            reading.disagree("twice", one.value, other.value, file=one.file, other_file=other.file, **words)
-        elif {one.quantity, other.quantity} == {LAST, PENULTIMATE} and one.file != other.file:
-            a, b = (one, other) if one.quantity == LAST else (other, one)
+            reading.disagree("twice", first.value, second.value, file=first.file, other_file=second.file, **words)
+        elif {first.quantity, second.quantity} == {LAST, PENULTIMATE} and first.file != second.file:
+            a, b = (first, second) if first.quantity == LAST else (second, first)
             reading.disagree("two gains", a.value, b.value, file=a.file, other_file=b.file, **words)
 
 
@@ -74,16 +74,17 @@ def _prompt_by_prompt(reading: Reading) -> None:
     layers = _of_runs(reading, "layers")
     last = layers["layer"] == layers["model_id"].map(reading.depth)
     rows = layers[last & (layers["position"] == "last") & layers["gain_block"].notna()]
-    for one, other in itertools.combinations([own for _, own in rows.groupby("run_id", sort=False)], 2):
-        first, second = one.iloc[0], other.iloc[0]
-        both = one.merge(other, on=["model_id", "prompt_set", "prompt_id"], suffixes=("", "_other"))
+    runs = [group for _, group in rows.groupby("run_id", sort=False)]
+    for first_rows, other_rows in itertools.combinations(runs, 2):
+        run, other_run = first_rows.iloc[0], other_rows.iloc[0]
+        both = first_rows.merge(other_rows, on=["model_id", "prompt_set", "prompt_id"], suffixes=("", "_other"))
         if both.empty:
             continue
         pairs = both[["gain_block", "gain_block_other"]].to_numpy(float)
         differences = [relative(a, b) for a, b in pairs]
         at = int(np.argmax(differences))
-        words = {"file": first["source"], "other_file": second["source"], "model": first["model_id"]}
-        words |= {"dtype": first["dtype"], "other_dtype": second["dtype"], "worst": both["prompt_id"][at]}
+        words = {"file": run["source"], "other_file": other_run["source"], "model": run["model_id"]}
+        words |= {"dtype": run["dtype"], "other_dtype": other_run["dtype"], "worst": both["prompt_id"][at]}
         reading.disagree("prompt by prompt", *pairs[at], difference=100 * differences[at], **words)
 
 
@@ -120,11 +121,11 @@ def _unembedding(reading: Reading) -> None:
         if relative(row.frobenius_norm, implied) > 1e-3:
             words = {"matrix": row.matrix, "file": row.source, "model": row.model_id}
             reading.disagree("frobenius", row.frobenius_norm, implied, **words)
-    for one, other in itertools.combinations(weights, 2):
-        if (one.matrix, one.model_id) == (other.matrix, other.model_id):
-            words = {"matrix": one.matrix, "file": one.source, "other_file": other.source, "model": one.model_id}
+    for first, second in itertools.combinations(weights, 2):
+        if (first.matrix, first.model_id) == (second.matrix, second.model_id):
+            words = {"matrix": first.matrix, "file": first.source, "other_file": second.source, "model": first.model_id}
             for norm in ("frobenius_norm", "spectral_norm"):
-                reading.disagree("matrix twice", getattr(one, norm), getattr(other, norm), norm=norm, **words)
+                reading.disagree("matrix twice", getattr(first, norm), getattr(second, norm), norm=norm, **words)
 
 
 def _total_gain(reading: Reading) -> None:

@@ -141,8 +141,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the study's result files")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with models.csv; by default data")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        write(import_study(given.folder, given.data), given.data)
+        write(import_study(arguments.folder, arguments.data), arguments.data)
     except ThermostatsError as error:
         parser.exit(error.exit_code, f"{error}\n")

@@ -53,14 +53,14 @@ def read_h4_v2(reading: Reading, document: Document, copy: Document) -> None:
         ratios = {"L_star_ratio_apriori": a_priori / run.L, "L_star_ratio_trace": steepest / run.L}
         means = {"mean_trace_full": first.mean(), "mean_trace_multihead": multi.mean()}
         reading.follow(place, {"L_star_apriori": a_priori, **ratios, **means})
-        shown = {
+        printed = {
             "L* apriori": float(f"{a_priori:.1f}"),
             "L* empirical": steepest,
             "Mean Trace": float(f"{first.mean():.2f}"),
             "Mean Trace (MH)": float(f"{multi.mean():.2f}"),
         }
         facts = {"Gain": gain, "Heads": run.fact("n_heads"), "Layers": run.L}
-        reading.follow(summary, facts | shown, run.model)
+        reading.follow(summary, facts | printed, run.model)
     reading.copy(copy, document, document.root["summary"])
 
 
@@ -124,8 +124,8 @@ def read_sign_change(reading: Reading, document: Document) -> None:
         ]
         predicted = run.L * (0.11 + 0.012 * run.L + 4.9 / run.fact("n_heads"))
         error = 100 * abs(predicted - np.mean(indices)) / run.L
-        found = {"L_star_empirical": np.mean(indices), "L_star_std": np.std(indices)}
-        reading.follow(place, {"L_star_predicted": predicted, **found, "error_pct": error})
+        moments = {"L_star_empirical": np.mean(indices), "L_star_std": np.std(indices)}
+        reading.follow(place, {"L_star_predicted": predicted, **moments, "error_pct": error})
         if place["L_star_calibration"].value is not None:
             run.transition(place["L_star_calibration"], "calibration", "unstated")
     overall = reading.derive(top["overall_mape"], np.mean([place["error_pct"].peek() for place in results]))

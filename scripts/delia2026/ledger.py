@@ -44,7 +44,6 @@ class Document:
 
     @classmethod
     def read(cls, path: Path) -> Document:
-        """Parse a JSON or CSV file."""
         content = path.read_bytes()
         text = content.decode()
         csv_file = path.suffix == ".csv"
@@ -142,7 +141,7 @@ class Place:
             raise DataError("a number was expected", where=self.where, got=repr(self.value)[:60])
         return float(self.value)
 
-    def whole(self) -> int:
+    def integer(self) -> int:
         """The whole number here, without entering a fate."""
         return int(self.peek())
 

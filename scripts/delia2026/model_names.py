@@ -41,18 +41,18 @@ def known_model(name: str) -> str:
 
 def model_id(name: str, where: Place) -> str:
     """Hub id of a model as a file names it, with or without its organisation; raises DataError where unknown."""
-    if not (known := known_model(name)):
+    if not (known_id := known_model(name)):
         raise DataError("no such model", where=where.where, got=repr(name), allowed=", ".join(MODELS))
-    return known
+    return known_id
 
 
 def model_named(place: Place) -> str:
     """Hub id of the model that a place is about, by the last name on the way to it; empty where there is none."""
-    value, found = place.document.root, ""
+    value, model = place.document.root, ""
     for part in place.pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):
             for name in (value.get("model"), value.get("Model"), key):
-                found = known_model(str(name)) or found
+                model = known_model(str(name)) or model
         value = value[key] if isinstance(value, dict) else value[int(key)]
-    return found
+    return model

@@ -20,7 +20,7 @@ def read_family(reading: Reading, document: Document) -> None:
     """`pythia_family_NO_FINAL_LN`: eight Pythia sizes, 25 penultimate gains each."""
     top = document.top
     models = top["models"].each()
-    n = top["n_prompts"].whole()
+    n = top["n_prompts"].integer()
     reading.follow(top, {"n_prompts": len(models[0]["residual_gain_all"].each()), "n_models": len(models)})
     reading.numbered_prompts(FAMILY_SET, [""] * n)
     means, densities = [], []
@@ -36,10 +36,10 @@ def read_family(reading: Reading, document: Document) -> None:
         means.append(place["residual_gain_mean"].peek())
         densities.append(reading.density(run.model))
         _label(run, place, "is_dampening", means[-1])
-    found = stats.pearsonr(densities, means)
+    fit = stats.pearsonr(densities, means)
     dampens, dense = np.array(means) < 1, np.array(densities) >= DENSE
     rates = {"high_rho_dampen_rate": np.mean(dampens[dense]), "low_rho_expand_rate": np.mean(~dampens[~dense])}
-    correlation = {"rho_gain_correlation": found.statistic, "correlation_p_value": found.pvalue}
+    correlation = {"rho_gain_correlation": fit.statistic, "correlation_p_value": fit.pvalue}
     reading.follow(top["analysis"], correlation | rates)
 
 

@@ -61,8 +61,8 @@ def read_input_dependency(reading: Reading, document: Document) -> None:
         run.output({"entropy": place["entropy"], "top_probability": probability}, name, token)
         for rank, (_, place_of_probability) in enumerate(others, start=2):
             run.take(place_of_probability, f"token_probability_rank_{rank}", name)
-    for kind, found in (("pearson", stats.pearsonr(last, entropies)), ("spearman", stats.spearmanr(last, entropies))):
-        reading.follow(top["correlation"], {f"{kind}_r": found[0], f"{kind}_p": found[1]})
+    for kind, fit in (("pearson", stats.pearsonr(last, entropies)), ("spearman", stats.spearmanr(last, entropies))):
+        reading.follow(top["correlation"], {f"{kind}_r": fit[0], f"{kind}_p": fit[1]})
 
 
 def read_mistral(reading: Reading, document: Document) -> None:
@@ -80,8 +80,8 @@ def read_mistral(reading: Reading, document: Document) -> None:
         every = np.append(gains, run.take(ratio, "last_ratio_all_tokens_norm_unstated"))
         run.take(final, "last_norm_all_tokens_norm_unstated")
         reading.state(place["n_layers"], "number of layers as stated")
-        shown = {"last_gain": every[-1], "max_gain": every.max(), "max_gain_layer": every.argmax()}
-        reading.follow(place, {"contracting_pct": 100 * np.mean(every < 1), **shown})
+        extremes = {"last_gain": every[-1], "max_gain": every.max(), "max_gain_layer": every.argmax()}
+        reading.follow(place, {"contracting_pct": 100 * np.mean(every < 1), **extremes})
         above = np.flatnonzero(every > 1)
         for index, pair in zip(above, place["expansion_layers"].each(len(above)), strict=True):
             entry, gain_there = pair.each(2)

@@ -25,7 +25,7 @@ def read_benchmark(reading: Reading, document: Document, copy: Document) -> None
     for i, place in enumerate(prompts, start=1):
         complexity = place["Complexity"]
         complexity.number("prompts.complexity")
-        words = place["Prompt"].text(), place["Category"].text(), complexity.whole()
+        words = place["Prompt"].text(), place["Category"].text(), complexity.integer()
         reading.prompts(PROMPT_SET, [(f"p{i:02}", *words)])
     rows = _rows(reading, document, copy, "float16", declared=len(prompts))
     counts = {"n_models": len(top["models"].each()), "n_prompts": len(prompts), "n_measurements": len(rows)}
@@ -36,14 +36,14 @@ def read_benchmark(reading: Reading, document: Document, copy: Document) -> None
         g = by_name[name]["gain"]
         reading.follow(place, {"min": g.min(), "max": g.max(), "range": np.ptp(g)})
     for place in top["entropy_correlations"].each():
-        own = by_name[place["Model"].text()]
+        of_model = by_name[place["Model"].text()]
         for kind, test in (("Pearson", stats.pearsonr), ("Spearman", stats.spearmanr)):
-            found = test(own["gain"], own["entropy"])
-            reading.follow(place, {f"{kind}_r": found[0], f"{kind}_p": found[1]})
+            fit = test(of_model["gain"], of_model["entropy"])
+            reading.follow(place, {f"{kind}_r": fit[0], f"{kind}_p": fit[1]})
     for place in top["complexity_correlations"].each():
-        own = by_name[place["Model"].text()]
-        found = stats.spearmanr(own["complexity"], own["gain"])
-        reading.follow(place, {"Complexity_Spearman_r": found[0], "Complexity_Spearman_p": found[1]})
+        of_model = by_name[place["Model"].text()]
+        fit = stats.spearmanr(of_model["complexity"], of_model["gain"])
+        reading.follow(place, {"Complexity_Spearman_r": fit[0], "Complexity_Spearman_p": fit[1]})
     for place in top["p3_platitude_tunnel"].each():
         _platitude(reading, place, by_name[place["Model"].text()])
 
@@ -85,9 +85,9 @@ def read_gpt2(reading: Reading, document: Document, copy: Document) -> None:
         keys = ("Mean_Gain", "Std", "Min", "Max", "t_stat", "p_value")
         _against_one(reading, place, rows[rows["name"] == place["Model"].text()], keys)
     for place in top["bentov_law_results"].each():
-        own = rows[rows["name"] == place["Model"].text()]
-        found = stats.pearsonr(own["entropy"], (own["gain"] - 1).abs())
-        reading.follow(place, {"Bentov_Correlation": found[0], "p_value": found[1]})
+        of_model = rows[rows["name"] == place["Model"].text()]
+        fit = stats.pearsonr(of_model["entropy"], (of_model["gain"] - 1).abs())
+        reading.follow(place, {"Bentov_Correlation": fit[0], "p_value": fit[1]})
     _references(reading, top)
 
 
@@ -143,8 +143,8 @@ def _base_levels(reading: Reading, top: Place, rows: pd.DataFrame) -> None:
 def _against_one(reading: Reading, place: Place, rows: pd.DataFrame, keys: Sequence[str]) -> None:
     """Moments of the gains, and the test that they are below 1."""
     g = rows["gain"]
-    found = stats.ttest_1samp(g, 1.0, alternative="less")
-    values = (g.mean(), g.std(), g.min(), g.max(), found.statistic, found.pvalue)
+    below = stats.ttest_1samp(g, 1.0, alternative="less")
+    values = (g.mean(), g.std(), g.min(), g.max(), below.statistic, below.pvalue)
     reading.follow(place, dict(zip(keys, values, strict=True)))
 
 
@@ -155,10 +155,10 @@ def _references(reading: Reading, top: Place) -> None:
 
 def _platitude(reading: Reading, place: Place, rows: pd.DataFrame) -> None:
     cliche, novel = (rows.loc[rows["category"] == name, "entropy"] for name in ("Cliche", "Novel"))
-    found = stats.ttest_ind(cliche, novel)
+    apart = stats.ttest_ind(cliche, novel)
     means = {"Cliche_Entropy_Mean": cliche.mean(), "Novel_Entropy_Mean": novel.mean()}
     difference = (cliche.mean() - novel.mean()) / np.sqrt((cliche.var() + novel.var()) / 2)
-    reading.follow(place, means | {"t_stat": found.statistic, "p_val": found.pvalue, "cohens_d": difference})
-    if place["hypothesis"].text() == "CONFIRMED" and found.pvalue > 0.05:
+    reading.follow(place, means | {"t_stat": apart.statistic, "p_val": apart.pvalue, "cohens_d": difference})
+    if place["hypothesis"].text() == "CONFIRMED" and apart.pvalue > 0.05:
         name = place["Model"].text()
-        reading.disagree("platitude", float(found.pvalue), 0.05, model=reading.name(name), name=name)
+        reading.disagree("platitude", float(apart.pvalue), 0.05, model=reading.name(name), name=name)

@@ -104,8 +104,8 @@ class Reading:
     def prompts(self, name: str, prompts: Iterable[tuple[str, str, str, int | None]]) -> None:
         """Declare a prompt set: id, text ("" where the file does not give it), category, complexity of each prompt."""
         for prompt_id, text, category, complexity in prompts:
-            known = {"text": text, "text_sha256": _sha(text) if text else ""}
-            self.add("prompts", prompt_set=name, prompt_id=prompt_id, **known, category=category, complexity=complexity)
+            words = {"text": text, "text_sha256": _sha(text) if text else ""}
+            self.add("prompts", prompt_set=name, prompt_id=prompt_id, **words, category=category, complexity=complexity)
 
     def numbered_prompts(self, name: str, texts: Iterable[str]) -> None:
         """Declare a prompt set of which no more than the texts, or their number, is known: p01, p02, …"""
@@ -170,8 +170,8 @@ class Reading:
             tolerance = f"within {within:g} relative" if within else "equal"
             place.enter(DERIVABLE, f"{rule}; {tolerance}", difference)
             if within and not place.is_entry:
-                known = None if math.isnan(value) else value
-                self._statement(place, statistic or rule, model or model_named(place), known)
+                number = None if math.isnan(value) else value
+                self._statement(place, statistic or rule, model or model_named(place), number)
             return value
         self.state(place, statistic or rule, model)
         words = {"where": place.where, "file": place.document.file, "rule": rule, "model": model}
@@ -245,7 +245,7 @@ class Run:
 
     def same(self, place: Place, label: str) -> None:
         """Hold a fact against the table `models`."""
-        place.whole()
+        place.integer()
         self.reading.derive(place, float(self.fact(label)), f"models.{label}", self.model, EXACT, label)
 
     def hold(self, place: Place, *keys: str) -> None:
@@ -255,10 +255,10 @@ class Run:
 
     def lab(self, place: Place) -> None:
         """Hold the lab named at a place against the table `models`."""
-        lab, known = place.text(), self.fact("heritage")
-        if LABS.get(lab, lab) != known:
+        lab, recorded = place.text(), self.fact("heritage")
+        if LABS.get(lab, lab) != recorded:
             words = {"where": place.where, "file": place.document.file, "lab": lab, "model": self.model}
-            self.reading.disagree("lab", **words, known=known)
+            self.reading.disagree("lab", **words, known=recorded)
 
     def add(self, table: str, **row: Any) -> None:
         """One row of a table of this run."""
@@ -325,7 +325,7 @@ class Run:
         With a curve it is held against the extreme of it; where NaN won the search it is a statement and the layer is
         missing.
         """
-        index, layer, missing = place.whole(), None, ""
+        index, layer, missing = place.integer(), None, ""
         words = {"file": place.document.file, "definition": definition, "variant": variant}
         if curve is not None and np.isnan(curve).any():
             self.reading.state(place, f"L* ({definition}), 0-based, as published", self.model)

@@ -35,28 +35,27 @@ def token(text: str, kind: str, like: str) -> str:
 def placeholders(texts: set[str]) -> dict[str, str]:
     """A placeholder for every sentence."""
     sentences = sorted(text for text in texts if len(text.split()) >= WORDS)
-    whole = [text for text in sentences if not text.endswith(CUT)]
-    found = {}
-    for i, text in enumerate(whole):
+    complete = [text for text in sentences if not text.endswith(CUT)]
+    instead = {}
+    for i, text in enumerate(complete):
         end = match[0] if (match := TRUTH.search(text)) else ""
-        found[text] = f"sentence {i:03d} ".ljust(len(text) - len(end), "x")[: max(len(text) - len(end), 12)] + end
-    for text in set(sentences) - set(whole):
-        (full,) = [other for other in whole if other.startswith(text.removesuffix(CUT))]
-        found[text] = found[full][: len(text) - len(CUT)] + CUT
-    return found
+        instead[text] = f"sentence {i:03d} ".ljust(len(text) - len(end), "x")[: max(len(text) - len(end), 12)] + end
+    for text in set(sentences) - set(complete):
+        (full,) = [other for other in complete if other.startswith(text.removesuffix(CUT))]
+        instead[text] = instead[full][: len(text) - len(CUT)] + CUT
+    return instead
 
 
 def main() -> None:
-    """Write the copy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="folder with the study's result files")
     parser.add_argument("target", type=Path, help="folder to write the copy to")
-    asked = parser.parse_args()
-    files = {p.name: p.read_bytes().decode() for p in sorted(asked.source.iterdir()) if p.suffix in TEXT}
+    arguments = parser.parse_args()
+    files = {p.name: p.read_bytes().decode() for p in sorted(arguments.source.iterdir()) if p.suffix in TEXT}
     kinds = {name: Path(name).suffix for name in files}
-    texts = {plain(found, kinds[name]) for name, file in files.items() for found in TEXT[kinds[name]].findall(file)}
+    texts = {plain(text, kinds[name]) for name, file in files.items() for text in TEXT[kinds[name]].findall(file)}
     instead = placeholders(texts)
-    asked.target.mkdir(parents=True, exist_ok=True)
+    arguments.target.mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         kind = kinds[name]
 
@@ -64,8 +63,8 @@ def main() -> None:
             text = plain(match[0], kind)
             return token(instead[text], kind, match[0]) if text in instead else match[0]
 
-        (asked.target / name).write_bytes(TEXT[kind].sub(replaced, file).encode())
-    shutil.copyfile(asked.source / "LICENSE", asked.target / "LICENSE")
+        (arguments.target / name).write_bytes(TEXT[kind].sub(replaced, file).encode())
+    shutil.copyfile(arguments.source / "LICENSE", arguments.target / "LICENSE")
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ def find(reading: Reading, measured: pd.DataFrame) -> None:
     """Record where a label, a verdict or a name does not go with the figures it is about; `measured`: by model."""
 
     def gains(quantity: str, family: str) -> dict[str, float]:
-        own = measured[(measured["quantity"] == quantity) & (measured["file"] == reading.file(family))]
-        return dict(zip(own["model"], own["value"], strict=True))
+        rows = measured[(measured["quantity"] == quantity) & (measured["file"] == reading.file(family))]
+        return dict(zip(rows["model"], rows["value"], strict=True))
 
     hunt, family = gains(PENULTIMATE, HUNT), gains(PENULTIMATE, FAMILY)
     _heritage(reading, hunt, hunt | family)
@@ -48,11 +48,11 @@ def find(reading: Reading, measured: pd.DataFrame) -> None:
 
 def _heritage(reading: Reading, hunt: dict[str, float], union: dict[str, float]) -> None:
     """Statements about labs, against the penultimate gains of hunt and family."""
-    own = {m: g for m, g in union.items() if reading.fact(m, "heritage") == LAB}
-    hunted = np.array([g for m, g in hunt.items() if m in own])
-    every = np.array(list(own.values()))
+    of_lab = {m: g for m, g in union.items() if reading.fact(m, "heritage") == LAB}
+    hunted = np.array([g for m, g in hunt.items() if m in of_lab])
+    every = np.array(list(of_lab.values()))
     shares = (100 * float(np.mean(gains < 1)) for gains in (hunted, every))
-    reading.disagree("80 per cent of EleutherAI dampen", *shares, hunted=len(hunted), n=len(own))
+    reading.disagree("80 per cent of EleutherAI dampen", *shares, hunted=len(hunted), n=len(of_lab))
     reading.disagree("fig. 2 EleutherAI", float(np.mean(hunted)), 0.99, mean=float(np.mean(every)))
     for model, gain in hunt.items():
         lab = reading.fact(model, "heritage")
@@ -129,7 +129,6 @@ def _sub_blocks(reading: Reading) -> None:
 
 
 def _pooled(reading: Reading) -> None:
-    """Norms over all tokens."""
     four, inputs = reading.root(FOUR), reading.root(INPUT)["results"]
     short, long = (inputs[name]["gains"] for name in ("1_Factual", "2_Syntactic"))
     reading.disagree("pooled tokens: input dependency", np.prod(short[:2]), np.prod(long[:2]))
@@ -148,9 +147,9 @@ def _final_norm(reading: Reading, last: dict[str, float]) -> None:
         reading.disagree("final norm: four models", entry["last_gain"], last.get(model), **words)
     for prompt, entry in reading.root(INPUT)["results"].items():
         reading.disagree("final norm: input dependency", entry["last_gain"], last[LLAMA], prompt=prompt)
-    known = ("gemma2-9b", "llama3.1-8b", "mistral-7b")
+    named = ("gemma2-9b", "llama3.1-8b", "mistral-7b")
     for name, entry in reading.root(LLAMA_FILE)["hypothesis_1_titanium_projector"]["results"].items():
-        model, key = reading.name(name), f"amplification: {name}" if name in known else "amplification"
+        model, key = reading.name(name), f"amplification: {name}" if name in named else "amplification"
         other = four["gemma-7b"]["last_gain"] if name == "gemma2-9b" else last.get(model)
         reading.disagree(key, entry["last_gain"], other, name=name, model=model)
     stream = reading.root(MISTRAL_FILE)["residual_stream_analysis"]["mistral-7b"]

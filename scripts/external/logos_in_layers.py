@@ -22,6 +22,6 @@ def tables(folder: Path) -> Tables:
     made.prompts(SET, sorted(states["prompt"].unique()), "Factual")
     for model, rows in states.groupby("model"):
         run = made.run(str(model), SET, INSTRUMENT, "float32", "2025-10-16")
-        for prompt, own in rows.sort_values("state").groupby("prompt"):
-            made.norms(run, own["norm"].tolist(), "last", first=int(own["state"].min()), prompt=str(prompt))
+        for prompt, stream in rows.sort_values("state").groupby("prompt"):
+            made.norms(run, stream["norm"].tolist(), "last", first=int(stream["state"].min()), prompt=str(prompt))
     return made

@@ -43,7 +43,7 @@ def models() -> pd.DataFrame:
     """Facts of the models that the study did not publish, from their configurations; weights by their formula."""
     rows = pd.read_csv(HERE / "models.csv", keep_default_na=False).assign(**ALIKE)
     rows["d_embed"] = rows["d_model"]
-    rows["norm_place"] = ["sandwich" if one in SANDWICH else "pre" for one in rows["architecture"]]
+    rows["norm_place"] = ["sandwich" if architecture in SANDWICH else "pre" for architecture in rows["architecture"]]
     counts = [parameter_counts({str(name): value for name, value in row.items()}) for row in rows.to_dict("records")]
     rows["n_params"], rows["n_params_nonembedding"] = zip(*counts, strict=True)
     return with_added(rows, "models")[list(dtypes("models"))]
@@ -72,24 +72,26 @@ def readme(made: list[Tables]) -> bytes:
         lines += [f"## {source.name}", "", f"{source.title}. {where}."]
         lines += [f"Left out: {source.left_out}."] * bool(source.left_out)
         instruments = sorted({row["instrument"] for row in tables.rows["runs"]} - {"unstated"})
-        lines += ["", *(f"- Instrument: {one}." for one in instruments), f"- {counts[0].upper()}{counts[1:]}.", ""]
+        lines += ["", *(f"- Instrument: {name}." for name in instruments), f"- {counts[0].upper()}{counts[1:]}.", ""]
     return "\n".join(lines).encode()
 
 
 def files(folder: Path) -> dict[str, bytes]:
     """Every file of `data/external` by its path there. Raises where something is wrong with a source."""
-    made, found = [], {"models.csv": store.to_csv(models(), "models")}
+    made, contents = [], {"models.csv": store.to_csv(models(), "models")}
     for module in SOURCES:
         source = module.SOURCE
-        own = folder / source.name
-        if not own.is_dir():
-            raise DataError("a source's files are missing", where=own, next_step="name the folder that holds them all")
-        found[f"{source.name}/LICENSE"] = licence(source, own)
-        tables = module.tables(own)
+        place = folder / source.name
+        if not place.is_dir():
+            raise DataError(
+                "a source's files are missing", where=place, next_step="name the folder that holds them all"
+            )
+        contents[f"{source.name}/LICENSE"] = licence(source, place)
+        tables = module.tables(place)
         made.append(tables)
         for name, rows in tables.rows.items():
-            found[f"{source.name}/{name}.csv"] = store.to_csv(pd.DataFrame(rows), name)
-    return found | {"README.md": readme(made)}
+            contents[f"{source.name}/{name}.csv"] = store.to_csv(pd.DataFrame(rows), name)
+    return contents | {"README.md": readme(made)}
 
 
 def main() -> int:
@@ -97,19 +99,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("folder", type=Path, help="the sources' files, a folder a source")
     parser.add_argument("--out", type=Path, default=OUT)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        found = files(asked.folder)
+        contents = files(arguments.folder)
     except (ThermostatsError, OSError) as error:
         print(error, file=sys.stderr)
         return getattr(error, "exit_code", 1)
-    for name, content in found.items():
-        (asked.out / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(asked.out / name, content)
-    for folder in {(asked.out / name).parent for name in found} - {asked.out}:
-        for stale in (path for path in folder.glob("*.csv") if f"{folder.name}/{path.name}" not in found):
+    for name, content in contents.items():
+        (arguments.out / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(arguments.out / name, content)
+    for folder in {(arguments.out / name).parent for name in contents} - {arguments.out}:
+        for stale in (path for path in folder.glob("*.csv") if f"{folder.name}/{path.name}" not in contents):
             stale.unlink()
-    print(f"{asked.out}: {len(found)} files")
+    print(f"{arguments.out}: {len(contents)} files")
     return 0
 
 

@@ -54,8 +54,8 @@ class Tables:
 
     def prompts(self, prompt_set: str, names: Iterable[str], category: str) -> None:
         """Add prompts of which the texts are not ours to ship, or are not known."""
-        known = {"prompt_set": prompt_set, "category": category, "modality": "text"}
-        self.add("prompts", ({**known, "prompt_id": name} for name in names))
+        facts = {"prompt_set": prompt_set, "category": category, "modality": "text"}
+        self.add("prompts", ({**facts, "prompt_id": name} for name in names))
 
     def add(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows; columns that they lack are empty."""
@@ -68,11 +68,10 @@ class Tables:
         """Add the gains G_l = n_l / n_(l-1) of consecutive states from `first` on; last: `stream`, or `normed`."""
         states = pd.DataFrame({"state": range(first, first + len(norms)), "norm": norms})
         rows = gains_from_norms(states, {"state": "state", "norm": "norm", "last": last}, self.source.name)
-        known = {"run_id": run, "prompt_id": prompt, "position": position}
-        self.add("layers", ({**known, **row} for row in rows.to_dict("records")))
+        place = {"run_id": run, "prompt_id": prompt, "position": position}
+        self.add("layers", ({**place, **row} for row in rows.to_dict("records")))
 
     def summaries(self, run: str, values: Mapping[str, float], prompt: str = "") -> None:
-        """Add named values."""
         rows = ({"run_id": run, "prompt_id": prompt, "estimand": name, "value": x} for name, x in values.items())
         self.add("summaries", rows)
 

@@ -53,8 +53,8 @@ def tables(folder: Path) -> Tables:
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
+    return content
 
 
 def _restriction_maps(made: Tables, file: dict[str, Any]) -> None:
@@ -107,12 +107,16 @@ def _heads(made: Tables, file: dict[str, Any]) -> None:
     for name, model in file["models"].items():
         run = made.run(NAMES[name], prompts, STREAM, measured_at=file["date"])
         *inner, last = model["layers"]
-        known = {"run_id": run, "position": "unstated"}
-        made.add("layers", ({**known, "layer": one["layer"] + 1, "gain_block": one["residual_ratio"]} for one in inner))
+        place = {"run_id": run, "position": "unstated"}
+        made.add(
+            "layers", ({**place, "layer": layer["layer"] + 1, "gain_block": layer["residual_ratio"]} for layer in inner)
+        )
         made.summaries(run, {"normed_gain_position_unstated": last["residual_ratio"]})
-        for one in model["layers"]:
-            heads = enumerate(one["head_norms"], 1)
-            made.summaries(run, {f"head_norm_layer_{one['layer'] + 1:02}_head_{head:02}": norm for head, norm in heads})
+        for layer in model["layers"]:
+            heads = enumerate(layer["head_norms"], 1)
+            made.summaries(
+                run, {f"head_norm_layer_{layer['layer'] + 1:02}_head_{head:02}": norm for head, norm in heads}
+            )
 
 
 def _family(made: Tables, file: dict[str, Any]) -> None:
@@ -140,6 +144,6 @@ def _transition(made: Tables, file: dict[str, Any]) -> None:
     """An earlier L*: neither how it was found nor how layers are counted is stated, so it is no row of transitions."""
     prompts = "removed_transition"
     made.prompts(prompts, ["unstated"], "unstated")
-    for one in file["results"]:
-        run = made.run(NAMES.get(one["model"], one["model"]), prompts, "unstated", measured_at=file["timestamp"])
-        made.summaries(run, {f"{L_STAR}_mean": one["L_star_empirical"], f"{L_STAR}_sd": one["L_star_std"]})
+    for result in file["results"]:
+        run = made.run(NAMES.get(result["model"], result["model"]), prompts, "unstated", measured_at=file["timestamp"])
+        made.summaries(run, {f"{L_STAR}_mean": result["L_star_empirical"], f"{L_STAR}_sd": result["L_star_std"]})

@@ -70,8 +70,8 @@ def test_the_extras_named_exist() -> None:
 def test_the_readme_has_the_report_s_table_and_figure_and_how_to_begin() -> None:
     readme = NAMES["README.md"]
     generate = loaded("docs/generate.py")
-    table = generate.verdicts(ROOT / "reports")
-    held = [claim for claim in generate.IN_README if (ROOT / "reports" / f"{claim.lower()}.md").is_file()]
+    table = generate.verdicts(ROOT / "reports" / "snapshot")
+    held = [claim for claim in generate.IN_README if (ROOT / "reports" / "snapshot" / f"{claim.lower()}.md").is_file()]
     assert table.count("\n| [") == len(held) > 5
     assert generate.BEGIN + table + generate.END in readme, "write it anew: make snapshot"
     figures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", readme)

@@ -17,7 +17,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
-from thermostats.reporting import stale
+from thermostats.reporting import progress, stale
 from thermostats.reporting.pages.claim import read_entry
 from thermostats.tables import incoming, spec_states, store
 from thermostats.tables.column_map import load_map
@@ -93,7 +93,7 @@ def read_sidecars(path: Path) -> None:
     folder.mkdir()
     (folder / "0.json").write_bytes(path.read_bytes())
     try:
-        for read in (stale.read_seconds, stale.read_manifest, spec_states.read):
+        for read in (progress.read_seconds, stale.read_manifest, spec_states.read):
             with suppress(ThermostatsError):
                 read(path.parent)
     finally:

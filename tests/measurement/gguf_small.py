@@ -44,19 +44,19 @@ def rotated(weights: NDArray[Any], heads: int) -> NDArray[Any]:
 
 def tensors(made: Any, kind: str = "F32") -> Tensors:
     """Tensors of a model under the names of GGUF, matrices stored as `kind`."""
-    found: Tensors = {}
+    held_tensors: Tensors = {}
     for name, parameter in made.named_parameters():
         module = name.removesuffix(".weight")
         weights = parameter.detach().numpy()
         if module in OUTSIDE:
-            found[f"{OUTSIDE[module]}.weight"] = stored(weights, kind)
+            held_tensors[f"{OUTSIDE[module]}.weight"] = stored(weights, kind)
             continue
         _, _, layer, rest = module.split(".", 3)
         if rest.endswith(("q_proj", "k_proj")):
             key = "num_attention_heads" if rest.endswith("q_proj") else "num_key_value_heads"
             weights = rotated(weights, SHAPE[key])
-        found[f"blk.{layer}.{NAMES[rest]}.weight"] = stored(weights, kind)
-    return found
+        held_tensors[f"blk.{layer}.{NAMES[rest]}.weight"] = stored(weights, kind)
+    return held_tensors
 
 
 def stored(weights: NDArray[Any], kind: str) -> tuple[NDArray[Any], Any]:
@@ -94,7 +94,7 @@ def write(path: Path, held: Tensors, *, part: tuple[int, int, int] | None = None
         writer.add_tensor(name, data, raw_dtype=scheme)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
+    writer.write_held_tensorsto_file()
     writer.close()
     return path
 
@@ -105,7 +105,7 @@ def write_split(folder: Path, held: Tensors, cuts: Sequence[int]) -> list[Path]:
     bounds = [0, *cuts, len(names)]
     paths = []
     for i in range(count):
-        own = {name: held[name] for name in names[bounds[i] : bounds[i + 1]]}
+        part_tensors = {name: held[name] for name in names[bounds[i] : bounds[i + 1]]}
         path = folder / f"small-{i + 1:05d}-of-{count:05d}.gguf"
-        paths.append(write(path, own, part=(i, count, len(names))))
+        paths.append(write(path, part_tensors, part=(i, count, len(names))))
     return paths

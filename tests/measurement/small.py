@@ -32,8 +32,8 @@ def save_prompts(folder: Path) -> Path:
 def specs(folder: Path, count: int, **options: object) -> list[RunSpec]:
     """So many models of growing size, and a spec for each."""
     prompts = str(save_prompts(folder))
-    found = [save_model(folder / f"m{i}", seed=i, n_layer=2 + i) for i in range(count)]
-    return [RunSpec(str(path), prompts=prompts, heritage="Us", **options) for path in found]  # type: ignore[arg-type]
+    models = [save_model(folder / f"m{i}", seed=i, n_layer=2 + i) for i in range(count)]
+    return [RunSpec(str(path), prompts=prompts, heritage="Us", **options) for path in models]  # type: ignore[arg-type]
 
 
 def rows(data: Path) -> dict[str, bytes]:

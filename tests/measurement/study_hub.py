@@ -82,7 +82,7 @@ class Hub(BaseHTTPRequestHandler):
     folders: ClassVar[Mapping[str, Path]]
     faults: ClassVar[Mapping[str, str]]
     commits: ClassVar[Mapping[str, str]]
-    asked: ClassVar[list[str]]
+    requests: ClassVar[list[str]]
     commit = ""
 
     def do_HEAD(self) -> None:
@@ -98,7 +98,7 @@ class Hub(BaseHTTPRequestHandler):
         parts = self.path.split("?")[0].strip("/").split("/")
         api = parts[:2] == ["api", "models"]
         model = "/".join(parts[2:4] if api else parts[:2])
-        self.asked.append(self.path)
+        self.requests.append(self.path)
         fault = self.faults.get(model, "")
         if fault in (HANGS, DROPS):
             time.sleep(3 if fault == HANGS else 0)
@@ -154,8 +154,8 @@ def serving(
     folders: Mapping[str, Path], faults: Mapping[str, str], commits: Mapping[str, str]
 ) -> Iterator[tuple[str, type[Hub]]]:
     """The address of a hub with the models of these folders; faults and commits: by model."""
-    own: dict[str, Any] = {"folders": folders, "faults": faults, "commits": commits, "asked": []}
-    hub = type("Served", (Hub,), own)
+    attributes: dict[str, Any] = {"folders": folders, "faults": faults, "commits": commits, "requests": []}
+    hub = type("Served", (Hub,), attributes)
     server = ThreadingHTTPServer(("127.0.0.1", 0), hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -36,27 +36,27 @@ def matrix(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1]).double().numpy()
 
 
-def seen_by(found: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
+def seen_by(decoder: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
     """Attention weights (H × n × n), what the values are computed from (n × ·), what W_O receives (n × H·d_h)."""
-    kept: dict[Any, Any] = {}
+    seen: dict[Any, Any] = {}
 
     def keep(name: str) -> Any:
         def hook(_module: Any, args: Any, kwargs: Any) -> None:
             if now() == layer:
-                kept[name] = matrix(input_of(args, kwargs))
+                seen[name] = matrix(input_of(args, kwargs))
 
         return hook
 
     handles = [
-        submodule(found.blocks[layer], path, found.entry).register_forward_pre_hook(keep(path), with_kwargs=True)
-        for path in (found.entry.value, found.entry.output)
+        submodule(decoder.blocks[layer], path, decoder.entry).register_forward_pre_hook(keep(path), with_kwargs=True)
+        for path in (decoder.entry.value, decoder.entry.output)
     ]
-    collected = attention.collecting(found, lambda at, A: kept.update({at: A[0].double().numpy()}))
-    with in_turn(found.blocks) as now, collected, torch.inference_mode():
-        found.base(**tiny.arguments(prompt))
+    collected = attention.collecting(decoder, lambda at, A: seen.update({at: A[0].double().numpy()}))
+    with in_turn(decoder.blocks) as now, collected, torch.inference_mode():
+        decoder.base(**tiny.arguments(prompt))
     for handle in handles:
         handle.remove()
-    return kept[layer], kept[found.entry.value], kept[found.entry.output]
+    return seen[layer], seen[decoder.entry.value], seen[decoder.entry.output]
 
 
 WINDOWED = "swin"
@@ -67,37 +67,37 @@ ATTENDING = [e.name for e in ARCHITECTURES if e.attends and e.name not in (EAGER
 
 @pytest.mark.parametrize("name", ATTENDING)
 def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
-    found, layer = tiny.opened(name, "eager"), 1
-    A, x, received = seen_by(found, tiny.inputs(found, 7)[0], layer)
-    block = found.blocks[layer]
+    decoder, layer = tiny.opened(name, "eager"), 1
+    A, x, received = seen_by(decoder, tiny.inputs(decoder, 7)[0], layer)
+    block = decoder.blocks[layer]
     value, output = (
-        submodule(block, path, found.entry).weight.detach().double().numpy()
-        for path in (found.entry.value, found.entry.output)
+        submodule(block, path, decoder.entry).weight.detach().double().numpy()
+        for path in (decoder.entry.value, decoder.entry.output)
     )
-    parts = split(found.entry, found.config, value, output)
+    parts = split(decoder.entry, decoder.config, value, output)
     expected = np.concatenate([A[h] @ x @ parts.head(h)[0].T for h in range(len(A))], axis=1)
     # what is left is the bias of the values, the same for every token, times the sum of its row
     sums = np.repeat(A.sum(axis=2), parts.d_head, axis=0).T
     bias = (received - expected) / sums
     assert np.abs(bias - bias[0]).max() < 1e-4 * np.abs(received).max()
-    assert np.allclose(np.triu(A, 1), 0) == found.entry.causal
-    assert found.entry.sinks or np.allclose(A.sum(axis=2), 1, atol=1e-5)
+    assert np.allclose(np.triu(A, 1), 0) == decoder.entry.causal
+    assert decoder.entry.sinks or np.allclose(A.sum(axis=2), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "llama", "gpt_oss", "bert", "albert", "vit"])
 def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -> None:
-    found = tiny.opened(name, "eager")
-    given = tiny.inputs(found, 1, 9, 4, 6)
-    table = validate(attention.measure_attention(found, given, token_budget=1000).assign(run_id="r"), "attention")
+    decoder = tiny.opened(name, "eager")
+    prompts = tiny.inputs(decoder, 1, 9, 4, 6)
+    table = validate(attention.measure_attention(decoder, prompts, token_budget=1000).assign(run_id="r"), "attention")
     rows = []
-    for prompt in given:
-        for layer in range(len(found.blocks)):
-            A, _, _ = seen_by(found, prompt, layer)
-            values = attention.layer_values(found, layer)
+    for prompt in prompts:
+        for layer in range(len(decoder.blocks)):
+            A, _, _ = seen_by(decoder, prompt, layer)
+            values = attention.layer_values(decoder, layer)
             rows += sheaf.layer_rows(
                 A, values.exact, layer=layer + 1, prompt_id=prompt.prompt_id, published=values.published
             )
-    norms = [attention.layer_values(found, layer).spectral_norm for layer in range(len(found.blocks))]
+    norms = [attention.layer_values(decoder, layer).spectral_norm for layer in range(len(decoder.blocks))]
     rows += [sheaf.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
     plain = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert table["missing"].equals(plain["missing"])
@@ -107,20 +107,20 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
 
 
 def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
-    found, order = tiny.opened("llama", "eager"), []
-    for layer, block in enumerate(found.blocks):
+    decoder, order = tiny.opened("llama", "eager"), []
+    for layer, block in enumerate(decoder.blocks):
         block.register_forward_pre_hook(lambda *_args, at=layer: order.append(("enter", at)))
-    with attention.collecting(found, lambda at, _A: order.append(("reduced", at))), torch.inference_mode():
-        found.base(input_ids=torch.tensor([[3, 4, 5]]))
+    with attention.collecting(decoder, lambda at, _A: order.append(("reduced", at))), torch.inference_mode():
+        decoder.base(input_ids=torch.tensor([[3, 4, 5]]))
     assert order == [(step, at) for at in range(3) for step in ("enter", "reduced")]
-    assert not any(m._forward_hooks for block in found.blocks for m in block.modules())
+    assert not any(m._forward_hooks for block in decoder.blocks for m in block.modules())
 
 
 def test_progress_counts_prompts() -> None:
-    told: list[tuple[int, int]] = []
-    found, given = tiny.opened("gpt2", "eager"), tiny.prompts(3, 5)
-    attention.measure_attention(found, given, token_budget=5, progress=lambda *at: told.append(at))
-    assert told == [(1, 2), (2, 2)]
+    steps: list[tuple[int, int]] = []
+    decoder, prompts = tiny.opened("gpt2", "eager"), tiny.prompts(3, 5)
+    attention.measure_attention(decoder, prompts, token_budget=5, progress=lambda *at: steps.append(at))
+    assert steps == [(1, 2), (2, 2)]
 
 
 def test_attention_that_is_not_eager_is_refused() -> None:
@@ -134,20 +134,20 @@ def test_eager_attention_that_is_wrong_is_refused() -> None:
 
 
 def test_module_without_weights_is_named() -> None:
-    found = tiny.opened("llama", "eager")
+    decoder = tiny.opened("llama", "eager")
     with pytest.raises(ThermostatsError, match="shows no weights"):
-        attention._weights_in((torch.zeros(1, 3, 8), None), 4, found)
+        attention._weights_in((torch.zeros(1, 3, 8), None), 4, decoder)
 
 
 @pytest.mark.skipif(not STORIES.is_dir(), reason="no ../shared/models/stories260k")
 def test_a_trained_model_from_its_folder() -> None:
     loaded = load(model_folder(str(STORIES)), attention="eager")
     texts = {"a": "Once upon a time, there was a little girl", "b": "The cat sat on the mat and"}
-    given, _ = tokenise(loaded.tokenizer, texts.items())
-    table = validate(attention.measure_attention(loaded.decoder, given).assign(run_id="r"), "attention")
-    whole = table[(table["head"] == "") & (table["variant"] == "exact")]
+    prompts, _ = tokenise(loaded.tokenizer, texts.items())
+    table = validate(attention.measure_attention(loaded.decoder, prompts).assign(run_id="r"), "attention")
+    rows = table[(table["head"] == "") & (table["variant"] == "exact")]
     heads = table[table["head"] != ""].groupby(["layer", "prompt_id"])["trace"].sum()
-    np.testing.assert_allclose(whole.set_index(["layer", "prompt_id"])["trace"].sort_index(), heads, rtol=1e-12)
+    np.testing.assert_allclose(rows.set_index(["layer", "prompt_id"])["trace"].sort_index(), heads, rtol=1e-12)
     spectra = weights(STORIES)
     norms = spectra[(spectra["matrix"] == "W_V") & (spectra["head"] == "")]["spectral_norm"].to_numpy()
     proxy = table[table["variant"] == "proxy"].sort_values("layer")["trace"].to_numpy()

@@ -21,9 +21,9 @@ def cost(lengths: list[int], parts: list[list[int]], overhead: int) -> int:
 def test_no_partition_of_the_sorted_prompts_within_the_budget_is_cheaper(
     lengths: list[int], budget: int, overhead: int
 ) -> None:
-    found = batches(lengths, budget=budget, overhead=overhead)
-    assert sorted(i for part in found for i in part) == list(range(len(lengths)))
-    assert all(len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget for part in found)
+    split = batches(lengths, budget=budget, overhead=overhead)
+    assert sorted(i for part in split for i in part) == list(range(len(lengths)))
+    assert all(len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget for part in split)
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     costs = []
     for cuts in range(2 ** (len(order) - 1)):
@@ -31,16 +31,16 @@ def test_no_partition_of_the_sorted_prompts_within_the_budget_is_cheaper(
         parts = [order[a:b] for a, b in pairwise(edges)]
         if all(len(part) == 1 or len(part) * lengths[part[-1]] <= budget for part in parts):
             costs.append(cost(lengths, parts, overhead))
-    assert cost(lengths, found, overhead) == min(costs)
+    assert cost(lengths, split, overhead) == min(costs)
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 60))
 @settings(deadline=None, max_examples=60)
 def test_packs_hold_every_prompt_once_within_the_budget(lengths: list[int], budget: int) -> None:
-    found = packs(lengths, budget=budget)
-    assert sorted(i for pack in found for i in pack) == list(range(len(lengths)))
-    sizes = [sum(lengths[i] for i in pack) for pack in found]
-    assert all(len(pack) == 1 or size <= budget for pack, size in zip(found, sizes, strict=True))
+    packed = packs(lengths, budget=budget)
+    assert sorted(i for pack in packed for i in pack) == list(range(len(lengths)))
+    sizes = [sum(lengths[i] for i in pack) for pack in packed]
+    assert all(len(pack) == 1 or size <= budget for pack, size in zip(packed, sizes, strict=True))
 
 
 def test_packs_are_few_and_about_equally_full() -> None:

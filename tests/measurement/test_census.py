@@ -64,8 +64,8 @@ def test_at_least_eighty_classes_are_supported() -> None:
 
 def named(model: torch.nn.Module, *parts: str) -> bool:
     """Whether the class or the name of any module holds one of these."""
-    found = {f"{path} {type(module).__name__}".lower() for path, module in model.named_modules()}
-    return any(part in name for name in found for part in parts)
+    names = {f"{path} {type(module).__name__}".lower() for path, module in model.named_modules()}
+    return any(part in name for name in names for part in parts)
 
 
 def lists(model: Any, *keys: str) -> bool:
@@ -102,9 +102,9 @@ def built(name: str, *, tiny_one: bool) -> Any:
     """
     try:
         kind = transformers.CONFIG_MAPPING[name]
-        known = kind().to_dict()
-        fits = {key: x for key, x in tiny.SMALL.items() if key in known or key in kind.attribute_map}
-        if known.get("num_key_value_heads") is None:
+        fields = kind().to_dict()
+        fits = {key: x for key, x in tiny.SMALL.items() if key in fields or key in kind.attribute_map}
+        if fields.get("num_key_value_heads") is None:
             fits.pop("num_key_value_heads", None)
         auto = transformers.AutoModelForCausalLM if name in CAUSAL else transformers.AutoModel
         with torch.device("meta"):
@@ -136,11 +136,11 @@ LONG = {"kimi_linear"}
     "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in sorted(UNSUPPORTED)]
 )
 def test_what_a_refusal_says_is_so(name: str) -> None:
-    whole, small, reason = built(name, tiny_one=False), built(name, tiny_one=True), UNSUPPORTED[name]
-    if whole is None and small is None:
+    full, small, reason = built(name, tiny_one=False), built(name, tiny_one=True), UNSUPPORTED[name]
+    if full is None and small is None:
         pytest.skip(f"{name} cannot be built here")
-    if whole is not None:
-        for start, shown in SHOWN.items():
-            assert not reason.startswith(start) or shown(whole) or (small is not None and shown(small)), reason
+    if full is not None:
+        for start, holds in SHOWN.items():
+            assert not reason.startswith(start) or holds(full) or (small is not None and holds(small)), reason
     if small is not None and name not in FITS:
         assert [entry.name for entry in ARCHITECTURES if entry.attends and fits(entry, small)] == []

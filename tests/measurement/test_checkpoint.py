@@ -109,11 +109,11 @@ def test_folder_without_weights(tmp_path):
         open_checkpoint(tmp_path)
 
 
-@pytest.mark.parametrize("kept", [0, 4, 8, 20, -1])
-def test_truncated_file(tmp_path, kept):
+@pytest.mark.parametrize("size", [0, 4, 8, 20, -1])
+def test_truncated_file(tmp_path, size):
     path = tmp_path / "model.safetensors"
     save_file({"a": np.ones((4, 4), np.float32)}, path)
-    path.write_bytes(path.read_bytes()[:kept])
+    path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(DataError, match="truncated"):
         read_safetensors(path)
 
@@ -155,9 +155,9 @@ def test_pickles_in_shards_are_one_checkpoint(tmp_path):
         torch.save({f"{name}.weight": torch.full((2, 2), float(len(name)))}, tmp_path / f"{name}.bin")
     places = {f"{name}.weight": f"{name}.bin" for name in ("one", "two")}
     (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": places}))
-    found = open_checkpoint(tmp_path)
-    assert {name: tensor.shape for name, tensor in found.items()} == {"one.weight": (2, 2), "two.weight": (2, 2)}
-    assert decode(found["two.weight"].raw()).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    tensors = open_checkpoint(tmp_path)
+    assert {name: tensor.shape for name, tensor in tensors.items()} == {"one.weight": (2, 2), "two.weight": (2, 2)}
+    assert decode(tensors["two.weight"].raw()).tolist() == [[3.0, 3.0], [3.0, 3.0]]
 
 
 def test_pickle_without_torch_says_what_to_install(tmp_path, monkeypatch):

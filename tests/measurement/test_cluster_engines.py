@@ -16,8 +16,9 @@ from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Need, Place
 from thermostats.measurement.execute import open_engine
-from thermostats.measurement.session import Outcome, measure_quietly
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.session import measure_quietly
+from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 
 GIB = 2**30
@@ -36,7 +37,7 @@ def test_without_its_library_an_engine_says_what_to_install(tmp_path: Path, monk
     monkeypatch.delitem(sys.modules, "thermostats.measurement.engines.ray", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"pip install -e '.*\[ray\]'"):
-        open_engine(Settings("ray"), tmp_path)
+        open_engine(EngineSettings("ray"), tmp_path)
 
 
 class Cluster:
@@ -49,14 +50,14 @@ class Cluster:
             {"Alive": True, "Resources": {"memory": 99.0 * GIB}},
             {"Alive": False, "Resources": {"CPU": 64.0, "memory": 999.0 * GIB, "GPU": 64.0}},
         ]
-        self.asked: dict[str, dict[str, Any]] = {}
+        self.requests: dict[str, dict[str, Any]] = {}
         self.results: dict[str, Any] = {}
         self.cancelled: list[str] = []
         self.shut = 0
 
-    def options(self, **asked: Any) -> SimpleNamespace:
+    def options(self, **resources: Any) -> SimpleNamespace:
         def remote(spec: RunSpec, data: str, attempt: int) -> str:
-            self.asked[spec.model] = {**asked, "data": data, "attempt": attempt}
+            self.requests[spec.model] = {**resources, "data": data, "attempt": attempt}
             return spec.model
 
         return SimpleNamespace(remote=remote)
@@ -79,39 +80,39 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     pytest.importorskip("ray")
     from thermostats.measurement.engines import ray as module
 
-    found = Cluster()
+    fake = Cluster()
     ray = module.ray
     for name, value in {
         "is_initialized": lambda: False,
         "init": lambda **options: None,
-        "shutdown": found.shutdown,
-        "nodes": lambda: found.alive,
-        "remote": lambda _: found,
-        "wait": found.wait,
-        "get": found.get,
-        "cancel": lambda reference, force: found.cancelled.append(reference),
+        "shutdown": fake.shutdown,
+        "nodes": lambda: fake.alive,
+        "remote": lambda _: fake,
+        "wait": fake.wait,
+        "get": fake.get,
+        "cancel": lambda reference, force: fake.cancelled.append(reference),
     }.items():
         monkeypatch.setattr(ray, name, value)
-    return found
+    return fake
 
 
 def test_the_room_of_a_ray_cluster_is_that_of_its_largest_node_at_work(cluster: Cluster, tmp_path: Path) -> None:
-    assert open_engine(Settings("ray"), tmp_path).place == Place("cpu", 8 * GIB)
-    gpu = Settings("ray", gpu_memory=80 * GIB, gpus=8)
+    assert open_engine(EngineSettings("ray"), tmp_path).place == Place("cpu", 8 * GIB)
+    gpu = EngineSettings("ray", gpu_memory=80 * GIB, gpus=8)
     assert open_engine(gpu, tmp_path).place == Place("accelerator", 80 * GIB, 4)
-    assert open_engine(Settings("ray", gpu_memory=80 * GIB, gpus=2), tmp_path).place.devices == 2
-    on_cpu = open_engine(Settings("ray", gpu_memory=80 * GIB, device="cpu"), tmp_path)
+    assert open_engine(EngineSettings("ray", gpu_memory=80 * GIB, gpus=2), tmp_path).place.devices == 2
+    on_cpu = open_engine(EngineSettings("ray", gpu_memory=80 * GIB, device="cpu"), tmp_path)
     assert on_cpu.place.kind == "cpu"
     cluster.alive = []
-    assert open_engine(Settings("ray"), tmp_path).place == Place("cpu", 0)
+    assert open_engine(EngineSettings("ray"), tmp_path).place == Place("cpu", 0)
 
 
 def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(cluster: Cluster, tmp_path: Path) -> None:
-    engine = open_engine(Settings("ray", cpus=3), tmp_path)
+    engine = open_engine(EngineSettings("ray", cpus=3), tmp_path)
     assert engine.wait(1.0) == []
     for name in ("lab/a", "lab/b"):
         engine.submit(job(name, attempt=2))
-    assert cluster.asked["lab/a"] == {
+    assert cluster.requests["lab/a"] == {
         "max_retries": 0,
         "num_cpus": 3,
         "memory": 2 * GIB + PROCESS,
@@ -129,7 +130,7 @@ def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(cluster: Clus
 def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Cluster, tmp_path: Path) -> None:
     import ray.exceptions
 
-    engine = open_engine(Settings("ray"), tmp_path)
+    engine = open_engine(EngineSettings("ray"), tmp_path)
     engine.submit(job("lab/a", 6.0))
     cluster.results["lab/a"] = ray.exceptions.WorkerCrashedError()
     ((_, outcome),) = engine.wait(1.0)
@@ -153,9 +154,9 @@ def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
 
 
 def test_a_job_on_gpus_waits_for_its_place(cluster: Cluster, tmp_path: Path) -> None:
-    engine = open_engine(Settings("ray", gpu_memory=80 * GIB, gpus=4), tmp_path)
+    engine = open_engine(EngineSettings("ray", gpu_memory=80 * GIB, gpus=4), tmp_path)
     engine.submit(job("lab/a", 160.0, devices=3))
-    assert cluster.asked["lab/a"]["num_gpus"] == 3 and cluster.asked["lab/a"]["num_cpus"] == 1
+    assert cluster.requests["lab/a"]["num_gpus"] == 3 and cluster.requests["lab/a"]["num_cpus"] == 1
     cluster.alive = []
     assert engine.wait(1.0) == []
 
@@ -166,7 +167,7 @@ def test_a_cluster_that_is_there_already_is_not_shut_down(
     import ray
 
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    open_engine(Settings("ray"), tmp_path).close()
+    open_engine(EngineSettings("ray"), tmp_path).close()
     assert cluster.shut == 0
 
 
@@ -181,7 +182,7 @@ def test_a_cluster_that_cannot_be_reached_is_said(
 
     monkeypatch.setattr(ray, "init", unreachable)
     with pytest.raises(ThermostatsError, match="the Ray cluster cannot be reached") as caught:
-        open_engine(Settings("ray", address=address), tmp_path)
+        open_engine(EngineSettings("ray", address=address), tmp_path)
     assert (caught.value.where, caught.value.got) == (where, "ray.init() could not connect")
 
 

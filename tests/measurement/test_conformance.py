@@ -40,54 +40,54 @@ def entries() -> list[Any]:
 
 
 @pytest.fixture(scope="module", params=entries())
-def found(request: pytest.FixtureRequest) -> Decoder:
+def decoder(request: pytest.FixtureRequest) -> Decoder:
     return tiny.opened(request.param)
 
 
-def run_plainly(found: Decoder, prompt: Any) -> dict[str, list[torch.Tensor]]:
+def run_plainly(decoder: Decoder, prompt: Any) -> dict[str, list[torch.Tensor]]:
     """Inputs and outputs of all modules of interest for one prompt, unbatched, whole tensors cloned, in float64."""
-    kept: dict[str, list[torch.Tensor]] = defaultdict(list)
+    seen: dict[str, list[torch.Tensor]] = defaultdict(list)
     handles = []
 
     def keep(module: torch.nn.Module, name: str) -> None:
         def before(_m: object, args: tuple, kwargs: dict) -> None:
-            kept[f"{name} in"].append(input_of(args, kwargs).detach().clone().double().flatten(0, -2))
+            seen[f"{name} in"].append(input_of(args, kwargs).detach().clone().double().flatten(0, -2))
 
         def after(_m: object, _args: tuple, output: object) -> None:
-            kept[f"{name} out"].append(tensor_of(output).detach().clone().double().flatten(0, -2))
+            seen[f"{name} out"].append(tensor_of(output).detach().clone().double().flatten(0, -2))
 
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after))
 
-    entry = found.entry
+    entry = decoder.entry
     paths = {entry.attention_norm, entry.attention_out, entry.attention_write}
     paths |= {entry.mlp, entry.mlp_norm, entry.mlp_out, entry.mlp_write, *entry.norm_after}
-    for block in dict.fromkeys(found.blocks):
+    for block in dict.fromkeys(decoder.blocks):
         for path in {*paths, entry.output if attends(block, entry) else ""} - {""}:
             keep(submodule(block, path, entry), path)
         keep(submodule(block, mixing(block, entry), entry), "mixer")
         keep(block, "block")
-    with as_measured(found.model):
-        kept["last hidden"].append(found.base(**tiny.arguments(prompt)).last_hidden_state[0].double())
+    with as_measured(decoder.model):
+        seen["last hidden"].append(decoder.base(**tiny.arguments(prompt)).last_hidden_state[0].double())
     for handle in handles:
         handle.remove()
-    return kept
+    return seen
 
 
-def test_every_entry_has_a_tiny_model_and_is_found_for_it(found: Decoder) -> None:
+def test_every_entry_has_a_tiny_model_and_is_found_for_it(decoder: Decoder) -> None:
     assert [entry.name for entry in ARCHITECTURES] == list(dict.fromkeys(entry.name for entry in ARCHITECTURES))
     assert set(tiny.CONFIGURATIONS) == {entry.name for entry in ARCHITECTURES}
-    assert tiny.CONFIGURATIONS[found.entry.name][0] == type(found.model.config).__name__
-    assert lookup(found.model.config.to_dict()) == found.entry
+    assert tiny.CONFIGURATIONS[decoder.entry.name][0] == type(decoder.model.config).__name__
+    assert lookup(decoder.model.config.to_dict()) == decoder.entry
 
 
-def test_value_and_output_matrices_are_what_the_model_multiplies_by(found: Decoder) -> None:
-    differences = conformance(found)
+def test_value_and_output_matrices_are_what_the_model_multiplies_by(decoder: Decoder) -> None:
+    differences = conformance(decoder)
     assert max(getattr(differences, name) for name in PROOF) < 1e-5
 
 
-def test_no_other_layout_passes(found: Decoder) -> None:
-    entry, config = found.entry, found.config
+def test_no_other_layout_passes(decoder: Decoder) -> None:
+    entry, config = decoder.entry, decoder.config
     others = [
         replace(entry, layout=layout, n_kv_heads=heads)
         for layout in ("separate", "stacked", "grouped", "partitioned")
@@ -96,107 +96,107 @@ def test_no_other_layout_passes(found: Decoder) -> None:
     ]
     if not entry.value:
         return
-    place = next(layer for layer in range(len(found.blocks)) if layer and attends(found.blocks[layer], entry))
+    place = next(layer for layer in range(len(decoder.blocks)) if layer and attends(decoder.blocks[layer], entry))
     same = value_rows(entry, config).tolist()
     for other in others:
         rows = value_rows(other, config)
         if rows.tolist() != same and stored_rows(other, config) == stored_rows(entry, config):
-            differences = conformance(replace(found, entry=other), layers=[place])
+            differences = conformance(replace(decoder, entry=other), layers=[place])
             assert differences.value > 0.1, (other.layout, other.n_kv_heads)
 
 
-def test_writes_add_up_to_the_step_of_the_stream(found: Decoder) -> None:
-    kept, entry = run_plainly(found, tiny.inputs(found, 7)[0]), found.entry
-    attention, mlp = writes(found, kept)
-    for layer in range(len(found.blocks)):
-        x, y = kept["block in"][layer], kept["block out"][layer]
+def test_writes_add_up_to_the_step_of_the_stream(decoder: Decoder) -> None:
+    seen, entry = run_plainly(decoder, tiny.inputs(decoder, 7)[0]), decoder.entry
+    attention, mlp = writes(decoder, seen)
+    for layer in range(len(decoder.blocks)):
+        x, y = seen["block in"][layer], seen["block out"][layer]
         if entry.depths:  # windows hold the tokens in another order
             both = attention[layer].sum(0) + mlp[layer].sum(0)
             assert ((y - x).sum(0) - both).norm() < 2e-6 * (y - x).sum(0).norm()
         elif entry.additive:
             assert (y - x - attention[layer] - mlp[layer]).norm() < 2e-6 * (y - x).norm()
         else:
-            first, second = (kept[f"{norm} in"][layer] for norm in entry.norm_after)
-            middle = kept[f"{entry.norm_after[0]} out"][layer]
+            first, second = (seen[f"{norm} in"][layer] for norm in entry.norm_after)
+            middle = seen[f"{entry.norm_after[0]} out"][layer]
             torch.testing.assert_close(first, x + attention[layer], rtol=1e-5, atol=1e-5)
             torch.testing.assert_close(second, middle + mlp[layer], rtol=1e-5, atol=1e-5)
             assert (y - x - attention[layer] - mlp[layer]).norm() > 0.01 * (y - x).norm()
 
 
-def writes(found: Decoder, kept: dict[str, list[torch.Tensor]]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def writes(decoder: Decoder, seen: dict[str, list[torch.Tensor]]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """What attention and feed-forward layer add to the stream, block by block."""
-    entry, both = found.entry, []
+    entry, both = decoder.entry, []
     for part in ("attention", "mlp"):
         name = getattr(entry, f"{part}_write") or getattr(entry, f"{part}_out")
         name = name or ("mixer" if part == "attention" else entry.mlp)
         if not name:
-            both.append([torch.zeros_like(x) for x in kept["block in"]])
+            both.append([torch.zeros_like(x) for x in seen["block in"]])
             continue
         scale = getattr(entry, f"{part}_scale")
-        factors = [attrgetter(scale)(block).detach().double() if scale else 1.0 for block in found.blocks]
-        multiplier = found.config.get(entry.residual_multiplier, 1.0)
-        both.append([multiplier * factor * out for factor, out in zip(factors, kept[f"{name} out"], strict=True)])
+        factors = [attrgetter(scale)(block).detach().double() if scale else 1.0 for block in decoder.blocks]
+        multiplier = decoder.config.get(entry.residual_multiplier, 1.0)
+        both.append([multiplier * factor * out for factor, out in zip(factors, seen[f"{name} out"], strict=True)])
     return both[0], both[1]
 
 
-def test_subblocks_read_what_their_norms_leave(found: Decoder) -> None:
-    entry = found.entry
-    kept = run_plainly(found, tiny.inputs(found, 7)[0])
-    attention, _ = writes(found, kept)
-    for layer, block in enumerate(found.blocks):
-        x = kept["block in"][layer]
+def test_subblocks_read_what_their_norms_leave(decoder: Decoder) -> None:
+    entry = decoder.entry
+    seen = run_plainly(decoder, tiny.inputs(decoder, 7)[0])
+    attention, _ = writes(decoder, seen)
+    for layer, block in enumerate(decoder.blocks):
+        x = seen["block in"][layer]
         norm = submodule(block, entry.attention_norm, entry) if entry.attention_norm else torch.nn.Identity()
-        read, normed = kept["mixer in"][layer], norm(x.float()).double()
+        read, normed = seen["mixer in"][layer], norm(x.float()).double()
         if entry.depths:  # windows hold the tokens in another order
             read, normed = (each.sort(dim=0).values for each in (read, normed))
         torch.testing.assert_close(normed, read, rtol=1e-5, atol=1e-5)
         middle = x if entry.parallel else x + attention[layer]
         norm = submodule(block, entry.mlp_norm, entry) if entry.mlp_norm else torch.nn.Identity()
         if not entry.depths and entry.mlp:
-            into = kept[f"{entry.mlp} in"][layer]
+            into = seen[f"{entry.mlp} in"][layer]
             torch.testing.assert_close(norm(middle.float()).double(), into, rtol=1e-5, atol=1e-5)
         if not attends(block, entry):
             continue
         # the attention's output is W_O (+ bias) on what stands before the output projection
         projection = submodule(block, entry.output, entry)
-        place = sum(attends(before, entry) for before in found.blocks[:layer])
-        out = projection(kept[f"{entry.output} in"][place].float()).double()
-        whole = kept[f"{entry.attention_out or 'mixer'} out"][layer]
-        torch.testing.assert_close(out, whole, rtol=1e-5, atol=1e-5)
+        place = sum(attends(before, entry) for before in decoder.blocks[:layer])
+        out = projection(seen[f"{entry.output} in"][place].float()).double()
+        written = seen[f"{entry.attention_out or 'mixer'} out"][layer]
+        torch.testing.assert_close(out, written, rtol=1e-5, atol=1e-5)
 
 
-def test_last_block_output_is_the_stream_before_the_final_norm(found: Decoder) -> None:
-    kept = run_plainly(found, tiny.inputs(found, 7)[0])
-    x = kept["block out"][-1].float()
-    for layer in range(len(found.blocks) - 1):
-        if layer + 1 in np.cumsum(found.entry.depths):  # patches are merged between stages
-            assert kept["block in"][layer + 1].shape[1] == 2 * kept["block out"][layer].shape[1]
+def test_last_block_output_is_the_stream_before_the_final_norm(decoder: Decoder) -> None:
+    seen = run_plainly(decoder, tiny.inputs(decoder, 7)[0])
+    x = seen["block out"][-1].float()
+    for layer in range(len(decoder.blocks) - 1):
+        if layer + 1 in np.cumsum(decoder.entry.depths):  # patches are merged between stages
+            assert seen["block in"][layer + 1].shape[1] == 2 * seen["block out"][layer].shape[1]
             continue
-        assert torch.equal(kept["block out"][layer], kept["block in"][layer + 1])
-    normed = found.final_norm(x) if found.final_norm is not None else x
-    if found.entry.name == "opt_post_norm":
-        normed = found.base.decoder.project_out(normed)
-    torch.testing.assert_close(normed.double(), kept["last hidden"][0], rtol=1e-5, atol=1e-5)
-    if found.final_norm is not None and not isinstance(found.final_norm, torch.nn.Identity):
-        assert not torch.allclose(x.double(), kept["last hidden"][0], rtol=1e-2)
+        assert torch.equal(seen["block out"][layer], seen["block in"][layer + 1])
+    normed = decoder.final_norm(x) if decoder.final_norm is not None else x
+    if decoder.entry.name == "opt_post_norm":
+        normed = decoder.base.decoder.project_out(normed)
+    torch.testing.assert_close(normed.double(), seen["last hidden"][0], rtol=1e-5, atol=1e-5)
+    if decoder.final_norm is not None and not isinstance(decoder.final_norm, torch.nn.Identity):
+        assert not torch.allclose(x.double(), seen["last hidden"][0], rtol=1e-2)
 
 
-def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
-    entry, given = found.entry, tiny.inputs(found, *LENGTHS)
+def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
+    entry, prompts = decoder.entry, tiny.inputs(decoder, *LENGTHS)
     rounding = 3e-6 if entry.attends else TOLERANCES[torch.float32]  # a recurrence sums a padded row in other steps
-    measured = measure_gains(found, given, token_budget=24)
+    measured = measure_gains(decoder, prompts, token_budget=24)
     table = {(r["prompt_id"], r["layer"], r["position"]): r for r in measured.layers.to_dict("records")}
     summaries = measured.summaries.set_index("prompt_id")["value"]
-    for prompt in given:
-        kept = run_plainly(found, prompt)
-        attention, mlp = writes(found, kept)
-        for layer in range(len(found.blocks)):
-            n = len(kept["block in"][layer])
-            places = expected_places(found, n)
-            own = next(at for at in places.values() if isinstance(at, slice))
+    for prompt in prompts:
+        seen = run_plainly(decoder, prompt)
+        attention, mlp = writes(decoder, seen)
+        for layer in range(len(decoder.blocks)):
+            n = len(seen["block in"][layer])
+            places = expected_places(decoder, n)
+            span = next(at for at in places.values() if isinstance(at, slice))
             assert {key[2] for key in table} == set(places)
-            x, y = kept["block in"][layer], kept["block out"][layer]
-            a_in, a_out = kept["mixer in"][layer], kept[f"{entry.attention_out or 'mixer'} out"][layer]
+            x, y = seen["block in"][layer], seen["block out"][layer]
+            a_in, a_out = seen["mixer in"][layer], seen[f"{entry.attention_out or 'mixer'} out"][layer]
             norm_in = x.norm(dim=-1)
             expected = {
                 "norm_in": norm_in,
@@ -205,11 +205,11 @@ def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
                 "write_attention": attention[layer].norm(dim=-1) / norm_in,
             }
             if entry.mlp:
-                m_in, m_out = kept[f"{entry.mlp} in"][layer], kept[f"{entry.mlp_out or entry.mlp} out"][layer]
+                m_in, m_out = seen[f"{entry.mlp} in"][layer], seen[f"{entry.mlp_out or entry.mlp} out"][layer]
                 expected["gain_mlp"] = m_out.norm(dim=-1) / m_in.norm(dim=-1)
                 expected["write_mlp"] = mlp[layer].norm(dim=-1) / norm_in
             if entry.norm_after:
-                middle = kept[f"{entry.norm_after[0]} out"][layer]
+                middle = seen[f"{entry.norm_after[0]} out"][layer]
                 expected["gain_sum_attention"] = (x + attention[layer]).norm(dim=-1) / norm_in
                 expected["gain_sum_mlp"] = (middle + mlp[layer]).norm(dim=-1) / middle.norm(dim=-1)
             cosine = torch.nn.functional.cosine_similarity(x, y, dim=-1)
@@ -221,44 +221,44 @@ def test_gains_are_those_of_a_plain_unbatched_loop(found: Decoder) -> None:
                 value = cosine[at].mean() if isinstance(at, slice) else cosine[at]
                 assert row["cosine"] == pytest.approx(float(value), abs=2e-6)
                 assert np.isnan(row["gain_sum_mlp"]) == entry.additive
-                few = "fewer than three tokens: anisotropy" if own.stop - own.start < 2 else ""
+                few = "fewer than three tokens: anisotropy" if span.stop - span.start < 2 else ""
                 none = "" if entry.mlp else NO_MLP
                 assert set(filter(None, row["missing"].split("; "))) == {few, none} - {""}
                 assert row["n_tokens"] == n
                 if not few:
-                    unit = y[own] / y[own].norm(dim=-1, keepdim=True)
+                    unit = y[span] / y[span].norm(dim=-1, keepdim=True)
                     pairs = (unit @ unit.T)[~torch.eye(len(unit), dtype=torch.bool)]
                     assert row["anisotropy"] == pytest.approx(float(pairs.mean()), abs=5e-6)
         token = places.get("last", places.get("cls"))
-        assert (prompt.prompt_id in summaries.index) == (found.final_norm is not None and token is not None)
-        if found.final_norm is not None and token is not None:
-            last = found.final_norm(kept["block out"][-1].float())[token].detach()
-            normed = float(last.norm() / kept["block in"][-1][token].norm())
+        assert (prompt.prompt_id in summaries.index) == (decoder.final_norm is not None and token is not None)
+        if decoder.final_norm is not None and token is not None:
+            last = decoder.final_norm(seen["block out"][-1].float())[token].detach()
+            normed = float(last.norm() / seen["block in"][-1][token].norm())
             assert summaries[prompt.prompt_id] == pytest.approx(normed, rel=1e-5)
 
 
-def expected_places(found: Decoder, n: int) -> dict[str, int | slice]:
+def expected_places(decoder: Decoder, n: int) -> dict[str, int | slice]:
     """Positions of a prompt of n tokens, spelt out."""
-    if found.entry.reads == "text":
-        if found.entry.causal:
+    if decoder.entry.reads == "text":
+        if decoder.entry.causal:
             return {"first": 0, "last": n - 1, "mean": slice(1, n)}
         return {"cls": 0, "last": n - 2, "mean": slice(1, n - 1)}
-    patches = (found.config["image_size"] // found.config["patch_size"]) ** 2
+    patches = (decoder.config["image_size"] // decoder.config["patch_size"]) ** 2
     return {**({"cls": 0} if n > patches else {}), "patches": slice(n - patches, n)}
 
 
-def test_outputs_are_those_of_the_whole_model(found: Decoder) -> None:
-    if not found.entry.has_head:
+def test_outputs_are_those_of_the_whole_model(decoder: Decoder) -> None:
+    if not decoder.entry.has_head:
         with pytest.raises(ThermostatsError, match="outputs need a model with its head"):
-            measure_gains(found, tiny.inputs(found, 4), decode=str)
+            measure_gains(decoder, tiny.inputs(decoder, 4), decode=str)
         return
-    given = tiny.prompts(*LENGTHS)
-    measured = measure_gains(found, given, decode=lambda token: f"<{token}>", token_budget=24)
+    prompts = tiny.prompts(*LENGTHS)
+    measured = measure_gains(decoder, prompts, decode=lambda token: f"<{token}>", token_budget=24)
     assert measured.outputs is not None
     rows = measured.outputs.set_index("prompt_id")
-    for prompt in given:
-        with as_measured(found.model):
-            logits = found.model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1].double()
+    for prompt in prompts:
+        with as_measured(decoder.model):
+            logits = decoder.model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1].double()
         p = logits.softmax(-1)
         row = rows.loc[prompt.prompt_id]
         expected = {
@@ -272,23 +272,23 @@ def test_outputs_are_those_of_the_whole_model(found: Decoder) -> None:
         assert row["top_token"] == f"<{int(p.argmax())}>"
 
 
-def test_a_saved_model_gives_the_spectra_of_its_modules(found: Decoder, tmp_path: Path) -> None:
+def test_a_saved_model_gives_the_spectra_of_its_modules(decoder: Decoder, tmp_path: Path) -> None:
     """Read from the files that transformers itself writes, against the matrices of the model in memory."""
-    model, entry = found.model, found.entry
+    model, entry = decoder.model, decoder.entry
     model.save_pretrained(tmp_path)  # type: ignore[operator]
     spectral = weights(tmp_path).set_index(["layer", "matrix", "head"])["spectral_norm"]
     exact = {}
-    attending = [(layer, b) for layer, b in enumerate(dict.fromkeys(found.blocks), 1) if attends(b, entry)]
+    attending = [(layer, b) for layer, b in enumerate(dict.fromkeys(decoder.blocks), 1) if attends(b, entry)]
     for layer, block in attending:
         value, output = (
             submodule(block, path, entry).weight.detach().double().numpy() for path in (entry.value, entry.output)
         )
-        parts = split(entry, of_layer(entry, found.config, layer - 1), value, output)
+        parts = split(entry, of_layer(entry, decoder.config, layer - 1), value, output)
         exact |= {(layer, "W_V", ""): parts.w_v, (layer, "W_O", ""): parts.w_o}
         heads = (parts.head(h) for h in range(len(parts.kv_head)))
         exact |= {(layer, "OV", str(h)): W_O @ W_V for h, (W_V, W_O) in enumerate(heads, 1)}
     if entry.reads == "text":
-        exact[0, "embedding", ""] = submodule(found.base, entry.embedding, entry).weight.detach().double().numpy()
+        exact[0, "embedding", ""] = submodule(decoder.base, entry.embedding, entry).weight.detach().double().numpy()
     if entry.has_head:
         exact[0, "unembedding", ""] = model.get_output_embeddings().weight.detach().double().numpy()
     assert {key for key in spectral.index if key[0] == 0} == {key for key in exact if key[0] == 0}

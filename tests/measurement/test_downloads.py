@@ -17,14 +17,14 @@ from thermostats.measurement.downloads import Downloads
 from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.execute import _measured
-from thermostats.measurement.session import Outcome
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 
 SIZE = 1000
 
 
-def kept(cache: Path, model: str) -> Path:
+def snapshot_of(cache: Path, model: str) -> Path:
     """A model of so many bytes in a cache, as the hub's library lays it out."""
     commit = model.encode().hex().ljust(40, "0")[:40]
     folder = cache / f"models--{model.replace('/', '--')}"
@@ -49,7 +49,7 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             raise TransientError("the hub cannot be reached")
         fetched.append(spec.model)
         if spec.cache is not None:
-            kept(Path(spec.cache), spec.model)
+            snapshot_of(Path(spec.cache), spec.model)
 
     def not_here(*_: object, **__: object) -> None:
         raise ThermostatsError("not in the cache")
@@ -74,36 +74,36 @@ def models(cache: Path) -> list[str]:
 
 
 def test_models_come_in_order_and_a_broken_connection_is_tried_again(tmp_path: Path, net: list[str]) -> None:
-    found = Downloads(jobs(tmp_path, "lab/a", "lab/flaky", "lab/b"))
-    ready = [each for _ in range(3) for each in found.take(5.0)]
-    found.close()
+    queue = Downloads(jobs(tmp_path, "lab/a", "lab/flaky", "lab/b"))
+    ready = [each for _ in range(3) for each in queue.take(5.0)]
+    queue.close()
     assert [(job.spec.model, error) for job, error in ready] == [("lab/a", None), ("lab/flaky", None), ("lab/b", None)]
     assert net == ["lab/a", "lab/flaky", "lab/flaky", "lab/flaky", "lab/b"]
 
 
 def test_the_budget_holds_and_what_is_needed_stays(tmp_path: Path, net: list[str]) -> None:
     cache, others = tmp_path / "own", tmp_path / "others"
-    kept(cache, "lab/left-over")
-    theirs = kept(others, "lab/theirs")
-    asked = jobs(cache, "lab/a", "lab/b", "lab/c")
-    found = Downloads(asked, cache, budget=2 * SIZE + SIZE // 2)
-    first = found.take(5.0)
-    first += found.take(5.0) if len(first) < 2 else []
+    snapshot_of(cache, "lab/left-over")
+    theirs = snapshot_of(others, "lab/theirs")
+    wanted = jobs(cache, "lab/a", "lab/b", "lab/c")
+    queue = Downloads(wanted, cache, budget=2 * SIZE + SIZE // 2)
+    first = queue.take(5.0)
+    first += queue.take(5.0) if len(first) < 2 else []
     assert [job.spec.model for job, _ in first] == ["lab/a", "lab/b"]
     assert models(cache) == ["models--lab--a", "models--lab--b"]  # what an earlier command left is gone
-    assert found.take(0.3) == []  # no place for the third
-    found.done(asked[0])
-    ((third, error),) = found.take(5.0)
-    found.close()
+    assert queue.take(0.3) == []  # no place for the third
+    queue.done(wanted[0])
+    ((third, error),) = queue.take(5.0)
+    queue.close()
     assert (third.spec.model, error) == ("lab/c", None)
     assert models(cache) == ["models--lab--b", "models--lab--c"]
     assert (theirs / "blobs").is_dir()
 
 
 def test_a_model_larger_than_the_budget_is_refused_and_the_next_one_comes(tmp_path: Path, net: list[str]) -> None:
-    found = Downloads(jobs(tmp_path, "lab/huge", "lab/a"), tmp_path, budget=5 * SIZE)
-    ready = [each for _ in range(2) for each in found.take(5.0)]
-    found.close()
+    queue = Downloads(jobs(tmp_path, "lab/huge", "lab/a"), tmp_path, budget=5 * SIZE)
+    ready = [each for _ in range(2) for each in queue.take(5.0)]
+    queue.close()
     assert isinstance(ready[0][1], UsageError) and "larger than the disk budget" in str(ready[0][1])
     assert ready[1][1] is None
     assert net == ["lab/a"]
@@ -140,8 +140,8 @@ def test_the_next_models_come_while_one_is_measured(
             assert here.wait(20.0), "models come one after the other"
             return [(job, Outcome(job.spec.model, "measured"))]
 
-    asked = [Job(RunSpec(name)) for name in ("lab/a", "lab/b", "lab/c")]
-    outcomes = list(_measured(asked, tmp_path, Slow(Settings(), tmp_path), 0, None))
+    wanted = [Job(RunSpec(name)) for name in ("lab/a", "lab/b", "lab/c")]
+    outcomes = list(_measured(wanted, tmp_path, Slow(EngineSettings(), tmp_path), 0, None))
     assert [outcome.model for outcome in outcomes] == ["lab/a", "lab/b", "lab/c"] == net
 
 

@@ -16,7 +16,7 @@ import transformers
 from thermostats.measurement.dry_run import lacking, planned
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Need, Place, estimate
-from thermostats.measurement.session import Outcome
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.spec import RunSpec
 
 TEXTS = ["a b c"]
@@ -41,7 +41,7 @@ def test_what_cannot_be_measured_has_its_reason(name: str, refused: dict[str, st
     tiny.build(name).config.save_pretrained(tmp_path)  # type: ignore[union-attr, operator]
     cannot = lacking(tmp_path, RunSpec(str(tmp_path), prompts="images" if name == "vit" else "core"))
     assert cannot.keys() == refused.keys()
-    assert all(said in cannot[what] for what, said in refused.items())
+    assert all(reason in cannot[what] for what, reason in refused.items())
 
 
 def test_memory_disk_and_time_are_told_before_anything_is_loaded(tmp_path: Path) -> None:

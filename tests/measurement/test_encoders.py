@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement import forward, gains
+from thermostats.measurement import gains, passes
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.execute import execute
 from thermostats.measurement.from_python import measure
@@ -120,17 +120,17 @@ def test_a_vision_model_is_measured_on_images_that_code_makes(vision: Path, data
 
 
 def test_a_folder_of_images_in_any_colours(vision: Path, data: Path, tmp_path: Path) -> None:
-    own = tmp_path / "mine"
-    (own / "greys").mkdir(parents=True)
+    images = tmp_path / "mine"
+    (images / "greys").mkdir(parents=True)
     grey = np.random.default_rng(0).integers(0, 255, (20, 30), dtype=np.uint8)
-    Image.fromarray(grey).save(own / "greys" / "a.png")
-    Image.fromarray(np.dstack([grey] * 4)).save(own / "b.png")
-    Image.fromarray(np.dstack([grey] * 3)).save(own / "c.jpg")
-    layers = measure(str(vision), data, prompts=str(own), what=("gains",))
+    Image.fromarray(grey).save(images / "greys" / "a.png")
+    Image.fromarray(np.dstack([grey] * 4)).save(images / "b.png")
+    Image.fromarray(np.dstack([grey] * 3)).save(images / "c.jpg")
+    layers = measure(str(vision), data, prompts=str(images), what=("gains",))
     assert set(layers["prompt_id"]) == {"greys/a.png", "b.png", "c.jpg"}
-    (own / "broken.png").write_bytes((own / "b.png").read_bytes()[:40])
+    (images / "broken.png").write_bytes((images / "b.png").read_bytes()[:40])
     with pytest.raises(DataError, match=r"image cannot be read.*broken\.png"):
-        measure(str(vision), data, prompts=str(own), what=("gains",))
+        measure(str(vision), data, prompts=str(images), what=("gains",))
     with pytest.raises(UsageError, match="no images in this folder"):
         (tmp_path / "empty").mkdir()
         measure(str(vision), data, prompts=str(tmp_path / "empty"), what=("gains",))
@@ -163,17 +163,17 @@ def test_a_model_of_two_stacks_is_two_runs_of_two_models(two_towers: Path, data:
     models = store.load("models", data).set_index("model_id")
     assert models.loc[[f"{name}:text", f"{name}:vision"], "n_layers"].tolist() == [2, 3]
     assert models.loc[[f"{name}:text", f"{name}:vision"], "modality"].tolist() == ["encoder", "vision"]
-    whole = getattr(transformers, "CLIPModel" if name == "clip" else "SiglipModel").from_pretrained(two_towers).eval()
+    model = getattr(transformers, "CLIPModel" if name == "clip" else "SiglipModel").from_pretrained(two_towers).eval()
     pixels = transformers.ViTImageProcessor.from_pretrained(two_towers)(images=render("disc 40.0"), return_tensors="pt")
     with torch.no_grad():
-        hidden = whole.vision_model(pixels["pixel_values"], output_hidden_states=True).hidden_states
+        hidden = model.vision_model(pixels["pixel_values"], output_hidden_states=True).hidden_states
     norms = torch.stack([states[0].norm(dim=-1) for states in hidden]).double()
     patches = norms[1:, -9:].log().mean(dim=1) - norms[:-1, -9:].log().mean(dim=1)
     rows = images.set_index(["prompt_id", "layer", "position"])["gain_block"]
     for layer in (1, 2):
         assert rows["disc-40.0", layer, "patches"] == pytest.approx(float(patches[layer - 1].exp()), rel=1e-5)
-    parameters = sum(x.numel() for x in whole.vision_model.parameters())
-    head = sum(x.numel() for n, x in whole.vision_model.named_parameters() if n.startswith("head"))
+    parameters = sum(x.numel() for x in model.vision_model.parameters())
+    head = sum(x.numel() for n, x in model.vision_model.named_parameters() if n.startswith("head"))
     assert models.loc[f"{name}:vision", "n_params"] == parameters - head
 
 
@@ -193,17 +193,17 @@ def test_swin_has_gains_within_stages_and_no_total(data: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "side", "said"),
+    ("name", "changes", "side", "message"),
     [
         ("vit", {}, 16, "not an image as the model reads it"),
         ("dinov2", {}, 18, "sides that are multiples of 4"),
         ("swin", {"window_size": 3}, 32, "do not divide into windows"),
     ],
 )
-def test_sizes_that_do_not_divide(name: str, changes: dict[str, int], side: int, said: str) -> None:
-    found = tiny.opened(name, **changes)
-    with pytest.raises(UsageError, match=said):
-        measure_gains(found, [ImagePrompt("a", torch.zeros(3, side, side))])
+def test_sizes_that_do_not_divide(name: str, changes: dict[str, int], side: int, message: str) -> None:
+    decoder = tiny.opened(name, **changes)
+    with pytest.raises(UsageError, match=message):
+        measure_gains(decoder, [ImagePrompt("a", torch.zeros(3, side, side))])
 
 
 def test_dinov2_reads_images_of_another_size_than_it_was_trained_on() -> None:
@@ -216,8 +216,8 @@ def test_inputs_that_are_not_kept_apart_are_measured_each_alone(
 ) -> None:
     (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\nc\n")
     wanted = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), token_budget=1)
-    monkeypatch.setattr(forward, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
-    monkeypatch.setattr(gains, "call", forward.call)
+    monkeypatch.setattr(passes, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
+    monkeypatch.setattr(gains, "call", passes.call)
     rows = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), source="without mask")
     np.testing.assert_allclose(rows["gain_block"], wanted["gain_block"], rtol=1e-6)
     runs = store.load("runs", data).set_index("source")
@@ -228,7 +228,7 @@ def test_a_model_that_gives_other_numbers_each_time_is_refused(
     encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\n")
-    before, plain = snapshot(data), forward.call
+    before, plain = snapshot(data), passes.call
 
     def noisy(module: Any, batch: Any, **more: Any) -> Any:
         with torch.no_grad():
@@ -253,8 +253,8 @@ def not_finite(folder: Path) -> None:
 
 def head_alone(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
-    kept = {name: value for name, value in tensors.items() if "encoder.layer.1" not in name}
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    head_tensors = {name: value for name, value in tensors.items() if "encoder.layer.1" not in name}
+    save_file(head_tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 REFUSED: dict[str, tuple[Any, str, str]] = {
@@ -270,7 +270,7 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
 def test_what_cannot_be_measured_says_why_and_leaves_nothing(
     name: str, vision: Path, data: Path, tmp_path: Path
 ) -> None:
-    damage, prompts, said = REFUSED[name]
+    damage, prompts, message = REFUSED[name]
     folder = tmp_path / "vit"
     folder.mkdir()
     for path in vision.iterdir():
@@ -280,7 +280,7 @@ def test_what_cannot_be_measured_says_why_and_leaves_nothing(
     if prompts == "p.txt":
         prompts = str(tmp_path / prompts)
         Path(prompts).write_text("a b c\n")
-    with pytest.raises(ThermostatsError, match=said):
+    with pytest.raises(ThermostatsError, match=message):
         measure(str(folder), data, prompts=prompts, what=("gains",))
     assert snapshot(data) == before
 

@@ -24,8 +24,8 @@ from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline, Local
 from thermostats.measurement.estimate import Place, estimate
 from thermostats.measurement.execute import execute, largest_first, open_engine
-from thermostats.measurement.session import Outcome
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import spec_states, store
 
@@ -33,15 +33,15 @@ GAINS = ("gains",)
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
+def small_specs(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
     return small.specs(tmp_path_factory.mktemp("models"), 4, what=GAINS)
 
 
 @pytest.fixture(scope="module")
-def expected(asked: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def expected(small_specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What measuring them one after the other in one process leaves."""
     data = tmp_path_factory.mktemp("expected") / "data"
-    outcomes = list(execute(asked, data))
+    outcomes = list(execute(small_specs, data))
     assert [outcome.status for outcome in outcomes] == ["measured"] * 4, outcomes
     assert [Path(outcome.model).name for outcome in outcomes] == ["m3", "m2", "m1", "m0"]  # the largest first
     return small.rows(data)
@@ -49,7 +49,7 @@ def expected(asked: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_again(
-    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+    small_specs: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     killed: list[str] = []
 
@@ -60,10 +60,11 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
             os.kill(worker.process.pid or 0, signal.SIGKILL)
 
     data = tmp_path / "data"
-    engine = Local(Settings(cpus=1), data, kill_once)  # one thread as in `expected`: sums of more differ in rounding
-    broken = RunSpec(str(tmp_path / "nowhere"), prompts=asked[0].prompts)
+    one_thread = EngineSettings(cpus=1)  # as in `expected`: sums of more differ in rounding
+    engine = Local(one_thread, data, kill_once)
+    broken = RunSpec(str(tmp_path / "nowhere"), prompts=small_specs[0].prompts)
     (tmp_path / "nowhere").mkdir()
-    outcomes = {Path(o.model).name: o for o in execute([broken, *asked[:2]], data, engine=engine)}
+    outcomes = {Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)}
     assert outcomes["nowhere"].status == "failed" and "no config.json" in outcomes["nowhere"].reason
     assert {name: o.attempts for name, o in outcomes.items() if o.status == "measured"} == {
         name: 2 if name in killed else 1 for name in ("m0", "m1")
@@ -74,22 +75,22 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     assert (Path(left.model).name, left.state) == ("nowhere", "failed")
 
 
-def test_a_refused_spec_is_not_loaded_and_the_others_are(asked: list[RunSpec], tmp_path: Path) -> None:
+def test_a_refused_spec_is_not_loaded_and_the_others_are(small_specs: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "data"
-    engine = Inline(Settings(), data)
-    jobs = largest_first(asked, {asked[0].prompts: ["a b c", "b c d e f", "f a"]}, engine.place)
+    engine = Inline(EngineSettings(), data)
+    jobs = largest_first(small_specs, {small_specs[0].prompts: ["a b c", "b c d e f", "f a"]}, engine.place)
     needs = [job.need.total for job in jobs if job.need is not None]
     assert needs == sorted(needs, reverse=True) and len(needs) == 4
     engine.place = Place("cpu", needs[1])
-    outcomes = list(execute(asked, data, engine=engine))
+    outcomes = list(execute(small_specs, data, engine=engine))
     assert [o.status for o in outcomes] == ["failed", "measured", "measured", "measured"]
     assert "cannot fit into memory and was not loaded" in outcomes[0].reason
-    dry = {outcome.status: outcome for outcome in execute(asked, data, dry_run=True, engine=engine)}
+    dry = {outcome.status: outcome for outcome in execute(small_specs, data, dry_run=True, engine=engine)}
     assert set(dry) == {"failed", "skipped"} and dry["failed"].reason == outcomes[0].reason
 
 
-def test_memory_of_the_weights_is_what_the_model_has(asked: list[RunSpec]) -> None:
-    for spec in asked:
+def test_memory_of_the_weights_is_what_the_model_has(small_specs: list[RunSpec]) -> None:
+    for spec in small_specs:
         folder = Path(spec.model)
         model = transformers.AutoModelForCausalLM.from_pretrained(folder)
         need = estimate(folder, spec, ["a b c"], "cpu")
@@ -114,10 +115,10 @@ def ray_nodes() -> Iterator[Any]:
 
 @pytest.mark.slow
 def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
-    ray_nodes: Any, asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+    ray_nodes: Any, small_specs: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     data, killed = tmp_path / "data", []
-    engine = open_engine(Settings("ray", address=ray_nodes.address), data)
+    engine = open_engine(EngineSettings("ray", address=ray_nodes.address), data)
     wait = engine.wait
 
     def lose_a_node(seconds: float) -> list[tuple[Job, Outcome]]:
@@ -130,7 +131,7 @@ def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
     engine.wait = lose_a_node  # type: ignore[method-assign]
     empty = tmp_path / "empty"
     empty.mkdir()
-    outcomes = list(execute([*asked, replace(asked[0], model=str(empty))], data, engine=engine))
+    outcomes = list(execute([*small_specs, replace(small_specs[0], model=str(empty))], data, engine=engine))
     assert sorted(outcome.status for outcome in outcomes) == ["failed", *["measured"] * 4], outcomes
     assert killed and any(outcome.attempts > 1 for outcome in outcomes)
     assert small.rows(data) == expected
@@ -141,9 +142,9 @@ def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
 
 @pytest.mark.slow
 def test_shards_that_run_at_once_measure_each_model_once(
-    asked: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+    small_specs: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
-    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "gains"} for spec in asked]
+    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "gains"} for spec in small_specs]
     (tmp_path / "specs.jsonl").write_text("\n".join(map(json.dumps, listed)))
     command = [sys.executable, "-m", "thermostats", "measure", str(tmp_path / "specs.jsonl"), "--json"]
     command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--set", "cpus=1", "--shard"]
@@ -155,8 +156,8 @@ def test_shards_that_run_at_once_measure_each_model_once(
 
 
 @pytest.mark.slow
-def test_specs_of_a_file_on_the_command_line(asked: list[RunSpec], tmp_path: Path) -> None:
-    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "weights"} for spec in asked[:2]]
+def test_specs_of_a_file_on_the_command_line(small_specs: list[RunSpec], tmp_path: Path) -> None:
+    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "weights"} for spec in small_specs[:2]]
     path = tmp_path / "specs.jsonl"
     path.write_text("\n".join(map(json.dumps, listed)))
     command = [sys.executable, "-c", "from thermostats.cli.app import main; main()", "measure", str(path)]

@@ -19,10 +19,11 @@ from thermostats.measurement import estimate
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import TokenisedPrompt
 from thermostats.measurement.estimate import PROCESS, Need, Place, count_parameters, devices_needed, refusal
-from thermostats.measurement.forward import Decoder, as_measured, make_batches
+from thermostats.measurement.forward import Decoder, as_measured
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
+from thermostats.measurement.passes import make_batches
 from thermostats.measurement.spec import RunSpec
 
 GIB = 2**30
@@ -82,10 +83,10 @@ LARGER: dict[str, dict[str, Any]] = {
 }
 
 
-def highest(found: Decoder, given: list[TokenisedPrompt], **options: Any) -> int:
+def highest(decoder: Decoder, prompts: list[TokenisedPrompt], **options: Any) -> int:
     """Most bytes of tensors alive at once in a pass, as torch's profiler saw them come and go."""
     with torch.profiler.profile(profile_memory=True) as seen:
-        measure_gains(found, given, **options)
+        measure_gains(decoder, prompts, **options)
     events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
     alive = peak = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
@@ -97,13 +98,13 @@ def highest(found: Decoder, given: list[TokenisedPrompt], **options: Any) -> int
 @pytest.mark.parametrize("name", sorted(LARGER))
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, attention: str) -> None:
-    found, given = tiny.opened(name, attention, **LARGER[name]), tiny.prompts(200, 150)
-    with as_measured(found.model):
-        (batch,) = make_batches(found, given, 1000, packed=True)
+    decoder, prompts = tiny.opened(name, attention, **LARGER[name]), tiny.prompts(200, 150)
+    with as_measured(decoder.model):
+        (batch,) = make_batches(decoder, prompts, 1000, packed=True)
     for decode in (None, str):
-        told = estimate.activation_bytes(found, batch, outputs=decode is not None)
-        measured = highest(found, given, token_budget=1000, decode=decode)
-        assert measured < 1.1 * told < 4 * measured, (told / measured, decode)
+        stated = estimate.activation_bytes(decoder, batch, outputs=decode is not None)
+        measured = highest(decoder, prompts, token_budget=1000, decode=decode)
+        assert measured < 1.1 * stated < 4 * measured, (stated / measured, decode)
 
 
 def test_a_batch_that_would_not_fit_is_named_before_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
-from thermostats.measurement.session import Outcome, lost, write_state
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome, lost
+from thermostats.measurement.session import write_state
+from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import spec_states
 
@@ -51,21 +52,21 @@ class Scripted:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> list[RunSpec]:
+def wanted(tmp_path: Path) -> list[RunSpec]:
     (tmp_path / "p.txt").write_text("a b\n")
-    found = []
+    specs = []
     for name in ("m0", "m1", "m2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"model_type": "unheard of"}')
-        found.append(RunSpec(str(tmp_path / name), prompts=str(tmp_path / "p.txt")))
-    return found
+        specs.append(RunSpec(str(tmp_path / name), prompts=str(tmp_path / "p.txt")))
+    return specs
 
 
 def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
-    asked: list[RunSpec], tmp_path: Path
+    wanted: list[RunSpec], tmp_path: Path
 ) -> None:
     engine = Scripted({"m0": 2, "m1": 9}, broken=("m2",))
-    outcomes = {outcome.model.rpartition("/")[2]: outcome for outcome in execute(asked, tmp_path / "d", engine=engine)}
+    outcomes = {outcome.model.rpartition("/")[2]: outcome for outcome in execute(wanted, tmp_path / "d", engine=engine)}
     assert (outcomes["m0"].status, outcomes["m0"].attempts) == ("measured", 3)
     assert (outcomes["m1"].status, outcomes["m1"].attempts) == ("failed", 3)
     assert outcomes["m1"].reason == "tried 3 times, at last: node 3 is gone"
@@ -74,35 +75,35 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     assert needs == [needs[0], 2 * needs[0], 4 * needs[0]]
     assert engine.closed
     with pytest.raises(UsageError, match="local, ray"):
-        Settings("cloud")
+        EngineSettings("cloud")
     left = {Path(state.model).name: (state.state, state.reason) for state in spec_states.read(tmp_path / "d")}
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
     assert left["m2"] == ("failed", "no weights")
 
 
-def test_without_retries_nothing_is_tried_again(asked: list[RunSpec], tmp_path: Path) -> None:
+def test_without_retries_nothing_is_tried_again(wanted: list[RunSpec], tmp_path: Path) -> None:
     engine = Scripted({"m0": 1})
-    outcomes = list(execute(asked[:1], tmp_path / "d", engine=engine, retries=0))
+    outcomes = list(execute(wanted[:1], tmp_path / "d", engine=engine, retries=0))
     assert [(outcome.status, outcome.reason) for outcome in outcomes] == [("failed", "node 1 is gone")]
 
 
-def test_a_model_without_folder_fails_and_is_not_given_to_the_engine(asked: list[RunSpec], tmp_path: Path) -> None:
+def test_a_model_without_folder_fails_and_is_not_given_to_the_engine(wanted: list[RunSpec], tmp_path: Path) -> None:
     (tmp_path / "m1" / "config.json").unlink()
     engine = Scripted({})
-    outcomes = {outcome.status: outcome for outcome in execute(asked[:2], tmp_path / "d", engine=engine)}
+    outcomes = {outcome.status: outcome for outcome in execute(wanted[:2], tmp_path / "d", engine=engine)}
     assert "no config.json" in outcomes["failed"].reason and outcomes["failed"].wrong_use
     assert [name for name, *_ in engine.seen] == ["m0"]
 
 
-def test_states_are_listed_beside_runs_while_they_last(asked: list[RunSpec], tmp_path: Path) -> None:
+def test_states_are_listed_beside_runs_while_they_last(wanted: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "d"
-    working = execute(asked, data, engine=Scripted({}))
+    working = execute(wanted, data, engine=Scripted({}))
     next(working)
-    told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
-    assert {told["m1"], told["m2"]} == {"waiting"}
+    states = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
+    assert {states["m1"], states["m2"]} == {"waiting"}
     working.close()
-    write_state(data, asked[1], spec_states.RUNNING)
+    write_state(data, wanted[1], spec_states.RUNNING)
     (path,) = (path for path in (data / spec_states.FOLDER).glob("*.json") if '"running"' in path.read_text())
     path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304'))  # above any process
-    told = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
-    assert told["m1"] == "interrupted"
+    states = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
+    assert states["m1"] == "interrupted"

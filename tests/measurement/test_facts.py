@@ -45,7 +45,7 @@ def model(request: pytest.FixtureRequest) -> Decoder:
 
 
 def row_of(folder: Path, reads: str = "text") -> dict[str, Any]:
-    return model_row(folder, model_id="a/b", revision="main", known=KNOWN, reads=reads)
+    return model_row(folder, model_id="a/b", revision="main", models=KNOWN, reads=reads)
 
 
 def loaded(folder: Path, reads: str = "text") -> Decoder:
@@ -98,11 +98,11 @@ def test_a_gate_multiplies(model: Decoder) -> None:
 def activation_power(layer: torch.nn.Module) -> int:
     """Power with which the activation of a layer grows; 1 where it has none of its own (a linear map)."""
     names = ("act_fn", "act", "activation_fn", "intermediate_act_fn", "activation", "gelu_impl")
-    found = [getattr(m, n) for m in layer.modules() for n in names if callable(getattr(m, n, None))]
-    if not found:
+    powers = [getattr(m, n) for m in layer.modules() for n in names if callable(getattr(m, n, None))]
+    if not powers:
         return 1
     far = torch.full((1, 1), 1e4)
-    return round(math.log2(found[0](2 * far).item() / found[0](far).item()))
+    return round(math.log2(powers[0](2 * far).item() / powers[0](far).item()))
 
 
 LEARNED = ("gpt2", "gpt_neo", "opt", "biogpt", "bert", "roberta", "xlm-roberta", "camembert", "data2vec-text", "luke")
@@ -187,16 +187,16 @@ def test_packed_weights_count_as_what_they_stand_for(tmp_path: Path) -> None:
     folder = saved("llama", tmp_path / "m")
     tensors = load_file(folder / "model.safetensors")
     name = "model.layers.1.mlp.up_proj"
-    whole = tensors.pop(f"{name}.weight")
-    tensors[f"{name}.qweight"] = torch.zeros(whole.shape[1] // 8, whole.shape[0], dtype=torch.int32)
-    tensors[f"{name}.scales"] = torch.ones(1, whole.shape[0])
+    weight = tensors.pop(f"{name}.weight")
+    tensors[f"{name}.qweight"] = torch.zeros(weight.shape[1] // 8, weight.shape[0], dtype=torch.int32)
+    tensors[f"{name}.scales"] = torch.ones(1, weight.shape[0])
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = read_config(folder)
     facts = facts_of(built(folder), lookup(config), config, tied=False)
     assert facts["n_params"] == sum(p.numel() for p in tiny.build("llama").parameters())
     assert row_of(folder)["n_params"] != facts["n_params"]
-    (said,) = [each for each in differing(row_of(folder), facts, "of its class") if each.startswith("n_params:")]
-    assert said.endswith(f"stated, {facts['n_params']} of its class")
+    (difference,) = [each for each in differing(row_of(folder), facts, "of its class") if each.startswith("n_params:")]
+    assert difference.endswith(f"stated, {facts['n_params']} of its class")
 
 
 def heads(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
@@ -241,14 +241,14 @@ def test_unembedding_is_the_one_that_is_loaded(stored: str, says: bool | None, t
 
 def shards(folder: Path, last: float) -> Path:
     """A model in two shards; the second has a matrix of the first too, multiplied by `last`."""
-    whole = load_file(folder / "model.safetensors")
+    held = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     name = "model.layers.0.self_attn.o_proj.weight"
-    parts = {"a.safetensors": whole, "b.safetensors": {name: whole[name] * last}}
+    parts = {"a.safetensors": held, "b.safetensors": {name: held[name] * last}}
     for file, tensors in parts.items():
         save_file(tensors, folder / file, metadata={"format": "pt"})
-    places = dict.fromkeys(whole, "a.safetensors") | {"model.norm.weight": "b.safetensors"}
-    parts["b.safetensors"]["model.norm.weight"] = whole.pop("model.norm.weight")
+    places = dict.fromkeys(held, "a.safetensors") | {"model.norm.weight": "b.safetensors"}
+    parts["b.safetensors"]["model.norm.weight"] = held.pop("model.norm.weight")
     for file, tensors in parts.items():
         save_file(tensors, folder / file, metadata={"format": "pt"})
     index = {"metadata": {}, "weight_map": places}

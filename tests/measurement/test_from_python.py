@@ -57,8 +57,8 @@ def test_a_model_in_memory_gives_the_gains_of_its_folder(
     folder: Path, model: Any, tokenizer: Any, tmp_path: Path
 ) -> None:
     from_disk = measure(str(folder), tmp_path / "mine", what="gains", prompts=TEXTS)
-    for given in (model, torch.compile(model)):
-        rows = measure(given, tokenizer, prompts=TEXTS, what="gains")
+    for each in (model, torch.compile(model)):
+        rows = measure(each, tokenizer, prompts=TEXTS, what="gains")
         assert gains(rows) == gains(from_disk)
         assert set(rows["model_id"]) == {"tiny-gpt2"}
 
@@ -102,7 +102,7 @@ def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"waht": "gains"}, "did you mean what?"),
         ({"what": "gain"}, "allowed: weights, gains, outputs, attention"),
@@ -126,16 +126,16 @@ def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
         ({"tokenizer": 3}, "leave it out"),
     ],
 )
-def test_what_is_refused_leaves_nothing(folder: Path, tmp_path: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_what_is_refused_leaves_nothing(folder: Path, tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         measure(str(folder), data=tmp_path / "mine", **options)
     assert not (tmp_path / "mine").exists()
 
 
 def test_what_cannot_be_measured_names_what_can(model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    for given in (3, torch.nn.Linear(2, 2)):
+    for wrong in (3, torch.nn.Linear(2, 2)):
         with pytest.raises(UsageError, match="a transformers model in memory"):
-            measure(given, tokenizer, data=tmp_path / "mine")
+            measure(wrong, tokenizer, data=tmp_path / "mine")
     with pytest.raises(UsageError, match="needs its tokenizer"):
         measure(model, data=tmp_path / "mine")
     with pytest.raises(UsageError, match="follows from its weights"):

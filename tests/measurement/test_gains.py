@@ -17,10 +17,11 @@ import torch
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.batching import tokenise
-from thermostats.measurement.forward import as_measured, decoder, make_batches
+from thermostats.measurement.forward import as_measured, decoder
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
+from thermostats.measurement.passes import make_batches
 from thermostats.tables import store
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
@@ -35,9 +36,9 @@ def valid(table: str, frame: Any) -> None:
     "name", ["gpt2", "llama", "bloom", "opt", "deepseek_v3", "gpt_neo", "falcon_multi_head_sequential"]
 )
 def test_other_prompts_of_a_batch_change_nothing(name: str) -> None:
-    found, given = tiny.opened(name), tiny.prompts(1, 12, 4, 7, 2, 3)
-    alone = measure_gains(found, given, token_budget=1, decode=str)
-    together = measure_gains(found, given, token_budget=1000, decode=str)
+    model, prompts = tiny.opened(name), tiny.prompts(1, 12, 4, 7, 2, 3)
+    alone = measure_gains(model, prompts, token_budget=1, decode=str)
+    together = measure_gains(model, prompts, token_budget=1000, decode=str)
     numbers = ["norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp"]
     np.testing.assert_allclose(alone.layers[numbers], together.layers[numbers], rtol=2e-6)
     np.testing.assert_allclose(
@@ -51,39 +52,39 @@ def test_other_prompts_of_a_batch_change_nothing(name: str) -> None:
 
 
 def test_entries_say_whether_prompts_can_be_packed() -> None:
-    given = tiny.prompts(2, 9, 6, 5)
+    prompts = tiny.prompts(2, 9, 6, 5)
     for name in ("gpt2", "gpt_neo", "mixtral", "opt", "bloom"):
-        found = tiny.opened(name)
-        packed = make_batches(found, given, 24, packed=True)
-        assert (packed[0].positions is not None) == found.entry.packs
-        assert not found.entry.packs or [batch.lengths for batch in packed] == [(9, 6, 5, 2)]
-        forced = replace(found, entry=replace(found.entry, packs=True))
-        alone, together = (measure_gains(forced, given, token_budget=n).layers["norm_in"] for n in (1, 24))
-        assert np.allclose(alone, together, rtol=2e-6, equal_nan=True) == found.entry.packs
+        model = tiny.opened(name)
+        packed = make_batches(model, prompts, 24, packed=True)
+        assert (packed[0].positions is not None) == model.entry.packs
+        assert not model.entry.packs or [batch.lengths for batch in packed] == [(9, 6, 5, 2)]
+        forced = replace(model, entry=replace(model.entry, packs=True))
+        alone, together = (measure_gains(forced, prompts, token_budget=n).layers["norm_in"] for n in (1, 24))
+        assert np.allclose(alone, together, rtol=2e-6, equal_nan=True) == model.entry.packs
 
 
 def test_a_prompt_that_overflows_spoils_no_other_of_its_pack() -> None:
-    found, given = tiny.opened("llama"), tiny.prompts(5, 4)
-    token = given[1].token_ids[2]
-    assert token not in given[0].token_ids
-    found.base.embed_tokens.weight.data[token] = torch.inf
-    rows = measure_gains(found, given, decode=str).layers.set_index("prompt_id")
+    model, prompts = tiny.opened("llama"), tiny.prompts(5, 4)
+    token = prompts[1].token_ids[2]
+    assert token not in prompts[0].token_ids
+    model.base.embed_tokens.weight.data[token] = torch.inf
+    rows = measure_gains(model, prompts, decode=str).layers.set_index("prompt_id")
     assert (rows.loc["p0", "missing"] == "").all()
     assert (rows.loc["p1", "missing"] != "").any()
-    alone = measure_gains(found, given[:1]).layers
+    alone = measure_gains(model, prompts[:1]).layers
     np.testing.assert_allclose(rows.loc["p0", "gain_block"], alone.gain_block, rtol=2e-6)
 
 
 def test_gelu_in_one_step_is_the_model_s_own() -> None:
-    found, kept = tiny.opened("gpt2"), {}
-    act = found.blocks[0].mlp.act
-    handle = act.register_forward_hook(lambda _m, args, out: kept.update(x=args[0].clone(), y=out.clone()))
-    measure_gains(found, tiny.prompts(7))
+    model, seen = tiny.opened("gpt2"), {}
+    act = model.blocks[0].mlp.act
+    handle = act.register_forward_hook(lambda _m, args, out: seen.update(x=args[0].clone(), y=out.clone()))
+    measure_gains(model, tiny.prompts(7))
     handle.remove()
-    torch.testing.assert_close(act(kept["x"]), kept["y"], rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(act(seen["x"]), seen["y"], rtol=1e-6, atol=1e-7)
     assert "forward" not in vars(act)
-    half = kept["x"].half()
-    with as_measured(found.model):
+    half = seen["x"].half()
+    with as_measured(model.model):
         assert torch.equal(act(half), type(act).forward(act, half))
 
 
@@ -93,10 +94,10 @@ def test_tables_pass_their_schemas_and_say_why_values_are_missing() -> None:
     valid("outputs", measured.outputs)
     valid("summaries", measured.summaries)
     rows = measured.layers.set_index(["prompt_id", "layer", "position"])
-    one = rows.loc[("p0", 1, "mean")]
-    assert np.isnan(one.gain_block)
-    assert one.missing.startswith("no token but the first: norm_in, gain_block")
-    assert "fewer than three tokens: anisotropy" in one.missing
+    row = rows.loc[("p0", 1, "mean")]
+    assert np.isnan(row.gain_block)
+    assert row.missing.startswith("no token but the first: norm_in, gain_block")
+    assert "fewer than three tokens: anisotropy" in row.missing
     assert rows.loc[("p1", 2, "last")].missing == "fewer than three tokens: anisotropy"
     assert (rows.loc["p2"].missing == "").all()
     sums = ["gain_sum_attention", "gain_sum_mlp"]  # of post-norm blocks alone
@@ -125,9 +126,9 @@ def test_overflow_is_missing_with_its_reason_in_half_precision() -> None:
 
 
 def test_silent_sublayer_is_a_norm_of_zero() -> None:
-    found = tiny.opened("llama")
-    found.blocks[1].mlp.down_proj.weight.data.zero_()
-    rows = measure_gains(found, tiny.prompts(5)).layers.set_index(["layer", "position"])
+    model = tiny.opened("llama")
+    model.blocks[1].mlp.down_proj.weight.data.zero_()
+    rows = measure_gains(model, tiny.prompts(5)).layers.set_index(["layer", "position"])
     assert rows.loc[(2, "mean"), "missing"] == "norm of zero: gain_mlp, write_mlp"
     assert np.isnan(rows.loc[(2, "mean"), "write_mlp"])
     assert rows.loc[(1, "mean"), "missing"] == ""
@@ -135,39 +136,39 @@ def test_silent_sublayer_is_a_norm_of_zero() -> None:
 
 def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
     model = tiny.build("llama").to(torch.bfloat16)
-    found = tiny.places(model)
-    given = tiny.prompts(6)
-    kept = []
-    handle = found.blocks[0].register_forward_hook(lambda _m, _a, out: kept.append(out.double()))
-    measured = measure_gains(found, given)
+    places = tiny.places(model)
+    prompts = tiny.prompts(6)
+    outputs = []
+    handle = places.blocks[0].register_forward_hook(lambda _m, _a, out: outputs.append(out.double()))
+    measured = measure_gains(places, prompts)
     handle.remove()
     norm = measured.layers.set_index(["layer", "position"]).loc[(2, "last"), "norm_in"]
-    assert norm == pytest.approx(float(kept[0][0, -1].norm()), rel=1e-6)
+    assert norm == pytest.approx(float(outputs[0][0, -1].norm()), rel=1e-6)
 
 
 def test_the_model_is_left_as_it_was() -> None:
-    found = tiny.opened("gpt2", resid_pdrop=0.5)
-    found.model.train()
-    first = measure_gains(found, tiny.prompts(5), decode=str)
-    assert found.model.training
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())
-    assert first.layers.equals(measure_gains(found, tiny.prompts(5)).layers)
+    opened = tiny.opened("gpt2", resid_pdrop=0.5)
+    opened.model.train()
+    first = measure_gains(opened, tiny.prompts(5), decode=str)
+    assert opened.model.training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in opened.model.modules())
+    assert first.layers.equals(measure_gains(opened, tiny.prompts(5)).layers)
 
 
 def test_base_model_gives_gains_but_no_outputs() -> None:
-    whole = tiny.opened("gpt2")
-    model = whole.model.base_model
-    found = decoder(model, whole.entry)
-    assert measure_gains(found, tiny.prompts(4)).layers.equals(measure_gains(whole, tiny.prompts(4)).layers)
+    full = tiny.opened("gpt2")
+    model = full.model.base_model
+    base = decoder(model, full.entry)
+    assert measure_gains(base, tiny.prompts(4)).layers.equals(measure_gains(full, tiny.prompts(4)).layers)
     with pytest.raises(ThermostatsError, match="outputs need a model with its head"):
-        measure_gains(found, tiny.prompts(4), decode=str)
+        measure_gains(base, tiny.prompts(4), decode=str)
 
 
 def test_head_reads_one_token_of_each_prompt() -> None:
-    found, seen = tiny.opened("gpt2"), []
-    handle = found.model.lm_head.register_forward_pre_hook(lambda _m, args: seen.append(args[0].shape))
-    measure_gains(found, tiny.prompts(9, 9), decode=str)
-    measure_gains(found, tiny.prompts(9, 9))
+    opened, seen = tiny.opened("gpt2"), []
+    handle = opened.model.lm_head.register_forward_pre_hook(lambda _m, args: seen.append(args[0].shape))
+    measure_gains(opened, tiny.prompts(9, 9), decode=str)
+    measure_gains(opened, tiny.prompts(9, 9))
     handle.remove()
     assert [tuple(shape) for shape in seen] == [(2, 1, 32)]
 
@@ -176,16 +177,16 @@ def test_head_reads_one_token_of_each_prompt() -> None:
     "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
 def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
-    found = tiny.opened("gpt2")
+    opened = tiny.opened("gpt2")
 
     def fail(*_: object) -> None:
         raise error
 
-    handle = found.blocks[1].register_forward_pre_hook(fail)
+    handle = opened.blocks[1].register_forward_pre_hook(fail)
     with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts, 1 × 18 tokens.*--set token_budget"):
-        measure_gains(found, tiny.prompts(9, 9))
+        measure_gains(opened, tiny.prompts(9, 9))
     handle.remove()
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in found.model.modules())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in opened.model.modules())
 
 
 def test_prompt_beyond_the_context_is_refused() -> None:
@@ -197,15 +198,15 @@ def test_prompt_beyond_the_context_is_refused() -> None:
 def test_real_model_agrees_with_output_hidden_states_except_for_the_normed_last() -> None:
     loaded = load(model_folder(str(STORIES)), device="cpu")
     texts = [("a", "Once upon a time"), ("b", "The little dog was happy because"), ("c", "Lily")]
-    given, _ = tokenise(loaded.tokenizer, texts)
-    measured = measure_gains(loaded.decoder, given, decode=lambda token: loaded.tokenizer.decode([token]))
+    prompts, _ = tokenise(loaded.tokenizer, texts)
+    measured = measure_gains(loaded.decoder, prompts, decode=lambda token: loaded.tokenizer.decode([token]))
     valid("layers", measured.layers)
     valid("outputs", measured.outputs)
     rows = measured.layers.set_index(["prompt_id", "layer", "position"])
     normed = measured.summaries.set_index("prompt_id")["value"]
     assert measured.outputs is not None
     outputs = measured.outputs.set_index("prompt_id")
-    for prompt in given:
+    for prompt in prompts:
         with torch.no_grad():
             out = loaded.decoder.model(torch.tensor([prompt.token_ids]), output_hidden_states=True)
         norms = [float(h[0, -1].norm()) for h in out.hidden_states]

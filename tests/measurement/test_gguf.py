@@ -19,10 +19,10 @@ import transformers
 from safetensors.numpy import load_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement import session
 from thermostats.measurement.execute import execute
 from thermostats.measurement.gguf_files import gguf_folder, record
 from thermostats.measurement.gguf_parts import is_gguf, parts
+from thermostats.measurement.plan import model_id
 from thermostats.measurement.spec import RunSpec, specs
 from thermostats.measurement.spectra import weights
 from thermostats.tables import store
@@ -70,34 +70,34 @@ def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors
     runs = store.load("runs", data)
     for name in ("layers", "outputs", "weights", "attention", "summaries"):
         rows = store.load(name, data).merge(runs[["run_id", "model_id"]]).drop(columns="run_id")
-        one, other = (rows[rows["model_id"] == each].drop(columns="model_id") for each in ("in-gguf", "plain"))
-        assert len(one) > 0
+        first, second = (rows[rows["model_id"] == each].drop(columns="model_id") for each in ("in-gguf", "plain"))
+        assert len(first) > 0
         if name == "weights":
-            assert set(one["stored_as"]) == {"F32"}
-            assert set(other["stored_as"]) == {""}
-            one, other = one.drop(columns="stored_as"), other.drop(columns="stored_as")
-        keys = [label for label in one.columns if one[label].dtype == other[label].dtype and label in KEYS]
-        one, other = (rows.sort_values(keys, ignore_index=True) for rows in (one, other))
-        pd.testing.assert_frame_equal(one, other, rtol=1e-5)
+            assert set(first["stored_as"]) == {"F32"}
+            assert set(second["stored_as"]) == {""}
+            first, second = first.drop(columns="stored_as"), second.drop(columns="stored_as")
+        keys = [label for label in first.columns if first[label].dtype == second[label].dtype and label in KEYS]
+        first, second = (rows.sort_values(keys, ignore_index=True) for rows in (first, second))
+        pd.testing.assert_frame_equal(first, second, rtol=1e-5)
 
 
 def test_blocks_of_eight_bits_are_their_scale_times_the_integer(tmp_path: Path, cache: Path) -> None:
     made = small.model(tied=False)
     file = small.write(tmp_path / "rounded.gguf", small.tensors(made, "Q8_0"), file_type=Q8_0)
     folder = gguf_folder(file, cache)
-    said = record(folder)
+    stated = record(folder)
     name = "model.layers.1.mlp.up_proj.weight"
     weights = made.get_parameter(name).detach().numpy()
     blocks = weights.reshape(-1, 32)
     scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16).astype(np.float32)
-    found = load_file(folder / "model.safetensors")[name]
-    assert np.abs(found.reshape(-1, 32) / scale - np.round(found.reshape(-1, 32) / scale)).max() < 1e-3
+    decoded = load_file(folder / "model.safetensors")[name]
+    assert np.abs(decoded.reshape(-1, 32) / scale - np.round(decoded.reshape(-1, 32) / scale)).max() < 1e-3
     bound = scale * (0.5 + 127 * 2**-11)  # half a step, and the scale's own rounding to 11 bits
-    assert (np.abs(found.reshape(-1, 32) - blocks) <= bound).all()
-    assert said["scheme"] == "Q8_0"
-    assert said["types"][name] == "Q8_0"
-    assert said["types"]["model.norm.weight"] == "F32"
-    assert said["files"] == ["rounded.gguf"]
+    assert (np.abs(decoded.reshape(-1, 32) - blocks) <= bound).all()
+    assert stated["scheme"] == "Q8_0"
+    assert stated["types"][name] == "Q8_0"
+    assert stated["types"]["model.norm.weight"] == "F32"
+    assert stated["files"] == ["rounded.gguf"]
 
 
 def test_rows_of_matrices_say_what_their_tensors_were_stored_as(tmp_path: Path, cache: Path) -> None:
@@ -111,12 +111,12 @@ def test_rows_of_matrices_say_what_their_tensors_were_stored_as(tmp_path: Path, 
 
 
 def test_a_head_stored_twice_is_told_from_one_of_its_own(tmp_path: Path, cache: Path) -> None:
-    tied, own = small.model(tied=True), small.model(tied=False)
+    tied, untied = small.model(tied=True), small.model(tied=False)
     twice = small.tensors(tied, "Q8_0")
     twice["output.weight"] = small.stored(tied.model.embed_tokens.weight.detach().numpy(), "Q4_0")
     folders = [
         gguf_folder(small.write(tmp_path / "twice.gguf", twice), cache),
-        gguf_folder(small.write(tmp_path / "own.gguf", small.tensors(own, "Q8_0")), cache),
+        gguf_folder(small.write(tmp_path / "own.gguf", small.tensors(untied, "Q8_0")), cache),
         gguf_folder(small.write(tmp_path / "once.gguf", small.tensors(tied, "Q8_0")), cache),
     ]
     assert [record(folder)["head"] for folder in folders] == ["tied, stored twice", "own", "tied"]
@@ -124,7 +124,7 @@ def test_a_head_stored_twice_is_told_from_one_of_its_own(tmp_path: Path, cache: 
         sum(p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(folder).parameters())
         for folder in folders
     ]
-    assert counts == [sum(p.numel() for p in each.parameters()) for each in (tied, own, tied)]
+    assert counts == [sum(p.numel() for p in each.parameters()) for each in (tied, untied, tied)]
     assert ["lm_head.weight" in load_file(folder / "model.safetensors") for folder in folders] == [False, True, False]
 
 
@@ -168,21 +168,21 @@ def refused(path: Path, cache: Path, kind: type[ThermostatsError] = DataError) -
 def test_missing_and_misplaced_parts_are_named(tmp_path: Path, cache: Path) -> None:
     held = small.tensors(small.model(tied=False))
     first, second, third = small.write_split(tmp_path, held, [5, 11])
-    kept = second.read_bytes()
+    content = second.read_bytes()
     second.unlink()
     assert f"a part of the GGUF model is missing ({second})" in refused(first, cache)
     second.write_bytes(third.read_bytes())
-    third.write_bytes(kept)
+    third.write_bytes(content)
     assert "not in order" in refused(first, cache)
 
 
 def test_parts_of_two_models_are_refused(tmp_path: Path, cache: Path) -> None:
     held = small.tensors(small.model(tied=False))
-    one, _ = small.write_split(tmp_path, held, [5])
+    first, _ = small.write_split(tmp_path, held, [5])
     (tmp_path / "other").mkdir()
     _, other = small.write_split(tmp_path / "other", held, [9])
     shutil.copy(other, tmp_path)
-    assert "two models" in refused(one, cache)
+    assert "two models" in refused(first, cache)
 
 
 @pytest.mark.parametrize("lost", [0, 1])
@@ -192,8 +192,8 @@ def test_missing_pieces_are_named(lost: int, tmp_path: Path, cache: Path) -> Non
     for i in range(3):
         (tmp_path / f"m.gguf.part{i}").write_bytes(content[i * third : (i + 1) * third])
     (tmp_path / f"m.gguf.part{lost}").unlink()
-    said = refused(tmp_path / "m.gguf.part2", cache)
-    assert ("not a GGUF file" if lost == 0 else f"missing ({tmp_path}/m.gguf.part1)") in said
+    message = refused(tmp_path / "m.gguf.part2", cache)
+    assert ("not a GGUF file" if lost == 0 else f"missing ({tmp_path}/m.gguf.part1)") in message
 
 
 def test_pieces_in_the_wrong_order_are_refused(tmp_path: Path, cache: Path) -> None:
@@ -241,8 +241,8 @@ def test_schemes_that_cannot_be_read_are_named(tmp_path: Path, cache: Path) -> N
 def test_tensors_that_would_be_passed_over_are_named(tmp_path: Path, cache: Path) -> None:
     held = small.tensors(small.model(tied=False))
     extra = {**held, "rope_freqs.weight": small.stored(np.ones(4), "F32")}
-    said = refused(small.write(tmp_path / "m.gguf", extra), cache, ThermostatsError)
-    assert "1 that transformers does not read (rope_freqs.weight" in said
+    message = refused(small.write(tmp_path / "m.gguf", extra), cache, ThermostatsError)
+    assert "1 that transformers does not read (rope_freqs.weight" in message
     lacking = {name: x for name, x in held.items() if name != "blk.2.ffn_up.weight"}
     assert "1 missing (model.layers.2.mlp.up_proj.weight" in refused(
         small.write(tmp_path / "m.gguf", lacking), cache, ThermostatsError
@@ -272,7 +272,7 @@ def test_names_of_files(tmp_path: Path) -> None:
     for name in ("a.gguf", "a-00001-of-00002.gguf", "a.gguf.part1", "a.gguf-part-00001", "a.gguf.001", "a.GGUF"):
         (tmp_path / name).write_bytes(b"GGUF")
         assert is_gguf(tmp_path / name)
-        assert session.model_id(RunSpec(str(tmp_path / name))) == "a"
+        assert model_id(RunSpec(str(tmp_path / name))) == "a"
     for name in ("a.gguf.json", "a.bin", "gguf"):
         (tmp_path / name).write_bytes(b"")
         assert not is_gguf(tmp_path / name)

@@ -72,7 +72,7 @@ def run(
     arguments: list[str], endpoint: str, cache: Path, *, seconds: float = 120, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """In a process of its own, as the endpoint is read when huggingface_hub is imported."""
-    own = {
+    settings = {
         "HF_ENDPOINT": endpoint,
         "HF_HOME": str(cache),
         "HF_TOKEN": TOKEN,
@@ -82,10 +82,10 @@ def run(
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**kept, **own, **more},
+        env={**variables, **settings, **more},
         capture_output=True,
         text=True,
         check=False,

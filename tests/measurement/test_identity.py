@@ -117,13 +117,13 @@ def test_a_hash_is_that_of_the_bytes_and_kept_until_the_file_changes(
     path = folder / "model.safetensors"
     assert file_sha(path) == hashlib.sha256(path.read_bytes()).hexdigest()
     (note,) = (tmp_path / "cache" / "weights").iterdir()
-    kept = json.loads(note.read_text())
-    note.write_text(json.dumps({**kept, "sha256": "0" * 64}))
+    noted = json.loads(note.read_text())
+    note.write_text(json.dumps({**noted, "sha256": "0" * 64}))
     assert file_sha(path) == "0" * 64, "it is not read again"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    os.utime(path, ns=(kept["seen"][2], kept["seen"][2]))
+    os.utime(path, ns=(noted["seen"][2], noted["seen"][2]))
     assert file_sha(path) == hashlib.sha256(content).hexdigest(), "neither size nor time of change was new"
     note.write_text("{")
     assert file_sha(path) == hashlib.sha256(content).hexdigest()
@@ -155,8 +155,8 @@ def as_before(data: Path) -> dict[str, str]:
         named = ("model_id", "revision", "dtype", "attention", "prompt_set", "prompt_sha")
         text = "\n".join([*(row[label] for label in named), "1", row["source"]])
         old = ids[row["run_id"]] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        kept = row.drop(["model_sha", *({"confirmed_sha", "differences"} & set(row.index))])
-        pd.DataFrame([{**kept, "run_id": old, "measure_version": "1"}]).to_csv(path, index=False)
+        facts = row.drop(["model_sha", *({"confirmed_sha", "differences"} & set(row.index))])
+        pd.DataFrame([{**facts, "run_id": old, "measure_version": "1"}]).to_csv(path, index=False)
         for name in ("runs", *(each.name for each in OF_RUNS)):
             file = data / "measured" / name / path.name
             if file.is_file():
@@ -182,9 +182,9 @@ def test_older_runs_load_as_they_are(before: Path) -> None:
 
 def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: str) -> None:
     call = ["measure", str(folder), "--data", str(before), "--prompts", prompts, "--what", ",".join(WHAT)]
-    asked = CliRunner().invoke(app, call)
-    assert asked.exit_code == 2
-    assert "--set older=same" in asked.stderr
+    refused = CliRunner().invoke(app, call)
+    assert refused.exit_code == 2
+    assert "--set older=same" in refused.stderr
     files = sorted(path.name for path in (before / "measured" / "runs").iterdir())
     answered = CliRunner().invoke(app, [*call, "--set", "older=same"])
     assert (answered.exit_code, "skipped" in answered.stdout) == (0, True), answered.output
@@ -240,13 +240,13 @@ def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> Non
     models = store.read(before / "models.csv", "models")
     models = models.assign(architecture="modernbert", gated_mlp=False)
     store.save(models, "models", before / "models.csv")
-    said = [line for line in older(before) if "gated_mlp" in line]
-    assert said == [
+    sentences = [line for line in older(before) if "gated_mlp" in line]
+    assert sentences == [
         "checkpoint-500 @ main: gated_mlp False is not what its class has; "
         "thermostats measure checkpoint-500 --set older=again corrects it"
     ]
-    shown = CliRunner().invoke(app, ["check", "--data", str(before)])
-    assert (shown.exit_code, said[0] in shown.stderr) == (0, True)
+    checked = CliRunner().invoke(app, ["check", "--data", str(before)])
+    assert (checked.exit_code, sentences[0] in checked.stderr) == (0, True)
 
 
 def test_check_names_what_a_switch_of_the_configuration_changed(before: Path, monkeypatch: pytest.MonkeyPatch) -> None:

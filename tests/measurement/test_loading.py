@@ -79,9 +79,9 @@ def test_weights_are_those_of_the_file_in_every_precision(folder: Path) -> None:
 
 def test_model_spread_by_a_device_map(folder: Path) -> None:
     pytest.importorskip("accelerate")
-    given = [TokenisedPrompt("a", (1, 3, 4, 5)), TokenisedPrompt("b", (1, 3))]
+    prompts = [TokenisedPrompt("a", (1, 3, 4, 5)), TokenisedPrompt("b", (1, 3))]
     plain, spread = opened(folder), opened(folder, device_map="auto")
-    assert measure_gains(spread.decoder, given).layers.equals(measure_gains(plain.decoder, given).layers)
+    assert measure_gains(spread.decoder, prompts).layers.equals(measure_gains(plain.decoder, prompts).layers)
     parts = {
         "model.embed_tokens": "cpu",
         "model.layers": "disk",
@@ -92,7 +92,7 @@ def test_model_spread_by_a_device_map(folder: Path) -> None:
     (folder / "offload").mkdir()
     offloaded = opened(folder, device_map=parts)
     assert offloaded.device == "cpu, disk"
-    assert measure_gains(offloaded.decoder, given).layers.equals(measure_gains(plain.decoder, given).layers)
+    assert measure_gains(offloaded.decoder, prompts).layers.equals(measure_gains(plain.decoder, prompts).layers)
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ def test_a_drawn_spectrum_is_off_by_less_than_a_millionth(name):
         m, n = [(96, 96), (72, 130), (130, 72), (128, 128)][seed % 4]
         values = DRAWN[name](min(m, n), rng)
         W = with_singular_values(values, rng, m, n)
-        found = matrix_norms.norms(W, seed=seed)
-        assert found.spectral == pytest.approx(values.max(), rel=1e-6)
-        assert found.frobenius == pytest.approx(np.linalg.norm(values), rel=1e-6)
+        result = matrix_norms.norms(W, seed=seed)
+        assert result.spectral == pytest.approx(values.max(), rel=1e-6)
+        assert result.frobenius == pytest.approx(np.linalg.norm(values), rel=1e-6)
         narrow = W.astype(np.float32)
         assert matrix_norms.norms(narrow).spectral == pytest.approx(
             np.linalg.norm(narrow.astype(np.float64), 2), rel=1e-6
@@ -71,9 +71,9 @@ def test_random_matrices_against_the_dense_svd(shape):
         W = np.random.default_rng(seed).standard_normal(shape)
         for stored in (W.astype(np.float32), np.asfortranarray(W.astype(np.float32)), W):
             wide = stored.astype(np.float64)
-            found = matrix_norms.norms(stored)
-            assert found.spectral == pytest.approx(np.linalg.norm(wide, 2), rel=5e-7)
-            assert found.stable_rank == pytest.approx((np.linalg.norm(wide) / np.linalg.norm(wide, 2)) ** 2, rel=2e-6)
+            result = matrix_norms.norms(stored)
+            assert result.spectral == pytest.approx(np.linalg.norm(wide, 2), rel=5e-7)
+            assert result.stable_rank == pytest.approx((np.linalg.norm(wide) / np.linalg.norm(wide, 2)) ** 2, rel=2e-6)
 
 
 def test_the_estimate_never_exceeds_the_truth_by_more_than_rounding():
@@ -86,9 +86,9 @@ def test_no_convergence_falls_back_to_the_dense_gram(monkeypatch):
     monkeypatch.setattr(matrix_norms, "RESTARTS", 1)
     for shape in ((200, 90), (90, 200)):
         W = with_singular_values(np.linspace(1, 0.99, 90), np.random.default_rng(0), *shape).astype(np.float32)
-        found = matrix_norms.norms(W)
-        assert found.bound == 0.0
-        assert found.spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-9)
+        result = matrix_norms.norms(W)
+        assert result.bound == 0.0
+        assert result.spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-9)
 
 
 def test_the_residual_bound_is_refused_for_a_wrong_vector():
@@ -129,8 +129,8 @@ def test_zero_and_non_finite_matrices():
     for bad in (np.nan, np.inf):
         W = np.ones((5, 4), np.float32)
         W[2, 3] = bad
-        found = matrix_norms.norms(W)
-        assert np.isnan(found.spectral) and np.isnan(found.frobenius)
+        result = matrix_norms.norms(W)
+        assert np.isnan(result.spectral) and np.isnan(result.frobenius)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])

@@ -16,9 +16,9 @@ import small
 import tiny
 
 from thermostats.errors import UsageError
-from thermostats.measurement import session
 from thermostats.measurement.dry_run import lacking
 from thermostats.measurement.execute import execute
+from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 from thermostats.tables.features import features
@@ -67,15 +67,15 @@ def test_a_model_without_attention_has_no_heads_and_no_shape_of_them(tmp_path: P
     row = store.load("models", data).set_index("model_id").loc["mamba"]
     assert (row[["n_heads", "n_kv_heads", "d_head", "d_ff"]] == 0).all()
     assert row["n_params"] == sum(p.numel() for p in tiny.build("mamba").parameters())
-    found = features(data).set_index("model_id").loc["mamba"]
-    assert np.isnan(found["rho"]) and np.isnan(found["kv_ratio"])
-    assert found["last_gain"] > 0
+    gains = features(data).set_index("model_id").loc["mamba"]
+    assert np.isnan(gains["rho"]) and np.isnan(gains["kv_ratio"])
+    assert gains["last_gain"] > 0
 
 
 def test_attention_alone_is_refused_and_the_reason_named(tmp_path: Path, data: Path) -> None:
     folder = saved("jamba", tmp_path / "jamba")
     spec = RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("attention",))
     with pytest.raises(UsageError, match="none of the requested quantities"):
-        session.plan(spec, data)
+        plan(spec, data)
     (why,) = lacking(folder, replace(spec, what=("weights", "gains", "outputs", "attention"))).values()
     assert why.endswith("in some blocks: mamba")

@@ -56,19 +56,21 @@ def test_spectra_are_those_of_the_text_tower_under_either_naming(folder: Path) -
 
 
 def test_parameters_are_those_of_the_decoder(folder: Path) -> None:
-    known = pd.DataFrame({name: [] for name in TABLES["models"].columns}).astype({"model_id": "str", "heritage": "str"})
-    row = model_row(folder, model_id="tiny", revision="main", known=known)
+    models = pd.DataFrame({name: [] for name in TABLES["models"].columns}).astype(
+        {"model_id": "str", "heritage": "str"}
+    )
+    row = model_row(folder, model_id="tiny", revision="main", models=models)
     tower = tiny.build("gemma3").model.language_model
     assert row["n_params"] == sum(parameter.numel() for parameter in tower.parameters())
     assert (row["architecture"], row["n_layers"], row["norm_place"]) == ("gemma3", 3, "sandwich")
 
 
 def test_gains_are_those_of_the_text_model_alone(folder: Path) -> None:
-    given = tiny.prompts(4, 7)
-    whole = load(model_folder(str(folder)), device="cpu", tokenizer=False).decoder
-    tower = whole.base.language_model
+    prompts = tiny.prompts(4, 7)
+    full = load(model_folder(str(folder)), device="cpu", tokenizer=False).decoder
+    tower = full.base.language_model
     alone = tiny.places(tower)
-    assert (whole.entry.name, alone.entry.name) == ("gemma3", "gemma3_text")
-    first, second = (measure_gains(found, given).layers for found in (whole, alone))
+    assert (full.entry.name, alone.entry.name) == ("gemma3", "gemma3_text")
+    first, second = (measure_gains(each, prompts).layers for each in (full, alone))
     np.testing.assert_allclose(first["gain_block"], second["gain_block"], rtol=2e-6)
-    assert measure_gains(whole, given, decode=str).outputs is not None
+    assert measure_gains(full, prompts, decode=str).outputs is not None

@@ -115,9 +115,12 @@ def test_unknown_set_suggests_a_name():
 def test_text_file(tmp_path):
     path = tmp_path / "own.txt"
     path.write_bytes("\ufeffThe cat\r\n  Der Bär geht \n".encode())
-    found = load_prompts(str(path))
-    assert found["prompt_set"].unique().tolist() == ["own"]
-    assert dict(zip(found["prompt_id"], found["text"], strict=True)) == {"p001": "The cat", "p002": "  Der Bär geht "}
+    prompts = load_prompts(str(path))
+    assert prompts["prompt_set"].unique().tolist() == ["own"]
+    assert dict(zip(prompts["prompt_id"], prompts["text"], strict=True)) == {
+        "p001": "The cat",
+        "p002": "  Der Bär geht ",
+    }
 
 
 def test_csv_and_jsonl_files_say_the_same(tmp_path):

@@ -66,12 +66,12 @@ def massive(dtype: torch.dtype, size: float, *, everywhere: bool = False) -> Dec
 )
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_massive_activations_are_measured_in_their_precision(dtype: torch.dtype, size: float, everywhere: bool) -> None:
-    found = massive(dtype, size, everywhere=everywhere)
-    proof = check_proof(found)
+    decoder = massive(dtype, size, everywhere=everywhere)
+    proof = check_proof(decoder)
     assert proof.passed
     rows, _ = proved(
-        lambda each, **options: measure_gains(found, each, **options),
-        found,
+        lambda each, **options: measure_gains(decoder, each, **options),
+        decoder,
         tiny.prompts(5, 3, 7),
         options={},
         alone={"token_budget": 1, "packed": False},
@@ -81,17 +81,17 @@ def test_massive_activations_are_measured_in_their_precision(dtype: torch.dtype,
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 def test_a_wrong_write_is_seen_beside_a_massive_coordinate(dtype: torch.dtype) -> None:
-    found = massive(dtype, 300.0)
-    assert "residual" in conformance(replace(found, entry=replace(found.entry, mlp_write="self_attn"))).failed
+    decoder = massive(dtype, 300.0)
+    assert "residual" in conformance(replace(decoder, entry=replace(decoder.entry, mlp_write="self_attn"))).failed
 
 
 def test_finite_sinks_take_their_share_and_no_other_matrix_passes() -> None:
-    found = tiny.opened("gpt_oss")
-    assert conformance(found).value < 1e-5
-    without = replace(found, entry=replace(found.entry, sinks=False))
+    decoder = tiny.opened("gpt_oss")
+    assert conformance(decoder).value < 1e-5
+    without = replace(decoder, entry=replace(decoder.entry, sinks=False))
     assert conformance(without).value > 0.1
-    handle = found.blocks[1].self_attn.v_proj.register_forward_hook(lambda _m, _a, out: out.roll(1, -1))
-    assert conformance(found).value > 0.1
+    handle = decoder.blocks[1].self_attn.v_proj.register_forward_hook(lambda _m, _a, out: out.roll(1, -1))
+    assert conformance(decoder).value > 0.1
     handle.remove()
 
 
@@ -102,45 +102,45 @@ def test_heads_that_are_cut_off_are_proved_where_they_are_not() -> None:
 
 
 def test_a_block_that_writes_nothing_is_right() -> None:
-    found = tiny.opened("llama")
+    decoder = tiny.opened("llama")
     for path in ("self_attn.o_proj", "mlp.down_proj", "self_attn.v_proj"):
-        found.blocks[1].get_submodule(path).weight.data.zero_()
-    assert conformance(found).passed
+        decoder.blocks[1].get_submodule(path).weight.data.zero_()
+    assert conformance(decoder).passed
 
 
 def test_what_changes_the_stream_between_blocks_is_seen() -> None:
-    found = tiny.opened("llama")
-    found.blocks[1].register_forward_pre_hook(lambda _m, args: (args[0] * 1.01, *args[1:]), prepend=True)
+    decoder = tiny.opened("llama")
+    decoder.blocks[1].register_forward_pre_hook(lambda _m, args: (args[0] * 1.01, *args[1:]), prepend=True)
     with pytest.raises(ThermostatsError, match="something outside the blocks changes the stream"):
-        check_proof(found, needed=("stream",))
+        check_proof(decoder, needed=("stream",))
 
 
 def broken(**changes: Any) -> Decoder:
-    found = tiny.opened("llama")
-    return replace(found, entry=replace(found.entry, **changes))
+    decoder = tiny.opened("llama")
+    return replace(decoder, entry=replace(decoder.entry, **changes))
 
 
 def test_what_cannot_be_proved_of_one_quantity_leaves_the_others() -> None:
-    found, wanted = broken(mlp_out="mlp.up_proj"), measure_gains(tiny.opened("llama"), tiny.prompts(5, 2))
-    proof = check_proof(found, needed=("stream",))
+    decoder, wanted = broken(mlp_out="mlp.up_proj"), measure_gains(tiny.opened("llama"), tiny.prompts(5, 2))
+    proof = check_proof(decoder, needed=("stream",))
     assert proof.failed == ("residual",) and "the writes do not add up" in proof.reasons[0]
-    rows = left_out(measure_gains(found, tiny.prompts(5, 2)), proof).layers
+    rows = left_out(measure_gains(decoder, tiny.prompts(5, 2)), proof).layers
     np.testing.assert_array_equal(rows["gain_block"], wanted.layers["gain_block"])
     np.testing.assert_array_equal(rows["anisotropy"], wanted.layers["anisotropy"])
     assert rows[OF_SUBBLOCKS].isna().all(axis=None)
     assert rows["missing"].str.contains(PROOF["residual"]).all()
     with pytest.raises(ThermostatsError, match="the writes do not add up"):
-        check_proof(found)
+        check_proof(decoder)
 
 
 def test_a_wrong_value_matrix_leaves_gains_and_refuses_attention() -> None:
-    found = broken(value="self_attn.k_proj")
-    proof = check_proof(found, needed=("stream",))
+    decoder = broken(value="self_attn.k_proj")
+    proof = check_proof(decoder, needed=("stream",))
     assert "W_V is not the matrix" in proof.reasons[0]
-    measured = measure_gains(found, tiny.prompts(5))
+    measured = measure_gains(decoder, tiny.prompts(5))
     assert left_out(measured, proof).layers.equals(measured.layers)
     with pytest.raises(ThermostatsError, match="W_V is not the matrix"):
-        check_proof(found, needed=("value",))
+        check_proof(decoder, needed=("value",))
 
 
 def test_a_weight_that_is_not_finite_is_named() -> None:
@@ -153,34 +153,34 @@ def test_a_weight_that_is_not_finite_is_named() -> None:
 
 @pytest.mark.parametrize("lengths", [(4,), (4, 4, 4), (3, 9, 5)])
 def test_the_second_pass_takes_the_shortest_and_the_longest(lengths: tuple[int, ...]) -> None:
-    found, seen = tiny.opened("llama"), []
+    decoder, seen = tiny.opened("llama"), []
 
     def measure(each: Any, **options: Any) -> Any:
         seen.append([prompt.prompt_id for prompt in each])
-        return measure_gains(found, each, **options)
+        return measure_gains(decoder, each, **options)
 
-    given = tiny.prompts(*lengths)
-    _, said = proved(measure, found, given, options={}, alone={"token_budget": 1, "packed": False})
-    by_length = sorted(given, key=lambda prompt: len(prompt.token_ids))
+    prompts = tiny.prompts(*lengths)
+    _, note = proved(measure, decoder, prompts, options={}, alone={"token_budget": 1, "packed": False})
+    by_length = sorted(prompts, key=lambda prompt: len(prompt.token_ids))
     ends = {by_length[0].prompt_id, by_length[-1].prompt_id}
     assert {name for part in seen[1:] for name in part} == ends
     assert all(len(part) == 1 for part in seen[1:])
-    assert float(said.removeprefix("again=")) < 1e-5
+    assert float(note.removeprefix("again=")) < 1e-5
 
 
 @pytest.mark.parametrize("spoilt", ["shortest", "longest"])
 def test_rows_that_others_changed_are_measured_again_alone(spoilt: str) -> None:
-    found, given = tiny.opened("llama"), tiny.prompts(3, 9, 5)
-    wanted = measure_gains(found, given, token_budget=1, packed=False).layers
+    decoder, prompts = tiny.opened("llama"), tiny.prompts(3, 9, 5)
+    wanted = measure_gains(decoder, prompts, token_budget=1, packed=False).layers
 
     def measure(each: Any, **options: Any) -> Any:
-        rows = measure_gains(found, each, **options).layers
+        rows = measure_gains(decoder, each, **options).layers
         if not options:
             rows.loc[rows["prompt_id"] == {"shortest": "p0", "longest": "p1"}[spoilt], "gain_block"] *= 1.01
         return SimpleNamespace(layers=rows)
 
-    measured, said = proved(measure, found, given, options={}, alone={"token_budget": 1, "packed": False})
-    assert said.endswith(" alone")
+    measured, note = proved(measure, decoder, prompts, options={}, alone={"token_budget": 1, "packed": False})
+    assert note.endswith(" alone")
     assert measured.layers.equals(wanted)
 
 
@@ -198,13 +198,13 @@ class Parts(torch.nn.Module):
 
 
 def test_a_module_called_in_part_adds_up_and_one_called_twice_is_missing() -> None:
-    given = tiny.prompts(6, 3)
-    wanted = measure_gains(tiny.opened("llama"), given).layers
+    prompts = tiny.prompts(6, 3)
+    wanted = measure_gains(tiny.opened("llama"), prompts).layers
     for twice in (False, True):
-        found = tiny.opened("llama")
-        for block in found.blocks:
+        decoder = tiny.opened("llama")
+        for block in decoder.blocks:
             block.mlp = Parts(block.mlp, twice=twice)  # type: ignore[arg-type]
-        rows = measure_gains(replace(found, entry=replace(found.entry, mlp="mlp.inner")), given).layers
+        rows = measure_gains(replace(decoder, entry=replace(decoder.entry, mlp="mlp.inner")), prompts).layers
         np.testing.assert_allclose(rows["gain_block"], wanted["gain_block"], rtol=1e-5)
         np.testing.assert_allclose(rows["gain_attention"], wanted["gain_attention"], rtol=1e-5)
         if twice:

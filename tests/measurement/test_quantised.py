@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError
-from thermostats.measurement import session
 from thermostats.measurement.dry_run import lacking
+from thermostats.measurement.plan import plan
 from thermostats.measurement.quantised import OTHERWISE
 from thermostats.measurement.spec import RunSpec
 
@@ -48,7 +48,7 @@ def test_a_method_is_named_and_the_next_step_is_its_own(
     folder = quantised(tmp_path / "packed", method, dtype)
     spec = RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
     with pytest.raises(DataError) as caught:
-        session.plan(spec, tmp_path)
+        plan(spec, tmp_path)
     assert f"quantised by {method.removesuffix('_4bit')}" in caught.value.what
     assert step in caught.value.next_step
     with pytest.raises(DataError, match=f"quantised by {method.removesuffix('_4bit')}"):

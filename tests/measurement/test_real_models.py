@@ -76,22 +76,22 @@ def encoder(folder: Path, ids: list[int]) -> list[tuple[Tensor, Tensor, Tensor]]
     shared = config["model_type"] == "albert"
     if shared:
         x = linear(state, "encoder.embedding_hidden_mapping_in", x)
-    found = []
+    ratios = []
     for layer in range(config["num_hidden_layers"]):
         at = "encoder.albert_layer_groups.0.albert_layers.0" if shared else f"encoder.layer.{layer}"
-        own = f"{at}.attention" if shared else f"{at}.attention.self"
+        place = f"{at}.attention" if shared else f"{at}.attention.self"
         out = f"{at}.attention.dense" if shared else f"{at}.attention.output.dense"
         ln = f"{at}.attention.LayerNorm" if shared else f"{at}.attention.output.LayerNorm"
-        read = attend(state, (f"{own}.query", f"{own}.key", f"{own}.value"), x, heads)
+        read = attend(state, (f"{place}.query", f"{place}.key", f"{place}.value"), x, heads)
         first = x + linear(state, out, read)
         middle = norm(state, ln, first, eps)
         up, down = (f"{at}.ffn", f"{at}.ffn_output") if shared else (f"{at}.intermediate.dense", f"{at}.output.dense")
         second = middle + linear(state, down, functional.gelu(linear(state, up, middle)))
         y = norm(state, f"{at}.full_layer_layer_norm" if shared else f"{at}.output.LayerNorm", second, eps)
         n = [each.norm(dim=-1) for each in (x, middle, first, second, y)]
-        found.append((n[4] / n[0], n[2] / n[0], n[3] / n[1]))
+        ratios.append((n[4] / n[0], n[2] / n[0], n[3] / n[1]))
         x = y
-    return found
+    return ratios
 
 
 def rows_of(model: str) -> Any:
@@ -133,8 +133,10 @@ def test_shipped_rows_of_the_vision_model_are_those_of_plain_torch() -> None:
         x = torch.cat([state["embeddings.cls_token"] + table[:, :1], (patches + resized).flatten(2).mT], dim=1)[0]
         for layer in range(12):
             at = f"encoder.layer.{layer}"
-            own = f"{at}.attention.attention"
-            read = attend(state, (f"{own}.query", f"{own}.key", f"{own}.value"), norm(state, f"{at}.norm1", x, 1e-6), 6)
+            place = f"{at}.attention.attention"
+            read = attend(
+                state, (f"{place}.query", f"{place}.key", f"{place}.value"), norm(state, f"{at}.norm1", x, 1e-6), 6
+            )
             y = x + state[f"{at}.layer_scale1.lambda1"] * linear(state, f"{at}.attention.output.dense", read)
             hidden = functional.gelu(linear(state, f"{at}.mlp.fc1", norm(state, f"{at}.norm2", y, 1e-6)))
             y = y + state[f"{at}.layer_scale2.lambda1"] * linear(state, f"{at}.mlp.fc2", hidden)
@@ -171,9 +173,12 @@ def test_shipped_rows_of_the_model_of_integers_are_those_of_plain_torch() -> Non
     x = x[0]
     for layer in range(12):
         at = f"encoder.layer.{layer}"
-        own = f"{at}.attention.attention"
+        place = f"{at}.attention.attention"
         read = attend(
-            state, (f"{own}.query", f"{own}.key", f"{own}.value"), norm(state, f"{at}.layernorm_before", x, 1e-12), 12
+            state,
+            (f"{place}.query", f"{place}.key", f"{place}.value"),
+            norm(state, f"{at}.layernorm_before", x, 1e-12),
+            12,
         )
         y = x + linear(state, f"{at}.attention.output.dense", read)
         hidden = functional.gelu(
@@ -250,13 +255,13 @@ class OfFile:
         self.gguf, self.reader = gguf, gguf.GGUFReader(path)
         self.stored = {tensor.name: tensor for tensor in self.reader.tensors}
         self.kind = self.fact("general.architecture")
-        self.layers, self.eps = self.own("block_count"), self.own("attention.layer_norm_rms_epsilon")
-        self.heads, self.groups = self.own("attention.head_count"), self.own("attention.head_count_kv")
+        self.layers, self.eps = self.of_kind("block_count"), self.of_kind("attention.layer_norm_rms_epsilon")
+        self.heads, self.groups = self.of_kind("attention.head_count"), self.of_kind("attention.head_count_kv")
 
     def fact(self, name: str) -> Any:
         return self.reader.get_field(name).contents()
 
-    def own(self, name: str) -> Any:
+    def of_kind(self, name: str) -> Any:
         return self.fact(f"{self.kind}.{name}")
 
     def get(self, name: str, rows: Any = slice(None)) -> Tensor:
@@ -276,7 +281,7 @@ class OfFile:
             self.linear(f"{at}.attn_{m}", x).unflatten(-1, (heads, -1)).transpose(0, 1)
             for m, heads in (("q", self.heads), ("k", self.groups), ("v", self.groups))
         )
-        theta = self.own("rope.freq_base")
+        theta = self.of_kind("rope.freq_base")
         if self.kind == "gemma3":
             q, k = self.norm(f"{at}.attn_q_norm", q), self.norm(f"{at}.attn_k_norm", k)
             theta = theta if layer % 6 == 5 else 10_000.0
@@ -291,7 +296,7 @@ class OfFile:
         sandwich = self.kind == "gemma3"
         if sandwich:
             x = x * x.shape[-1] ** 0.5
-        found = []
+        ratios = []
         for layer in range(self.layers):
             at = f"blk.{layer}"
             write = self.attention(at, self.norm(f"{at}.attn_norm", x), layer)
@@ -301,9 +306,9 @@ class OfFile:
             opened = functional.gelu(gate, approximate="tanh") if sandwich else functional.silu(gate)
             write = self.linear(f"{at}.ffn_down", opened * self.linear(f"{at}.ffn_up", read))
             y = y + (self.norm(f"{at}.post_ffw_norm", write) if sandwich else write)
-            found.append(y.norm(dim=-1) / x.norm(dim=-1))
+            ratios.append(y.norm(dim=-1) / x.norm(dim=-1))
             x = y
-        return found
+        return ratios
 
 
 @pytest.mark.parametrize("model", DECODERS)

@@ -22,6 +22,7 @@ from conftest import snapshot
 from thermostats.measurement import session
 from thermostats.measurement.execute import execute
 from thermostats.measurement.from_python import measure
+from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 
@@ -94,7 +95,7 @@ def test_a_model_without_a_final_norm_is_finished_without_summaries(
     tiny.build("opt_post_norm").save_pretrained(folder)
     spec = RunSpec(str(folder), prompts=str(prompts), what=("gains",))
     assert [done.status for _ in range(2) for done in execute([spec], data)] == ["measured", "skipped"]
-    assert session.plan(spec, data).finished
+    assert plan(spec, data).finished
     assert store.load("summaries", data).empty
 
 
@@ -102,7 +103,7 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(
     model: Path, prompts: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = RunSpec(str(model), prompts=str(prompts))
-    planned = session.plan(spec, data)
+    planned = plan(spec, data)
 
     def interrupted(*_: object) -> dict[str, object]:
         raise KeyboardInterrupt
@@ -112,10 +113,10 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(
         session.measure_plan(planned, data)
     assert store.check(data)["layers"] == 27
     monkeypatch.undo()
-    left = [run.kind for run in session.plan(spec, data).runs if run.tables]
+    left = [run.kind for run in plan(spec, data).runs if run.tables]
     assert left == ["attention"]
-    session.measure_plan(session.plan(spec, data), data)
-    assert session.plan(spec, data).finished
+    session.measure_plan(plan(spec, data), data)
+    assert plan(spec, data).finished
 
 
 def reconfigured(folder: Path, **changes: object) -> None:
@@ -124,9 +125,9 @@ def reconfigured(folder: Path, **changes: object) -> None:
 
 
 def truncated_in_the_middle(folder: Path) -> None:
-    whole = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     (folder / "model.safetensors").unlink()
-    whole.save_pretrained(folder, max_shard_size="5KB")
+    model.save_pretrained(folder, max_shard_size="5KB")
     shards = sorted(folder.glob("*.safetensors"))
     assert len(shards) > 2
     shards[1].write_bytes(shards[1].read_bytes()[:-100])
@@ -167,11 +168,11 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
         specs.append(RunSpec(str(tmp_path / name), prompts=str(prompts), what=("gains", "outputs", "attention")))
     before = snapshot(data)
     outcomes = list(execute(specs, data))
-    told = {Path(outcome.model).name: outcome for outcome in outcomes}
-    for name, (_, said) in BROKEN.items():
-        outcome = told[name]
+    by_name = {Path(outcome.model).name: outcome for outcome in outcomes}
+    for name, (_, message) in BROKEN.items():
+        outcome = by_name[name]
         assert outcome.status == "failed", name
-        assert re.search(said, outcome.reason), (name, outcome.reason)
+        assert re.search(message, outcome.reason), (name, outcome.reason)
         assert "unexpected" not in outcome.reason.replace("unexpected (", ""), (name, outcome.reason)
     assert {name: held for name, held in snapshot(data).items() if not name.startswith(".measuring")} == before
     outcomes = list(execute([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))
@@ -191,12 +192,12 @@ def test_a_dry_run_writes_nothing(model: Path, prompts: Path, data: Path) -> Non
 
 
 def test_a_lab_named_later_is_filled_in_and_another_one_refused(model: Path, prompts: Path, data: Path) -> None:
-    asked = {"prompts": str(prompts), "what": ("weights",)}
-    (first,) = execute([RunSpec(str(model), **asked)], data)  # type: ignore[arg-type]
-    (again,) = execute([RunSpec(str(model), heritage="Us", **asked)], data)  # type: ignore[arg-type]
+    options = {"prompts": str(prompts), "what": ("weights",)}
+    (first,) = execute([RunSpec(str(model), **options)], data)  # type: ignore[arg-type]
+    (again,) = execute([RunSpec(str(model), heritage="Us", **options)], data)  # type: ignore[arg-type]
     assert (first.status, again.status) == ("measured", "skipped")
     assert store.load("models", data).set_index("model_id").loc["tiny-gpt2", "heritage"] == "Us"
-    (other,) = execute([RunSpec(str(model), heritage="Them", **asked)], data)  # type: ignore[arg-type]
+    (other,) = execute([RunSpec(str(model), heritage="Them", **options)], data)  # type: ignore[arg-type]
     assert other.wrong_use and "thermostats set tiny-gpt2 heritage=Them" in other.reason
 
 
@@ -237,7 +238,7 @@ def test_of_a_model_that_fails_the_runs_that_are_kept_are_named(
     (outcome,) = execute([RunSpec(str(model), prompts=str(prompts), name="me/mine")], data)
     assert outcome.status == "failed"
     assert outcome.finished
-    kept = store.load("runs", data)
-    assert set(outcome.finished) == set(kept["run_id"])
-    assert set(kept["model_id"]) == {"me/mine"}
+    runs = store.load("runs", data)
+    assert set(outcome.finished) == set(runs["run_id"])
+    assert set(runs["model_id"]) == {"me/mine"}
     assert re.search(r"no attention today.* Kept: weights \(\w{16}\), residual \(\w{16}\)\.", outcome.reason)

@@ -29,8 +29,8 @@ class Driver:
     def cuInit(self, _: int) -> int:
         return self.error
 
-    def cuDeviceGetCount(self, found: object) -> int:
-        found._obj.value = self.count  # type: ignore[attr-defined]
+    def cuDeviceGetCount(self, count: object) -> int:
+        count._obj.value = self.count  # type: ignore[attr-defined]
         return 0
 
 

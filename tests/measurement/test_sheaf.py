@@ -150,8 +150,12 @@ def test_rows_are_a_table():
     rows.append(sheaf.proxy_row(3, 2.0))
     table = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert list(table.columns) == list(TABLES["attention"].columns)
-    one = table[(table["prompt_id"] == "one token") & (table["variant"] == "exact")]
-    assert (one["trace"] == 0).all() and one["graph_lambda2"].isna().all() and (one["missing"] == sheaf.ONE_TOKEN).all()
+    one_token = table[(table["prompt_id"] == "one token") & (table["variant"] == "exact")]
+    assert (
+        (one_token["trace"] == 0).all()
+        and one_token["graph_lambda2"].isna().all()
+        and (one_token["missing"] == sheaf.ONE_TOKEN).all()
+    )
     overflow = table[table["prompt_id"] == "overflow"]
     assert overflow["trace"].isna().all() and (overflow["missing"] == sheaf.NOT_FINITE).all()
     assert overflow["head"].tolist() == ["", "1", "2"] and set(overflow["variant"]) == {"exact"}

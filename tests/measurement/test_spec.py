@@ -23,8 +23,8 @@ FILES = {
 def test_every_form_says_the_same(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(FILES[name])
-    found = specs([str(path), "e/f", "a/b", "e/f"], {"dtype": "bfloat16"})
-    assert found == [
+    listed = specs([str(path), "e/f", "a/b", "e/f"], {"dtype": "bfloat16"})
+    assert listed == [
         RunSpec("a/b", "s1", "bfloat16"),
         RunSpec("a/b", "s2", "bfloat16"),
         RunSpec("c/d", dtype="bfloat16", what=("gains",)),
@@ -37,8 +37,8 @@ def test_thousands_of_checkpoints_are_one_entry(tmp_path: Path) -> None:
     path = tmp_path / "family.toml"
     steps = ", ".join(f'"step{n}"' for n in range(5000))
     path.write_text(f'[[spec]]\nmodel = "a/b"\nrevision = [{steps}]\ndtype = ["float32", "bfloat16"]\n')
-    found = specs([str(path)], {})
-    assert len(found) == len(set(found)) == 10_000
+    listed = specs([str(path)], {})
+    assert len(listed) == len(set(listed)) == 10_000
 
 
 WRONG = {
@@ -66,10 +66,10 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_named(name: str, tmp_path: Path) -> None:
-    text, said = WRONG[name]
+    text, message = WRONG[name]
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises((UsageError, DataError), match=f"(?s){said}"):
+    with pytest.raises((UsageError, DataError), match=f"(?s){message}"):
         specs([str(path)], {})
 
 
@@ -96,12 +96,12 @@ def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "model").mkdir()
     (tmp_path / "p.txt").write_text("a b\n")
     monkeypatch.chdir(tmp_path)
-    (found,) = specs(["model"], {"prompts": "p.txt"})
-    assert (found.model, found.prompts) == (str(tmp_path / "model"), str(tmp_path / "p.txt"))
+    (spec,) = specs(["model"], {"prompts": "p.txt"})
+    assert (spec.model, spec.prompts) == (str(tmp_path / "model"), str(tmp_path / "p.txt"))
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "names"),
     [
         ("main", ["main"]),
         ("main, step10", ["main", "step10"]),
@@ -110,9 +110,9 @@ def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
         ("0..2:1,main", ["0", "1", "2", "main"]),
     ],
 )
-def test_lists_and_ranges_of_revisions(text: str, found: list[str]) -> None:
-    assert revisions(text) == found
-    assert [spec.revision for spec in specs(["owner/model"], {"revision": text})] == found
+def test_lists_and_ranges_of_revisions(text: str, names: list[str]) -> None:
+    assert revisions(text) == names
+    assert [spec.revision for spec in specs(["owner/model"], {"revision": text})] == names
 
 
 @pytest.mark.parametrize("text", ["a1..b3:1", "a1..a3", "a1..a3:0", "a3..a1:1", "0..9999999:1", "main,", ""])

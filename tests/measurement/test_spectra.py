@@ -59,8 +59,8 @@ def model(folder, config, tensors, dtype=np.float32, shards=1):
     return {name: value.astype(np.float64) for name, value in stored.items()}
 
 
-def check(found, layer, matrix, head, W, rel=1e-6):
-    row = found[(found["layer"] == layer) & (found["matrix"] == matrix) & (found["head"] == head)]
+def check(rows, layer, matrix, head, W, rel=1e-6):
+    row = rows[(rows["layer"] == layer) & (rows["matrix"] == matrix) & (rows["head"] == head)]
     assert len(row) == 1, (layer, matrix, head)
     spectral, frobenius = np.linalg.norm(W, 2), np.linalg.norm(W)
     expected = [spectral, frobenius, (frobenius / spectral) ** 2]
@@ -70,21 +70,21 @@ def check(found, layer, matrix, head, W, rel=1e-6):
 @pytest.mark.parametrize(("dtype", "shards"), [(np.float32, 1), (np.float16, 1), (np.float32, 3), (np.float64, 1)])
 def test_separate_matrices_with_grouped_queries(tmp_path, dtype, shards):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(0)), dtype, shards)
-    found = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights")
-    assert len(found) == 2 + 2 * (2 + 3 * H) and (found["missing"] == "").all()
+    rows = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights")
+    assert len(rows) == 2 + 2 * (2 + 3 * H) and (rows["missing"] == "").all()
     for layer in (1, 2):
         W_V = stored[f"model.layers.{layer - 1}.self_attn.v_proj.weight"]
         W_O = stored[f"model.layers.{layer - 1}.self_attn.o_proj.weight"]
-        check(found, layer, "W_V", "", W_V)
-        check(found, layer, "W_O", "", W_O)
+        check(rows, layer, "W_V", "", W_V)
+        check(rows, layer, "W_O", "", W_O)
         for h in range(H):
             k = h // (H // K)
             value, output = W_V[k * DH : (k + 1) * DH], W_O[:, h * DH : (h + 1) * DH]
-            check(found, layer, "W_V", str(h + 1), value)
-            check(found, layer, "W_O", str(h + 1), output)
-            check(found, layer, "OV", str(h + 1), output @ value)
-    check(found, 0, "embedding", "", stored["model.embed_tokens.weight"])
-    check(found, 0, "unembedding", "", stored["lm_head.weight"])
+            check(rows, layer, "W_V", str(h + 1), value)
+            check(rows, layer, "W_O", str(h + 1), output)
+            check(rows, layer, "OV", str(h + 1), output @ value)
+    check(rows, 0, "embedding", "", stored["model.embed_tokens.weight"])
+    check(rows, 0, "unembedding", "", stored["lm_head.weight"])
 
 
 def test_bfloat16_files(tmp_path):
@@ -94,36 +94,36 @@ def test_bfloat16_files(tmp_path):
     tensors = {n: torch.from_numpy(x).to(torch.bfloat16) for n, x in llama(np.random.default_rng(1)).items()}
     save(tensors, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    found = spectra.weights(tmp_path)
+    rows = spectra.weights(tmp_path)
     exact = {name: x.double().numpy() for name, x in tensors.items()}
-    check(found, 1, "W_V", "", exact["model.layers.0.self_attn.v_proj.weight"])
-    check(found, 2, "W_O", "", exact["model.layers.1.self_attn.o_proj.weight"])
-    check(found, 0, "embedding", "", exact["model.embed_tokens.weight"])
+    check(rows, 1, "W_V", "", exact["model.layers.0.self_attn.v_proj.weight"])
+    check(rows, 2, "W_O", "", exact["model.layers.1.self_attn.o_proj.weight"])
+    check(rows, 0, "embedding", "", exact["model.embed_tokens.weight"])
 
 
 def test_gpt2_stores_queries_keys_and_values_side_by_side_and_transposed(tmp_path):
     stored = model(tmp_path, GPT2, fused(np.random.default_rng(2), GPT2))
-    found = spectra.weights(tmp_path)
+    rows = spectra.weights(tmp_path)
     c_attn, c_proj = stored["transformer.h.0.attn.c_attn.weight"], stored["transformer.h.0.attn.c_proj.weight"]
     W_V, W_O = c_attn[:, 2 * D :].T, c_proj.T
-    check(found, 1, "W_V", "", W_V)
-    check(found, 1, "W_O", "", W_O)
-    check(found, 1, "W_V", "3", W_V[2 * DH : 3 * DH])
-    check(found, 1, "OV", "3", W_O[:, 2 * DH : 3 * DH] @ W_V[2 * DH : 3 * DH])
-    check(found, 1, "W_V_published_thirds", "", c_attn[2 * (D // 3) :])
-    check(found, 0, "unembedding", "", stored["transformer.wte.weight"])
+    check(rows, 1, "W_V", "", W_V)
+    check(rows, 1, "W_O", "", W_O)
+    check(rows, 1, "W_V", "3", W_V[2 * DH : 3 * DH])
+    check(rows, 1, "OV", "3", W_O[:, 2 * DH : 3 * DH] @ W_V[2 * DH : 3 * DH])
+    check(rows, 1, "W_V_published_thirds", "", c_attn[2 * (D // 3) :])
+    check(rows, 0, "unembedding", "", stored["transformer.wte.weight"])
 
 
 def test_gpt_neox_interleaves_per_head_and_the_published_thirds_do_not(tmp_path):
     stored = model(tmp_path, NEOX, fused(np.random.default_rng(3), NEOX))
-    found = spectra.weights(tmp_path)
+    rows = spectra.weights(tmp_path)
     qkv = stored["gpt_neox.layers.1.attention.query_key_value.weight"]
     W_V = qkv.reshape(H, 3, DH, D)[:, 2].reshape(D, D)
-    check(found, 2, "W_V", "", W_V)
-    check(found, 2, "W_V", "4", W_V[3 * DH :])
-    check(found, 2, "W_V_published_thirds", "", qkv[2 * D :])
-    check(found, 0, "unembedding", "", stored["embed_out.weight"])
-    validate(found.assign(run_id="r"), "weights")
+    check(rows, 2, "W_V", "", W_V)
+    check(rows, 2, "W_V", "4", W_V[3 * DH :])
+    check(rows, 2, "W_V_published_thirds", "", qkv[2 * D :])
+    check(rows, 0, "unembedding", "", stored["embed_out.weight"])
+    validate(rows.assign(run_id="r"), "weights")
 
 
 def test_published_heads_are_cut_as_rows_and_run_out_where_there_are_too_few():
@@ -134,9 +134,9 @@ def test_published_heads_are_cut_as_rows_and_run_out_where_there_are_too_few():
     heads = published_heads(lookup(GPT2), GPT2, transposed)
     np.testing.assert_array_equal(heads[0], transposed[16 : 16 + DH])
     assert (heads[2:] == 0).all()
-    own = np.ones((K * DH, D))
-    assert published_thirds(lookup(LLAMA), own) is own
-    assert published_heads(lookup(LLAMA), LLAMA, own).sum() == K * DH * D
+    matrix = np.ones((K * DH, D))
+    assert published_thirds(lookup(LLAMA), matrix) is matrix
+    assert published_heads(lookup(LLAMA), LLAMA, matrix).sum() == K * DH * D
 
 
 def test_thirds_are_the_values_where_all_are_stacked():
@@ -168,8 +168,8 @@ def test_untied_by_what_is_stored_and_refused_where_it_is_not(tmp_path):
 @pytest.mark.parametrize("prefix", ["", "language_model.model.", "model."])
 def test_names_with_and_without_prefix(tmp_path, prefix):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(8), prefix))
-    found = spectra.weights(tmp_path)
-    check(found, 2, "W_V", "", stored[f"{prefix}layers.1.self_attn.v_proj.weight"])
+    rows = spectra.weights(tmp_path)
+    check(rows, 2, "W_V", "", stored[f"{prefix}layers.1.self_attn.v_proj.weight"])
 
 
 def test_a_name_that_could_be_two_tensors_is_refused(tmp_path):
@@ -182,14 +182,14 @@ def test_a_name_that_could_be_two_tensors_is_refused(tmp_path):
 def test_row_norms_of_the_embeddings(tmp_path):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(10)), np.float16)
     tensors = spectra.open_checkpoint(tmp_path)
-    found = spectra.embedding_summaries(lookup(LLAMA), LLAMA, tensors)
+    summaries = spectra.embedding_summaries(lookup(LLAMA), LLAMA, tensors)
     for name, tensor in {"embedding": "model.embed_tokens.weight", "unembedding": "lm_head.weight"}.items():
         rows = np.linalg.norm(stored[tensor], axis=1)
         for of, value in {"mean": rows.mean(), "sd": rows.std(), "min": rows.min(), "max": rows.max()}.items():
-            assert found[f"{name}_row_norm_{of}"] == pytest.approx(value, rel=1e-6)
+            assert summaries[f"{name}_row_norm_{of}"] == pytest.approx(value, rel=1e-6)
     del tensors["lm_head.weight"]
     tied = spectra.embedding_summaries(lookup(LLAMA), LLAMA | {"tie_word_embeddings": True}, tensors)
-    assert tied["unembedding_row_norm_max"] == tied["embedding_row_norm_max"] == found["embedding_row_norm_max"]
+    assert tied["unembedding_row_norm_max"] == tied["embedding_row_norm_max"] == summaries["embedding_row_norm_max"]
 
 
 def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_path):
@@ -197,14 +197,14 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
     tensors["model.layers.0.self_attn.v_proj.weight"][0, 0] = np.inf
     tensors["model.layers.1.self_attn.o_proj.weight"][:] = 0
     model(tmp_path, LLAMA, tensors)
-    found = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights").set_index(["layer", "matrix", "head"])
-    whole = found.loc[(1, "W_V", "")]
-    assert whole["missing"] == spectra.NOT_FINITE and np.isnan(whole["spectral_norm"])
-    lost = found[found["missing"] == spectra.NOT_FINITE]
+    rows = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights").set_index(["layer", "matrix", "head"])
+    matrix = rows.loc[(1, "W_V", "")]
+    assert matrix["missing"] == spectra.NOT_FINITE and np.isnan(matrix["spectral_norm"])
+    lost = rows[rows["missing"] == spectra.NOT_FINITE]
     assert {key[1:] for key in lost.index} == {("W_V", ""), ("W_V", "1"), ("W_V", "2"), ("OV", "1"), ("OV", "2")}
-    assert found.loc[(2, "W_O", ""), "missing"] == spectra.ZERO and found.loc[(2, "W_O", ""), "spectral_norm"] == 0
-    assert found.loc[(2, "OV", "1"), "missing"] == spectra.ZERO
-    assert found.loc[(2, "W_V", "1"), "missing"] == ""
+    assert rows.loc[(2, "W_O", ""), "missing"] == spectra.ZERO and rows.loc[(2, "W_O", ""), "spectral_norm"] == 0
+    assert rows.loc[(2, "OV", "1"), "missing"] == spectra.ZERO
+    assert rows.loc[(2, "W_V", "1"), "missing"] == ""
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,10 @@ def switched(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield each, {**rope(each), "max_position_embeddings": 4 if each == "dynamic" else 64}
 
 
-def alone(model: torch.nn.Module, given: list[Any]) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
+def alone(model: torch.nn.Module, prompts: list[Any]) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
     """What every block reads and leaves, in float64, of each input alone in a copy of the model."""
-    found = []
-    for prompt in given:
+    streams = []
+    for prompt in prompts:
         fresh = tiny.places(copy.deepcopy(model))
         read: list[torch.Tensor] = []
         left: list[torch.Tensor] = []
@@ -120,30 +120,30 @@ def alone(model: torch.nn.Module, given: list[Any]) -> list[tuple[list[torch.Ten
             )
         with torch.no_grad():
             fresh.base(**tiny.arguments(prompt))
-        found.append((read, left))
-    return found
+        streams.append((read, left))
+    return streams
 
 
 def check(model: torch.nn.Module) -> None:
     """The rows of a batch are those of a plain loop, and the entry holds."""
-    found = tiny.places(copy.deepcopy(model))
-    given = tiny.inputs(found, *LENGTHS)
-    if found.config.get("chunk_size_feed_forward"):
+    decoder = tiny.places(copy.deepcopy(model))
+    prompts = tiny.inputs(decoder, *LENGTHS)
+    if decoder.config.get("chunk_size_feed_forward"):
         model = copy.deepcopy(model)
         for module in model.modules():
             if "chunk_size_feed_forward" in vars(module):
                 module.chunk_size_feed_forward = 0  # in chunks transformers takes only lengths that they divide
-    rows = measure_gains(found, given).layers.set_index(["prompt_id", "layer", "position"])
-    position = "last" if found.entry.reads == "text" else next(iter(rows.index.levels[2]))
-    for prompt, (read, left) in zip(given, alone(model, given), strict=True):
-        at = prompt.own.stop - 1 if position == "last" else 0 if position == "cls" else slice(None)
+    rows = measure_gains(decoder, prompts).layers.set_index(["prompt_id", "layer", "position"])
+    position = "last" if decoder.entry.reads == "text" else next(iter(rows.index.levels[2]))
+    for prompt, (read, left) in zip(prompts, alone(model, prompts), strict=True):
+        at = prompt.span.stop - 1 if position == "last" else 0 if position == "cls" else slice(None)
         for layer, (x, y) in enumerate(zip(read, left, strict=True), 1):
             row = rows.loc[(prompt.prompt_id, layer, position)]
             before, after = x.norm(dim=-1)[at].log().mean().exp(), y.norm(dim=-1)[at].log().mean().exp()
             assert abs(row["norm_in"] / float(before) - 1) < NORM
             assert abs(row["gain_block"] / float(after / before) - 1) < GAIN
             assert row[["gain_attention", "gain_mlp", "write_attention", "write_mlp"]].notna().all()
-    proof = conformance(found)
+    proof = conformance(decoder)
     assert proof.passed, str(proof)
 
 
@@ -200,11 +200,11 @@ def test_random_odd_shapes(seed: int) -> None:
 @pytest.mark.parametrize("key", ["", "is_causal", "use_bidirectional_attention"])
 def test_eager_attention_is_the_default_one_or_said_to_be_wrong(name: str, key: str) -> None:
     changes = {key: key != "is_causal"} if key else {}
-    found, eager = tiny.opened(name, **changes), tiny.opened(name, "eager", **changes)
-    (prompt,) = tiny.inputs(found, 8)
+    decoder, eager = tiny.opened(name, **changes), tiny.opened(name, "eager", **changes)
+    (prompt,) = tiny.inputs(decoder, 8)
     with torch.no_grad():
-        a, b = (each.base(**tiny.arguments(prompt)).last_hidden_state for each in (found, eager))
-    assert torch.allclose(a, b, rtol=1e-4, atol=1e-4) != eager_is_wrong(found.entry, found.config)
+        a, b = (each.base(**tiny.arguments(prompt)).last_hidden_state for each in (decoder, eager))
+    assert torch.allclose(a, b, rtol=1e-4, atol=1e-4) != eager_is_wrong(decoder.entry, decoder.config)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_eager_attention_is_the_default_one_or_said_to_be_wrong(name: str, key: 
     ],
 )
 def test_the_direction_of_attention_is_what_the_model_does(name: str, changes: dict[str, Any], causal: bool) -> None:
-    found = tiny.opened(name, **changes)
-    assert found.entry.causal == causal
-    assert set(measure_gains(found, tiny.inputs(found, 5)).layers["position"]) == {
+    decoder = tiny.opened(name, **changes)
+    assert decoder.entry.causal == causal
+    assert set(measure_gains(decoder, tiny.inputs(decoder, 5)).layers["position"]) == {
         "first" if causal else "cls",
         *("last", "mean"),
     }
@@ -229,10 +229,10 @@ def test_the_direction_of_attention_is_what_the_model_does(name: str, changes: d
 
 def test_a_pass_leaves_nothing_behind_for_the_next() -> None:
     model = tiny.build("llama", **copy.deepcopy(DYNAMIC))
-    found, given = tiny.places(model), tiny.prompts(6, 15)
+    decoder, prompts = tiny.places(model), tiny.prompts(6, 15)
     before = {name: x.clone() for name, x in model.named_buffers()}
     states = {path: {k: v for k, v in vars(m).items() if isinstance(v, int)} for path, m in model.named_modules()}
-    rows = [measure_gains(found, part).layers for part in ([given[0]], [given[1]], [given[0]])]
+    rows = [measure_gains(decoder, part).layers for part in ([prompts[0]], [prompts[1]], [prompts[0]])]
     assert rows[0].equals(rows[2])
     assert all(torch.equal(x, before[name]) for name, x in model.named_buffers())
     assert states == {
@@ -245,15 +245,15 @@ TABLES = ("gpt2", "opt", "biogpt", "roberta", "camembert", "mpnet", "esm", "luke
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_context_is_what_the_model_can_read(name: str) -> None:
-    found = tiny.opened(name)
-    most = context(found.entry, found.config)
+    decoder = tiny.opened(name)
+    most = context(decoder.entry, decoder.config)
     assert most is not None
-    with as_measured(found.model):
-        found.base(input_ids=torch.full((1, most), 5))
+    with as_measured(decoder.model):
+        decoder.base(input_ids=torch.full((1, most), 5))
         with pytest.raises((IndexError, RuntimeError)):
-            found.base(input_ids=torch.full((1, most + 1), 5))
+            decoder.base(input_ids=torch.full((1, most + 1), 5))
     with pytest.raises(UsageError, match=f"longer than the model's context.*at most {most}"):
-        measure_gains(found, tiny.prompts(most + 1))
+        measure_gains(decoder, tiny.prompts(most + 1))
 
 
 def test_what_the_model_s_own_code_raises_is_named() -> None:

@@ -14,8 +14,8 @@ pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
 from thermostats.measurement import progress
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.progress import Bars, Lines
-from thermostats.measurement.session import Outcome
 from thermostats.measurement.terminal import CACHE_VARIABLE, measure_models, own_cache, summary
 
 
@@ -45,19 +45,19 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    shown = Bars()
-    with shown.bars as bars:
-        report = shown.report
+    display = Bars()
+    with display.bars as bars:
+        report = display.report
         report("lab/a", "gains", 3, 25)
         assert [(task.description, task.completed, task.total) for task in bars.tasks] == [("lab/a gains", 3, 25)]
         report("lab/a", "attention", 25, 25)
         assert [(task.description, task.completed) for task in bars.tasks] == [("lab/a attention", 25)]
-        shown.done(
+        display.done(
             1, 2, Outcome("lab/a", "measured", "main", runs=("x", "y"), rows={"layers": 5, "outputs": 2}, seconds=4.2)
         )
         assert bars.tasks == []
-    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())  # type: ignore[attr-defined]
-    assert "[1/2] lab/a measured: 2 runs, 7 rows in 4 s" in shown
+    display = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())  # type: ignore[attr-defined]
+    assert "[1/2] lab/a measured: 2 runs, 7 rows in 4 s" in display
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def test_every_definition_of_a_known_curve():
         graph_lambda2=[1, 2, 3, 0],
         contraction_ratio=[4, 3, 2, 9],
     )
-    found = by_definition(validate(t.transitions(rows).assign(run_id="r"), "transitions"))
-    assert found == {
+    layers = by_definition(validate(t.transitions(rows).assign(run_id="r"), "transitions"))
+    assert layers == {
         ("p", "max_abs_gradient", "exact"): (1, 0.25, ""),
         ("p", "first_sign_change", "exact"): (2, 0.5, ""),
         ("p", "peak", "exact"): (4, 1.0, ""),
@@ -71,15 +71,15 @@ def test_every_definition_of_a_known_curve():
 
 
 def test_prompts_and_variants_are_kept_apart_and_heads_are_left_out():
-    one, two = (
+    first, second = (
         attention_rows([1.0, 2.0, 1.0]),
         attention_rows([1.0, 2.0, 3.0]).assign(prompt_id="q", variant="multi_head"),
     )
     heads = attention_rows([9.0, 0.0, 0.0]).assign(head="1")
-    found = by_definition(t.transitions(pd.concat([two, heads, one])))
-    assert found["p", "peak", "exact"][0] == 2
-    assert found["q", "peak", "multi_head"][0] == 3
-    assert ("q", "max_lambda2", "lambda2") not in found
+    layers = by_definition(t.transitions(pd.concat([second, heads, first])))
+    assert layers["p", "peak", "exact"][0] == 2
+    assert layers["q", "peak", "multi_head"][0] == 3
+    assert ("q", "max_lambda2", "lambda2") not in layers
 
 
 @pytest.mark.parametrize(

@@ -199,10 +199,10 @@ def build(name: str, attention: str | None = None, *, head: bool = True, **chang
 
 def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
     """A model with random weights, norms and biases."""
-    known = next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
-    kind = getattr(transformers, known.loader if known and head else "AutoModelForCausalLM" if head else "AutoModel")
+    listed = next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
+    kind = getattr(transformers, listed.loader if listed and head else "AutoModelForCausalLM" if head else "AutoModel")
     made = noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
-    return made.get_submodule(known.part) if known and head else made
+    return made.get_submodule(listed.part) if listed and head else made
 
 
 DRAWN = ("sinks", "router.bias", "class_embedding", "cls_token")
@@ -234,12 +234,12 @@ def places(model: torch.nn.Module) -> Decoder:
     return decoder(model, lookup(configuration(model)))
 
 
-def inputs(found: Decoder, *lengths: int) -> list[Any]:
+def inputs(decoder: Decoder, *lengths: int) -> list[Any]:
     """Prompts of these lengths for a model of text, as many images for one of images."""
-    if found.entry.reads == "text":
-        return prompts(*lengths) if found.entry.causal else prompts(*(n + 1 for n in lengths), after=1)
+    if decoder.entry.reads == "text":
+        return prompts(*lengths) if decoder.entry.causal else prompts(*(n + 1 for n in lengths), after=1)
     generator = torch.Generator().manual_seed(5)
-    side = found.config["image_size"]
+    side = decoder.config["image_size"]
     return [ImagePrompt(f"p{i}", torch.randn((3, side, side), generator=generator)) for i in range(len(lengths))]
 
 

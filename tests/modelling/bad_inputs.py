@@ -19,6 +19,7 @@ from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.means import fit_means
+from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.ranking import fit_benchmark
@@ -80,6 +81,15 @@ def truths(n: int, labs: int) -> Table:
     held = np.random.default_rng(6).random(n) < 0.7
     lab = [f"lab{i % labs}" for i in range(n)]
     return pd.DataFrame({"model_id": [f"m{i}" for i in range(n)], "heritage": lab, "holds": held})
+
+
+def measured(n: int, labs: int) -> Table:
+    """Every model by two sources."""
+    rng = np.random.default_rng(7)
+    table = model_table(0.1 + rng.normal(0, 0.2, n), labs=labs).assign(dtype="float32", prompt_set="p")
+    level = np.exp(rng.normal(0, 0.05, n))
+    other = table.assign(source="other", dtype="bfloat16", **{GAIN: table[GAIN] * level})
+    return pd.concat([table.assign(source="one"), other], ignore_index=True)
 
 
 def ratios(table: Table) -> Table:
@@ -164,6 +174,7 @@ CASES = {
     ),
     "means": Case(prompted, lambda t: fit_means(t, "value", scale=0.5, seed=1), None, "value", ()),
     "share": Case(truths, lambda t: fit_share(t, "holds", seed=1), None, "holds", ()),
+    "sources": Case(measured, lambda t: fit_sources(t, GAIN, seed=1), None, GAIN, ()),
     "line": Case(
         gains,
         lambda t: fit_line(t, GAIN, ["n_layers", "rho"], scale=0.5, seed=1),
@@ -316,6 +327,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "gain below zero": (REFUSED, "neither true nor false"),
         "constant gain": (SAID, "it holds for"),
     },
+    "sources": COMMON | LOGARITHMS,
     "line": COMMON
     | COLUMNS
     | UNKNOWN

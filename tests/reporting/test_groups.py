@@ -62,7 +62,7 @@ NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance
 
 def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> None:
     shipped = claims(folders.shipped("analyses"))
-    kept = read_findings(folders.shipped("reports") / "findings.csv")
+    kept = read_findings(folders.shipped("reports") / "snapshot" / "findings.csv")
     given = kept[kept["headline"].astype(bool)].set_index("claim")["verdict"]
     assert len(shipped) == len(given)
     for claim in shipped:

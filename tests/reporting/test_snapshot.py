@@ -13,11 +13,11 @@ from workplaces import make_workplace, write_analysis, write_fitted
 
 from thermostats.cli import table_listing
 from thermostats.reporting.report import Result, report
-from thermostats.reporting.snapshot import IGNORED, differences
+from thermostats.reporting.snapshot import differences
 from thermostats.reporting.state import State
 from thermostats.tables import store
 
-KEPT = {".gitignore", "findings.csv", "index.md", "c01.md", "c01.svg", "c02.md", "c02.svg", "c03.md"}
+KEPT = {"findings.csv", "index.md", "gain.svg", "c01.md", "c01.svg", "c02.md", "c02.svg", "c03.md"}
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def build(workplace: dict[str, Path]) -> Callable[..., Result]:
 
 
 def kept(out: Path) -> dict[str, bytes]:
-    return {name: content for name, content in files_of(out).items() if name in KEPT}
+    return files_of(out / "snapshot")
 
 
 def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
@@ -45,13 +45,12 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     assert build(snapshot=True).ok
     before = kept(out)
     assert set(before) == KEPT
-    assert before[".gitignore"].decode() == IGNORED
     page = before["c01.md"].decode()
     assert page.startswith("# C01. Gains of Meta") and "](c01.svg)" in page and "](index.md)" in page
     assert "published | recomputed" in page and "**Decision rule" in page and "Numbers behind" not in page
     assert before["c01.svg"] == (out / "c01" / "figure.svg").read_bytes()
     index = before["index.md"].decode()
-    assert "](c01.md)" in index and "methods.md" not in index
+    assert "](c01.md)" in index and "](gain.svg)" in index and "methods.md" not in index
     again = build()
     assert again.ok and again.differ == again.written == again.removed == ()
     write_analysis(workplace["analyses"], "C01", "Meta", p=0.5, draws=True)
@@ -61,9 +60,12 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     assert [line.split(":")[0] for line in changed.differ] == ["C01.mean-gain", "C02.mean-gain"]
     assert "probability 0.0300000, now 0.500000" in str(changed) and "no longer found" in str(changed)
     assert [row["probability"] for row in table_listing.findings(out)] == [0.5, 0.973]
-    assert "c02.md" in build(snapshot=True).removed
+    assert [line.split(":")[0] for line in report("C03", **workplace, processes=1).differ] == ["C01.mean-gain"]
+    assert "snapshot/c02.md" in build(snapshot=True).removed
     assert set(kept(out)) == KEPT - {"c02.md", "c02.svg"}
     assert build().differ == ()
+    (out / "findings.csv").unlink()
+    assert {row["claim"] for row in table_listing.findings(out)} == {"C01", "C03"}
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,6 @@ def test_what_chance_does_not_explain_is_named(tmp_path: Path, changed: dict[str
     numbers = {"estimate": 0.5, "posterior": 0.9, "mc_error": 0.005}
     row = finding("C01", finding="C01.slope", evidence="published", **numbers)
     assert differences(tmp_path, pd.DataFrame()) == ()
-    store.save(table("findings", row), "findings", tmp_path / "findings.csv")
+    store.save(table("findings", row), "findings", tmp_path / "snapshot" / "findings.csv")
     found = differences(tmp_path, table("findings", row | changed))
     assert [line.split(": ", 1)[1] for line in found] == said

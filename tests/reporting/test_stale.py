@@ -12,9 +12,9 @@ import pytest
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
-from thermostats.reporting import stale, state
+from thermostats.reporting import digest, stale, state
 from thermostats.reporting.names import MANIFEST
-from thermostats.reporting.stale import PAGES, Record, stale_because
+from thermostats.reporting.stale import LINKS, Record, stale_because
 
 
 @pytest.fixture
@@ -29,18 +29,18 @@ def test_a_claim_is_stale_where_its_rules_are_tried_anew(tmp_path: Path, monkeyp
     monkeypatch.setattr(state.folders, "shipped", lambda name: tmp_path / name)
     (tmp_path / "data").mkdir()
 
-    def digest(rates: str) -> str:
+    def of(rates: str) -> str:
         (tmp_path / "data" / "worlds.csv").write_text(rates)
-        of = state.State(tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, whole=False)
-        return of.now("C01").script
+        report = state.State(tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, whole=False)
+        return report.now("C01").digest
 
-    one = digest("rule,world\nC01.depth,normal\nC02.bound,normal\n")
-    assert one == digest("rule,world\nC01.depth,normal\nC02.bound,t3\n") != digest("rule,world\nC01.depth,t3\n")
+    one = of("rule,world\nC01.depth,normal\nC02.bound,normal\n")
+    assert one == of("rule,world\nC01.depth,normal\nC02.bound,t3\n") != of("rule,world\nC01.depth,t3\n")
 
 
 @pytest.fixture
 def record(tables: Evidence) -> Record:
-    return Record(script="1", package="2", page="3", selections=dict(tables.selections))
+    return Record("1", links="3", selections=dict(tables.selections))
 
 
 def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evidence, tmp_path: Path) -> None:
@@ -48,11 +48,12 @@ def test_each_part_of_a_record_makes_its_pages_stale(record: Record, tables: Evi
     reasons = {
         "": (record, record),
         "not built yet": (None, record),
-        "its script, its words or the error rates of its rules changed": (record, replace(record, script="4")),
-        "what it shows changed": (replace(record, selections={}), replace(record, script="4")),
-        "built with another version of the package or of libraries": (record, replace(record, package="4")),
+        "its script, its words, the error rates of its rules, the package or a library changed": (
+            record,
+            replace(record, digest="4"),
+        ),
         "rows that it reads changed": (replace(record, selections=other), record),
-        PAGES: (record, replace(record, page="4")),
+        LINKS: (record, replace(record, links="4")),
     }
     assert {why: stale_because(before, now, tables.changed, tmp_path) for why, (before, now) in reasons.items()} == {
         why: why for why in reasons
@@ -69,9 +70,9 @@ def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """Versions are asked for anew, here and afterwards."""
-    stale.machine.cache_clear()
+    digest.machine.cache_clear()
     yield
-    stale.machine.cache_clear()
+    digest.machine.cache_clear()
 
 
 @pytest.mark.usefixtures("forgotten")
@@ -81,30 +82,30 @@ def test_a_library_that_is_not_installed_has_no_version(monkeypatch: pytest.Monk
             raise PackageNotFoundError(name)
         return f"{name} 1"
 
-    monkeypatch.setattr(stale, "version", version)
-    found = stale.machine()
+    monkeypatch.setattr(digest, "version", version)
+    found = digest.machine()
     assert "nutpie" not in found
     assert found["pymc"] == "pymc 1"
 
 
 def test_in_a_checkout_every_file_of_the_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed, the version alone does."""
-    monkeypatch.setattr(stale, "HERE", tmp_path / "thermostats")
+    monkeypatch.setattr(digest, "HERE", tmp_path / "thermostats")
     (tmp_path / "thermostats" / "plots").mkdir(parents=True)
     style = tmp_path / "thermostats" / "plots" / "house.mplstyle"
 
-    def digest(text: str) -> str:
+    def of(text: str) -> str:
         style.write_text(text)
-        stale.package_sha.cache_clear()
-        return stale.package_sha()
+        digest.package_sha.cache_clear()
+        return digest.package_sha()
 
-    assert digest("a") == digest("b")
+    assert of("a") == of("b")
     (tmp_path / "pyproject.toml").touch()
-    assert digest("a") != digest("b")
-    stale.package_sha.cache_clear()
+    assert of("a") != of("b")
+    digest.package_sha.cache_clear()
 
 
 def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
     older = {"script": "1", "code": "2", "machine": "3", "page": "", "tables": "", "selections": {}, "files": {}}
-    (tmp_path / MANIFEST).write_text(json.dumps({"C01": older, "C02": asdict(Record("1", "2"))}))
+    (tmp_path / MANIFEST).write_text(json.dumps({"C01": older, "C02": asdict(Record("1"))}))
     assert list(stale.read_manifest(tmp_path)) == ["C02"]

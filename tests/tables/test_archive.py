@@ -41,12 +41,12 @@ def packed(small_store: Path) -> Path:
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name != "findings"])
 def test_a_folder_that_an_earlier_version_wrote_loads_with_the_same_rows(name: str) -> None:
-    found = store.load(name, USER).set_index(key(name), drop=False).sort_index()
+    loaded = store.load(name, USER).set_index(key(name), drop=False).sort_index()
     paths = [USER / f"{name}.csv", *(USER / "measured" / name).glob("*.csv")]
     rows = [row for path in paths if path.is_file() for row in csv.DictReader(path.open(encoding="utf-8", newline=""))]
     for row in rows:
         at = tuple(int(row[label]) if store.dtypes(name)[label] == "Int64" else row[label] for label in key(name))
-        held = found.loc[at if len(at) > 1 else at[0]]
+        held = loaded.loc[at if len(at) > 1 else at[0]]
         for label, dtype in store.dtypes(name).items():
             if label not in row:  # added later
                 assert pd.isna(held[label]) or held[label] == absent(name)[label]
@@ -57,9 +57,9 @@ def test_a_folder_that_an_earlier_version_wrote_loads_with_the_same_rows(name: s
             else:
                 assert held[label] == (row[label] == "True" if dtype == "boolean" else float(row[label]))
     shipped = store.load(name)
-    own = {tuple(row[label] for label in key(name)) for row in rows}
+    keys = {tuple(row[label] for label in key(name)) for row in rows}
     beneath = {tuple(map(str, row)) for row in shipped[key(name)].itertuples(index=False, name=None)}
-    assert len(found) == len(shipped) + len(own - beneath)
+    assert len(loaded) == len(shipped) + len(keys - beneath)
 
 
 def test_that_folder_passes_its_check_and_takes_the_same_rows_again(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_row_replaced_stands_over_that_of_the_archive_which_stays(packed: Path
 
 def test_a_damaged_archive_and_one_of_other_columns_are_named(packed: Path) -> None:
     path = packed / "measured" / "layers.parquet"
-    whole = path.read_bytes()
-    for damage in (b"", b"PAR1", whole[: len(whole) // 2], whole[:200] + b"\0" * 80 + whole[280:]):
+    content = path.read_bytes()
+    for damage in (b"", b"PAR1", content[: len(content) // 2], content[:200] + b"\0" * 80 + content[280:]):
         path.write_bytes(damage)
         with pytest.raises(DataError, match=r"layers\.parquet"):
             store.load("layers", packed)

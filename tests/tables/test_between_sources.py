@@ -24,9 +24,9 @@ def features(*rows: tuple[str, str, float]) -> pd.DataFrame:
 
 
 def test_pairs_are_of_two_sources_and_the_files_of_a_study_are_one() -> None:
-    found = gain_pairs(features(("m", "a.json", 1.0), ("m", "b.json", 2.0), ("m", "other", 4.0)), PUBLISHED)
-    assert found["first"].tolist() == ["other", "other"] and found["second"].tolist() == ["a.json", "b.json"]
-    assert found["log_ratio"].tolist() == pytest.approx([math.log(1 / 4), math.log(2 / 4)])
+    pairs = gain_pairs(features(("m", "a.json", 1.0), ("m", "b.json", 2.0), ("m", "other", 4.0)), PUBLISHED)
+    assert pairs["first"].tolist() == ["other", "other"] and pairs["second"].tolist() == ["a.json", "b.json"]
+    assert pairs["log_ratio"].tolist() == pytest.approx([math.log(1 / 4), math.log(2 / 4)])
     assert gain_pairs(features(("m", "a.json", 1.0), ("m", "b.json", 2.0)), PUBLISHED).empty
 
 
@@ -56,9 +56,9 @@ def test_sets_are_counted_by_model_and_lab() -> None:
     rows = features(("am", "a.json", 1.0), ("an", "other", 2.0), ("bm", "other", math.nan), ("cm", "thermostats", 1.0))
     rows.loc[rows["model_id"] == "an", "comparable"] = False
     runs = rows.assign(measure_version=rows["source"].map({"other": "external"}).fillna("1"))
-    found = counts(rows, runs, PUBLISHED).set_index("evidence")
-    assert found.loc["published", ["models", "labs"]].tolist() == [1, 1]
+    by_set = counts(rows, runs, PUBLISHED).set_index("evidence")
+    assert by_set.loc["published", ["models", "labs"]].tolist() == [1, 1]
     others = ["models", "labs", "comparable_models", "comparable_labs", "last_token_models", "last_token_labs"]
-    assert found.loc["external", others].tolist() == [2, 2, 1, 1, 1, 1]
-    assert found.loc["pooled", others].tolist() == [4, 3, 3, 3, 3, 2]
-    assert found.loc["measured", "models"] == 1
+    assert by_set.loc["external", others].tolist() == [2, 2, 1, 1, 1, 1]
+    assert by_set.loc["pooled", others].tolist() == [4, 3, 3, 3, 3, 2]
+    assert by_set.loc["measured", "models"] == 1

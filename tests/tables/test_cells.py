@@ -121,8 +121,8 @@ CASES = [(value, meant, carrier) for value, meant, carriers in NUMBERS for carri
 
 @pytest.mark.parametrize(("value", "meant", "carrier"), CASES, ids=lambda each: repr(each)[:20])
 def test_a_number(value: Any, meant: Any, carrier: str, tmp_path: Path) -> None:
-    found = outcome("gain_block", value, carrier, tmp_path)
-    assert found is REFUSED if meant is REFUSED else found == meant
+    cell = outcome("gain_block", value, carrier, tmp_path)
+    assert cell is REFUSED if meant is REFUSED else cell == meant
 
 
 NAMES: list[tuple[Any, Any, tuple[str, ...]]] = [
@@ -146,8 +146,8 @@ NAMES: list[tuple[Any, Any, tuple[str, ...]]] = [
     ids=lambda each: repr(each)[:20],
 )
 def test_a_name(value: Any, meant: Any, carrier: str, tmp_path: Path) -> None:
-    found = outcome("prompt_id", value, carrier, tmp_path)
-    assert found is REFUSED if meant is REFUSED else found == meant
+    cell = outcome("prompt_id", value, carrier, tmp_path)
+    assert cell is REFUSED if meant is REFUSED else cell == meant
 
 
 @pytest.mark.parametrize("carrier", ["csv", "json", "lines", "frame", "dict"])
@@ -157,14 +157,14 @@ def test_no_text_becomes_a_number_that_is_not_written_in_it(
     carrier: str, text: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Independent of the reader: what JSON calls a number, with a sign or a bare point besides."""
-    found = outcome("gain_block", text, carrier, tmp_path_factory.mktemp("cell"))
-    if found is REFUSED or pd.isna(found):
-        assert found is REFUSED or text == ""
+    cell = outcome("gain_block", text, carrier, tmp_path_factory.mktemp("cell"))
+    if cell is REFUSED or pd.isna(cell):
+        assert cell is REFUSED or text == ""
         return
     digits = text.strip().lstrip("+").replace("+", "")
-    whole, point, rest = digits.partition(".")
-    spelt = (whole.lstrip("0") or "0") + point + (rest if rest[:1].isdigit() else "0" + rest if point else rest)
-    assert found == json.loads(spelt.removesuffix("."))
+    integer, point, rest = digits.partition(".")
+    spelt = (integer.lstrip("0") or "0") + point + (rest if rest[:1].isdigit() else "0" + rest if point else rest)
+    assert cell == json.loads(spelt.removesuffix("."))
 
 
 INDEXED = pd.DataFrame({"layer": [11, 12], "prompt_id": "", "gain_block": [1.3, 1.1]})
@@ -212,9 +212,9 @@ def test_a_file_that_is_otherwise_is_refused_by_what_it_is(kind: str, tmp_path: 
 
 def test_blank_columns_and_rows_of_a_spreadsheet_are_none(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("\ufeffa,b,,\n1,2,,\n,,,\n\n3,4,,\n", encoding="utf-8")
-    found = read(tmp_path / "x.csv")
-    assert found.to_dict("list") == {"a": ["1", "3"], "b": ["2", "4"]}
-    assert found.index.tolist() == [0, 2]  # rows keep the number that they have in the file
+    rows = read(tmp_path / "x.csv")
+    assert rows.to_dict("list") == {"a": ["1", "3"], "b": ["2", "4"]}
+    assert rows.index.tolist() == [0, 2]  # rows keep the number that they have in the file
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\u0085", "\x1c"])

@@ -32,19 +32,19 @@ def test_what_is_current_is_not_written_again(tmp_path: Path) -> None:
     assert describe(tmp_path) == []
     (tmp_path / "datapackage.json").write_text("{}")
     assert describe(tmp_path) == [tmp_path / "datapackage.json"]
-    told = json.loads((tmp_path / "datapackage.json").read_text(encoding="utf-8"))
-    assert [(resource["name"], resource["path"]) for resource in told["resources"]] == [("models", "models.csv")]
+    package = json.loads((tmp_path / "datapackage.json").read_text(encoding="utf-8"))
+    assert [(resource["name"], resource["path"]) for resource in package["resources"]] == [("models", "models.csv")]
 
 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 def test_as_a_program_it_describes_the_folder_that_is_named_and_says_what_it_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named, asked = tmp_path / "named", tmp_path / "asked"
-    for folder in (named, asked):
+    named, default = tmp_path / "named", tmp_path / "asked"
+    for folder in (named, default):
         folder.mkdir()
-    monkeypatch.setenv("THERMOSTATS_DATA", str(asked))
-    for arguments, folder in (([str(named)], named), ([], asked)):
+    monkeypatch.setenv("THERMOSTATS_DATA", str(default))
+    for arguments, folder in (([str(named)], named), ([], default)):
         monkeypatch.setattr(sys, "argv", ["describe", *arguments])
         runpy.run_module("thermostats.tables.describe", run_name="__main__")
         wrote = [Path(line) for line in capsys.readouterr().out.splitlines()]
@@ -75,13 +75,17 @@ def test_gains_and_norms_are_above_zero_and_nothing_else_is_bounded_so() -> None
     columns = ((f"{name}.{label}", each) for name in TABLES for label, each in TABLES[name].columns.items())
     bounded = {name: check.error for name, each in columns for check in each.checks if check.kind == ABOVE}
     gains = ("gain_block", "gain_attention", "gain_mlp", "gain_sum_attention", "gain_sum_mlp")
-    assert bounded == {f"layers.{name}": "above 0" for name in ("norm_in", *gains, "write_attention", "write_mlp")}
+    of_layers = {f"layers.{name}": "above 0" for name in ("norm_in", *gains, "write_attention", "write_mlp")}
+    assert bounded == of_layers | {f"lineage.{name}": "above 0" for name in ("share", "tokens", "distance")}
 
 
 def test_a_data_package_of_a_part_refers_to_nothing_outside_it(tmp_path: Path) -> None:
     for files, keys in (({"layers": ["a.csv"], "runs": ["r.csv"]}, ["runs"]), ({"layers": ["a.csv", "b.csv"]}, [])):
         for path in (path for paths in files.values() for path in paths):
             (tmp_path / path).write_bytes(b"")
-        told = json.loads(for_tools(tmp_path, files)[DATAPACKAGE])["resources"][0]
-        assert (told["name"], told["path"]) == ("layers", files["layers"] if len(files["layers"]) > 1 else "a.csv")
-        assert [each["reference"]["resource"] for each in told["schema"].get("foreignKeys", [])] == keys
+        resource = json.loads(for_tools(tmp_path, files)[DATAPACKAGE])["resources"][0]
+        assert (resource["name"], resource["path"]) == (
+            "layers",
+            files["layers"] if len(files["layers"]) > 1 else "a.csv",
+        )
+        assert [each["reference"]["resource"] for each in resource["schema"].get("foreignKeys", [])] == keys

@@ -46,8 +46,8 @@ def test_the_data_package_tells_a_wrong_value(small_store: Path, tmp_path: Path)
     layers.write_text(layers.read_text().replace("last", "lst", 1).replace(",9.0,", ",nine,", 1))
     runs = out / "runs.csv"
     runs.write_text(runs.read_text().replace("lab/small", "lab/none"))
-    told = frictionless.validate(str(out / DATAPACKAGE)).flatten(["type"])
-    assert {"constraint-error", "type-error", "foreign-key"} <= {kind for (kind,) in told}
+    faults = frictionless.validate(str(out / DATAPACKAGE)).flatten(["type"])
+    assert {"constraint-error", "type-error", "foreign-key"} <= {kind for (kind,) in faults}
 
 
 @pytest.mark.parametrize("format_", ["csv", "parquet"])

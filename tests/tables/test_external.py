@@ -77,13 +77,13 @@ def test_every_run_says_source_licence_instrument_and_precision(runs: pd.DataFra
 
 
 def test_gains_are_those_that_others_computed_from_the_same_norms() -> None:
-    found = thermostats.features(source="logos-in-layers").set_index("model_id")["penultimate_gain"]
-    assert found.round(3).to_dict() == pytest.approx(PENULTIMATE, abs=1e-9)
+    gains = thermostats.features(source="logos-in-layers").set_index("model_id")["penultimate_gain"]
+    assert gains.round(3).to_dict() == pytest.approx(PENULTIMATE, abs=1e-9)
 
 
 def test_weights_of_models_are_those_of_their_checkpoints() -> None:
-    found = store.read(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
-    assert found.to_dict() == CHECKPOINTS
+    counts = store.read(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
+    assert counts.to_dict() == CHECKPOINTS
 
 
 def test_a_third_of_an_interleaved_matrix_is_no_value_matrix(runs: pd.DataFrame) -> None:
@@ -97,10 +97,10 @@ def test_a_third_of_an_interleaved_matrix_is_no_value_matrix(runs: pd.DataFrame)
 
 
 def test_norms_after_the_final_norm_are_no_gain_of_the_last_block(runs: pd.DataFrame) -> None:
-    pooled = rows("layers", runs)[lambda own: own["position"] == "all"]
+    pooled = rows("layers", runs)[lambda table: table["position"] == "all"]
     depth = store.load("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
     assert (pooled["layer"] < pooled["model_id"].map(depth)).all()
-    normed = rows("summaries", runs)[lambda own: own["estimand"] == "normed_gain_all_tokens"]
+    normed = rows("summaries", runs)[lambda table: table["estimand"] == "normed_gain_all_tokens"]
     assert len(normed) == pooled["run_id"].nunique() == 4
 
 
@@ -124,8 +124,8 @@ def test_a_figure_that_repeats_a_published_one_has_another_name(runs: pd.DataFra
 
 
 def profile(runs: pd.DataFrame, model: str, prompts: str) -> pd.Series:
-    own = rows("layers", runs)[lambda all_: (all_["model_id"] == model) & (all_["prompt_set"] == prompts)]
-    return np.log(own.groupby("layer")["gain_block"].mean())
+    of_model = rows("layers", runs)[lambda all_: (all_["model_id"] == model) & (all_["prompt_set"] == prompts)]
+    return np.log(of_model.groupby("layer")["gain_block"].mean())
 
 
 @pytest.mark.parametrize(

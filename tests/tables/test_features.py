@@ -228,16 +228,16 @@ def test_groups_are_summed_as_if_they_were_alone(rows: list[tuple[int, float]]) 
     groups = Groups.of(number)
     assert groups.numbers.tolist() == sorted(set(number.tolist()))
     for at, group in enumerate(groups.numbers):
-        own = values[number == group]
-        alone = Groups.of(np.zeros(len(own), dtype=np.int64))
-        for found, by_itself, expected in (
-            (groups.sum(values), alone.sum(own), own.sum()),
-            (groups.mean(values), alone.mean(own), own.mean()),
-            (groups.max(values), alone.max(own), own.max()),
-            (groups.std(values), alone.std(own), np.std(own, ddof=1) if len(own) > 1 else np.nan),
+        members = values[number == group]
+        alone = Groups.of(np.zeros(len(members), dtype=np.int64))
+        for grouped, by_itself, expected in (
+            (groups.sum(values), alone.sum(members), members.sum()),
+            (groups.mean(values), alone.mean(members), members.mean()),
+            (groups.max(values), alone.max(members), members.max()),
+            (groups.std(values), alone.std(members), np.std(members, ddof=1) if len(members) > 1 else np.nan),
         ):
-            assert found[at : at + 1].tobytes() == by_itself.tobytes()
-            assert found[at] == pytest.approx(expected, rel=1e-9, abs=1e-6, nan_ok=True)
+            assert grouped[at : at + 1].tobytes() == by_itself.tobytes()
+            assert grouped[at] == pytest.approx(expected, rel=1e-9, abs=1e-6, nan_ok=True)
 
 
 def test_texts_are_numbered_in_their_order() -> None:
@@ -248,12 +248,12 @@ def test_texts_are_numbered_in_their_order() -> None:
 
 
 def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
-    found = combine(
+    row = combine(
         table("runs", {"run_id": "r"}),
         table("models", {"n_layers": 1}),
         table("layers", *gains("r", "p1", {1: 3.0}), *gains("r", "p2", {1: 5.0})),
         *(table(name) for name in ("summaries", "transitions", "weights")),
     ).iloc[0]
-    assert (found["total_amplification"], found["total_amplification_from_input"]) == (1.0, 4.0)
-    assert (found["total_amplification_n"], found["last_gain"]) == (2, 4.0)
-    assert np.isnan(found["geometric_gain"]) and np.isnan(found["penultimate_gain"])
+    assert (row["total_amplification"], row["total_amplification_from_input"]) == (1.0, 4.0)
+    assert (row["total_amplification_n"], row["last_gain"]) == (2, 4.0)
+    assert np.isnan(row["geometric_gain"]) and np.isnan(row["penultimate_gain"])

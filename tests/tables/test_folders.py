@@ -60,15 +60,17 @@ def test_a_wheel_holds_what_ships_inside_the_package_where_it_is_not_written_to(
     assert folders.own_folder(tmp_path / "mine") == tmp_path / "mine"
 
 
-@pytest.mark.parametrize("said", ["schema = 1\n", "", 'begun_with = "0.1"\n'])
-def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_tables(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize("content", ["schema = 1\n", "", 'begun_with = "0.1"\n'])
+def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_tables(
+    tmp_path: Path, content: str
+) -> None:
     assert folders.layers(tmp_path) == (tmp_path,)
-    (tmp_path / "store.toml").write_text(said)
+    (tmp_path / "store.toml").write_text(content)
     assert folders.layers(tmp_path) == (folders.shipped("data"), tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("content", "words"),
     [
         ("schema = 0", "created with an older schema.*got schema = 0; allowed: 1. Next: export it"),
         ("schema = 2", "created with a newer schema.*got schema = 2; allowed: 1. Next: install a newer"),
@@ -76,8 +78,8 @@ def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_ta
         ("schema", "store.toml cannot be read.*schema = 1"),
     ],
 )
-def test_a_store_of_another_schema_is_not_read(tmp_path: Path, said: str, words: str) -> None:
-    (tmp_path / "store.toml").write_text(said)
+def test_a_store_of_another_schema_is_not_read(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "store.toml").write_text(content)
     with pytest.raises(DataError, match=words) as caught:
         folders.layers(tmp_path)
     assert caught.value.where == str(tmp_path / "store.toml")
@@ -126,10 +128,14 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
     for _ in range(2):
         assert writable_folder(folder) == folder
         assert [path.name for path in folder.iterdir()] == ["store.toml"]
-    told = tomllib.loads((folder / "store.toml").read_text(encoding="utf-8"))
-    assert told == {"begun_with": thermostats.__version__, "schema": 1}
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("new data folder for your own rows"), said.err.count(str(folder))) == ("", 1, 1)
+    stored = tomllib.loads((folder / "store.toml").read_text(encoding="utf-8"))
+    assert stored == {"begun_with": thermostats.__version__, "schema": 1}
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("new data folder for your own rows"), printed.err.count(str(folder))) == (
+        "",
+        1,
+        1,
+    )
     monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path / "asked"))
     assert writable_folder() == tmp_path / "asked"
     (tmp_path / "file").write_text("")

@@ -42,10 +42,10 @@ def test_rows_in_a_file_with_others_are_taken_out_of_it(small_store: Path) -> No
     for path in files:
         path.unlink()
     store.save(both, "layers", small_store / "layers.csv")
-    kept = store.load("layers", small_store)
+    before = store.load("layers", small_store)
     assert forget("others", data=small_store)["layers"] == 2
     left = store.load("layers", small_store)
-    assert len(left) == len(kept) - 2 and left["run_id"].nunique() == 1
+    assert len(left) == len(before) - 2 and left["run_id"].nunique() == 1
 
 
 def test_a_source_that_is_not_there_is_named_with_those_that_are(small_store: Path, tmp_path: Path) -> None:

@@ -36,15 +36,15 @@ def sound() -> dict[str, pd.DataFrame]:
     heads = {"run_id": eager["run_id"], "prompt_id": "a", "variant": "exact", "self_attention": 0.2}
     heads |= dict.fromkeys((*look, "contraction_ratio"), 0.5)
     spectra, attention = [], []
-    for number, whole in ((1, 5.0), (2, 10.0)):
-        own = {head: HEADS[number, head] for head in ("1", "2")}
-        for head, norm in {"": whole, **own}.items():
+    for number, total in ((1, 5.0), (2, 10.0)):
+        of_heads = {head: HEADS[number, head] for head in ("1", "2")}
+        for head, norm in {"": total, **of_heads}.items():
             of = {"run_id": weights["run_id"], "layer": number, "matrix": "W_V", "head": head}
             spectra.append({**of, "spectral_norm": norm / 2, "frobenius_norm": norm, "stable_rank": 4.0})
-        traces = {head: LENGTH * 0.8 * norm**2 for head, norm in own.items()}
+        traces = {head: LENGTH * 0.8 * norm**2 for head, norm in of_heads.items()}
         for head, trace in {**traces, "": sum(traces.values())}.items():
             attention.append({**heads, "layer": number, "head": head, "trace": trace})
-        attention.append({"run_id": eager["run_id"], "layer": number, "variant": "proxy", "trace": (whole / 2) ** 2})
+        attention.append({"run_id": eager["run_id"], "layer": number, "variant": "proxy", "trace": (total / 2) ** 2})
     stated = [
         {"run_id": residual["run_id"], "prompt_id": "a", "estimand": "total_amplification", "value": 1.25},
         {"run_id": weights["run_id"], "prompt_id": "", "estimand": "W_V_spectral_norm_mean", "value": 3.75},

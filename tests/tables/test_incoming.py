@@ -49,11 +49,11 @@ def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, end
         table("runs", measured),
         table("layers", *(layer(measured, number, 1 / 3 + number) for number in (1, 2, 3))),
     ]
-    given = [
+    forms = [
         frame if ending == "frame" else written(frame.iloc[:, ::-1], tmp_path / f"{number}.{ending}")
         for number, frame in enumerate(frames)
     ]
-    assert [done.added for done in join(given, data=small_store)] == [1, 3]
+    assert [done.added for done in join(forms, data=small_store)] == [1, 3]
     assert [done.unchanged for done in join(frames, data=small_store)] == [1, 3]
     stored = store.load("layers", small_store)
     assert stored.loc[stored["run_id"] == measured["run_id"], "gain_block"].tolist() == [1 / 3 + n for n in (1, 2, 3)]
@@ -144,22 +144,22 @@ def test_objects_need_not_have_the_same_names(tmp_path: Path, ending: str) -> No
     rows = [{"b": 1, "a": "x"}, {"c": None, "a": 2.5}]
     text = "\n\n".join(map(json.dumps, rows)) if ending == "jsonl" else json.dumps(rows)
     (tmp_path / f"x.{ending}").write_text("\ufeff" + text, encoding="utf-8")
-    found = read(tmp_path / f"x.{ending}")
-    assert found.columns.tolist() == ["b", "a", "c"]
-    assert found["a"].tolist() == ["x", 2.5]
-    assert found["b"].isna().tolist() == [False, True]
+    frame = read(tmp_path / f"x.{ending}")
+    assert frame.columns.tolist() == ["b", "a", "c"]
+    assert frame["a"].tolist() == ["x", 2.5]
+    assert frame["b"].isna().tolist() == [False, True]
 
 
 def test_a_frame_is_taken_with_its_columns_as_texts_and_its_rows_counted_from_the_first() -> None:
-    found = read(pd.DataFrame({1: ["x", "y"]}, index=[7, 7]))
-    assert (found.columns.tolist(), found.index.tolist()) == (["1"], [0, 1])
+    rows = read(pd.DataFrame({1: ["x", "y"]}, index=[7, 7]))
+    assert (rows.columns.tolist(), rows.index.tolist()) == (["1"], [0, 1])
 
 
 def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"a": range(4), "b": 1.0, "c": "x" * 300_000}, index=[3, 1, 2, 0])
     frame.to_parquet(tmp_path / "x.parquet")
-    found = read(tmp_path / "x.parquet")
-    assert (found.index.tolist(), found["a"].tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3])
+    rows = read(tmp_path / "x.parquet")
+    assert (rows.index.tolist(), rows["a"].tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3])
     size = (tmp_path / "x.parquet").stat().st_size
     assert size < 50_000
     monkeypatch.setattr(limits, "CELLS", 16)  # its index is a column

@@ -44,8 +44,8 @@ def test_other_values_are_refused_with_the_largest_difference_named(small_store:
     before = snapshot(small_store)
     layers.loc[0, "gain_block"] = 1.2500001
     layers.loc[2, "gain_block"] = 4.5
-    said = r"2 of these rows .* gain_block at .*layer 3.* there .*1\.25.* new .*4\.5.*--replace"
-    with pytest.raises(DataError, match=said):
+    message = r"2 of these rows .* gain_block at .*layer 3.* there .*1\.25.* new .*4\.5.*--replace"
+    with pytest.raises(DataError, match=message):
         join(layers, data=small_store)
     layers.loc[1, ["gain_block", "missing"]] = [None, "overflow"]
     with pytest.raises(DataError, match=r"gain_block at .*layer 2"):
@@ -107,9 +107,9 @@ def test_replacing_some_rows_leaves_the_others_and_adds_what_is_new(small_store:
     assert (done.table, done.added, done.unchanged, done.replaced) == ("layers", 1, 1, 1)
     assert [path.name for path in done.files] == [f"{run()['run_id']}.csv"]
     after = store.load("layers", small_store)
-    kept = after[after["position"] == "last"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept.drop(columns="gain_block"), before.drop(columns="gain_block"))
-    assert kept["gain_block"].tolist() == [before["gain_block"][0], 7.0, *before["gain_block"][2:]]
+    last = after[after["position"] == "last"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(last.drop(columns="gain_block"), before.drop(columns="gain_block"))
+    assert last["gain_block"].tolist() == [before["gain_block"][0], 7.0, *before["gain_block"][2:]]
     assert (after["position"] == "first").sum() == 1
 
 
@@ -138,8 +138,8 @@ MISFITS = {
 
 @pytest.mark.parametrize("name", MISFITS)
 def test_rows_of_no_table_are_told_with_the_nearest_and_what_is_misspelt(name: str, small_store: Path) -> None:
-    (rows, named), said = MISFITS[name]
-    with pytest.raises(UsageError, match=said) as caught:
+    (rows, named), message = MISFITS[name]
+    with pytest.raises(UsageError, match=message) as caught:
         join(rows, table=named, data=small_store)
     assert "findings" not in caught.value.allowed
 

@@ -96,9 +96,17 @@ def test_a_constant_that_its_column_may_not_have_is_told_as_one(
 
 
 def test_constants_that_their_columns_may_have_are_taken(tmp_path: Path) -> None:
-    said = {"layer": "3", "n_tokens": "", "norm_in": 2, "prompt_id": 7, "seconds": 0.5, "dtype": "mixed", "missing": ""}
-    lines = "\n".join(f"{name} = {value!r}" for name, value in said.items())
-    assert load_map(written(tmp_path, f'table = "layers"\n[constants]\n{lines}\n')).constants == said
+    constants = {
+        "layer": "3",
+        "n_tokens": "",
+        "norm_in": 2,
+        "prompt_id": 7,
+        "seconds": 0.5,
+        "dtype": "mixed",
+        "missing": "",
+    }
+    lines = "\n".join(f"{name} = {value!r}" for name, value in constants.items())
+    assert load_map(written(tmp_path, f'table = "layers"\n[constants]\n{lines}\n')).constants == constants
     flags = "gated_mlp = true\ntied_embeddings = 'False'\nvariant = ''\nyear = 2024"
     assert load_map(written(tmp_path, f'table = "models"\n[constants]\n{flags}\n')).constants["gated_mlp"] is True
 
@@ -119,13 +127,13 @@ USING = ColumnMap("layers", {"block": "layer", "n": "norm_in"}, FACTORS, {"posit
 
 
 def test_rows_under_a_mapping() -> None:
-    found = mapped(THEIRS, USING, "here")
-    assert found["layer"].tolist() == ["1", "2"]
-    assert found["norm_in"].tolist()[0] == 1.5 and pd.isna(found["norm_in"][1])
-    assert found["gain_block"].tolist() == ["1.5", "2"]
-    assert found["position"].tolist() == ["last", "last"]
-    assert {"note", "more", "block", "n"}.isdisjoint(found.columns)
-    assert found["cosine"].isna().all() and (found["missing"] == "").all()  # also where they have a factor
+    rows = mapped(THEIRS, USING, "here")
+    assert rows["layer"].tolist() == ["1", "2"]
+    assert rows["norm_in"].tolist()[0] == 1.5 and pd.isna(rows["norm_in"][1])
+    assert rows["gain_block"].tolist() == ["1.5", "2"]
+    assert rows["position"].tolist() == ["last", "last"]
+    assert {"note", "more", "block", "n"}.isdisjoint(rows.columns)
+    assert rows["cosine"].isna().all() and (rows["missing"] == "").all()  # also where they have a factor
     assert THEIRS["n"].tolist() == ["1500", ""]
     with pytest.raises(DataError, match="column norm_in is to be converted but does not hold only numbers"):
         mapped(THEIRS.assign(n=["1", "many"]), USING, "here")
@@ -142,9 +150,9 @@ def test_rows_under_a_mapping() -> None:
     ],
 )
 def test_rows_that_do_not_fit_a_mapping_are_refused(using: dict[str, object], words: str, got: str) -> None:
-    given = {"columns": USING.columns, "ignore": "*", **using}
+    options = {"columns": USING.columns, "ignore": "*", **using}
     with pytest.raises(UsageError, match=words) as caught:
-        mapped(THEIRS, ColumnMap("layers", **given), "here")  # type: ignore[arg-type]
+        mapped(THEIRS, ColumnMap("layers", **options), "here")  # type: ignore[arg-type]
     assert (caught.value.got, caught.value.where) == (got, "here")
     assert len(mapped(THEIRS, ColumnMap("layers", USING.columns, ignore=("note", "more")), "here")) == 2
 
@@ -154,16 +162,16 @@ def test_runs_are_made_of_what_their_rows_tell() -> None:
     frame = pd.DataFrame({"model_id": "m", "source": ["x", "x", "y"], **versions, "gain_block": 2.0})
     rows, runs = with_runs(frame, "layers")
     assert runs is not None
-    told = {"model_id": "m", "revision": "main", "dtype": "unstated", "attention": "unstated"}
-    told |= {"prompt_set": "", "prompt_sha": "", "measure_version": "1", "source": "x"}
-    first, second = run_id(told), run_id({**told, "measure_version": "2", "source": "y"})
+    facts = {"model_id": "m", "revision": "main", "dtype": "unstated", "attention": "unstated"}
+    facts |= {"prompt_set": "", "prompt_sha": "", "measure_version": "1", "source": "x"}
+    first, second = run_id(facts), run_id({**facts, "measure_version": "2", "source": "y"})
     assert rows["run_id"].tolist() == [first, first, second]
     assert set(rows.columns) == {"layer", "gain_block", "run_id"}
     assert runs.set_index("run_id")["seconds"].to_dict() == {first: 3.0, second: 5.0}
-    assert {name: runs.iloc[0][name] for name in told} == told
-    stated, known = with_runs(frame.assign(dtype="float16", revision="r", attention="sdpa"), "layers")
-    assert known is not None
-    assert known.iloc[0][["dtype", "revision", "attention"]].tolist() == ["float16", "r", "sdpa"]
+    assert {name: runs.iloc[0][name] for name in facts} == facts
+    stated, stated_runs = with_runs(frame.assign(dtype="float16", revision="r", attention="sdpa"), "layers")
+    assert stated_runs is not None
+    assert stated_runs.iloc[0][["dtype", "revision", "attention"]].tolist() == ["float16", "r", "sdpa"]
     assert stated["run_id"].nunique() == 2
 
 
@@ -229,18 +237,18 @@ def test_hashes_that_rows_state_stay_and_a_set_whose_texts_nobody_knows_has_none
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in REFUSED])
 def test_only_rows_without_a_needed_column_are_said_to_lack_it(name: str, small_store: Path) -> None:
     columns = list(TABLES[name].columns)
-    said = {label: when_joined(name, label) for label in columns}
-    whole = pd.DataFrame({label: [""] for label in columns})
+    needs = {label: when_joined(name, label) for label in columns}
+    complete = pd.DataFrame({label: [""] for label in columns})
     if "run_id" in columns:
-        whole = whole.drop(columns="run_id").assign(model_id="lab/small", source="x")
-    for label in [label for label in columns if label in whole]:
+        complete = complete.drop(columns="run_id").assign(model_id="lab/small", source="x")
+    for label in [label for label in columns if label in complete]:
         try:
-            join(whole.drop(columns=label), table=name, data=small_store)
+            join(complete.drop(columns=label), table=name, data=small_store)
             message = ""
         except ThermostatsError as error:
             message = str(error)
         lacking = re.search(rf"without (run_id, )?{label}\.", message) or "to which run they belong" in message
-        assert bool(lacking) == (said[label] == NEEDED), (label, said[label], message)
+        assert bool(lacking) == (needs[label] == NEEDED), (label, needs[label], message)
 
 
 def test_nothing_is_joined_to_the_findings() -> None:

@@ -115,13 +115,13 @@ def test_an_architecture_without_a_formula_is_named() -> None:
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_model_has_more_weights_than_its_blocks(small_store: Path, more: int) -> None:
     """Of an architecture without a formula, where nothing else tells its numbers: by `join` and by `check`."""
-    own = {**model("lab/other"), "architecture": "mamba", "n_params": 2632, "n_params_nonembedding": 2632 + more}
-    sound = table("models", model(), {**own, "n_params_nonembedding": 2631})
+    other = {**model("lab/other"), "architecture": "mamba", "n_params": 2632, "n_params_nonembedding": 2632 + more}
+    sound = table("models", model(), {**other, "n_params_nonembedding": 2631})
     check_models(sound)
     with pytest.raises(DataError, match="n_params_nonembedding is not below n_params") as caught:
-        join(table("models", own), data=small_store)
+        join(table("models", other), data=small_store)
     assert caught.value.where == "lab/other @ main"
     assert caught.value.got == f"n_params_nonembedding {2632 + more}, n_params 2632"
-    store.save(table("models", model(), own), "models", small_store / "models.csv")
+    store.save(table("models", model(), other), "models", small_store / "models.csv")
     with pytest.raises(DataError, match="n_params_nonembedding is not below n_params"):
         store.check(small_store)

@@ -116,10 +116,10 @@ def test_a_spectral_norm_above_the_frobenius_norm_entropy_in_bits_and_a_depth_in
     bits = math.log2(50304)
     (doubt,) = doubts(pd.DataFrame({"prompt_id": ["a"], "entropy": bits, **run}), "outputs", tmp_path / "b")
     assert "in bits" in doubt
-    found = {"prompt_id": ["a"], "definition": "peak", "trace_variant": "unstated", "layer": 6.0, **run}
-    (doubt,) = doubts(pd.DataFrame({**found, "relative_depth": 50.0}), "transitions", tmp_path / "c")
+    row = {"prompt_id": ["a"], "definition": "peak", "trace_variant": "unstated", "layer": 6.0, **run}
+    (doubt,) = doubts(pd.DataFrame({**row, "relative_depth": 50.0}), "transitions", tmp_path / "c")
     assert "per cent" in doubt
-    assert join(pd.DataFrame({**found, "relative_depth": 0.5}), table="transitions", data=tmp_path / "d")[1].added == 1
+    assert join(pd.DataFrame({**row, "relative_depth": 0.5}), table="transitions", data=tmp_path / "d")[1].added == 1
 
 
 @pytest.mark.parametrize("name", ["layers", "summaries"])

@@ -26,25 +26,25 @@ def measured(models: int, seed: int, error: float = 0.01) -> tuple[pd.DataFrame,
 
 
 def test_variances_of_levels_are_found() -> None:
-    found = variances(measured(400, 1)[0])
+    estimates = variances(measured(400, 1)[0])
     for name, sd in TRUE.items():
-        assert found[name] ** 0.5 == pytest.approx(sd, abs=0.012), name
+        assert estimates[name] ** 0.5 == pytest.approx(sd, abs=0.012), name
 
 
 def test_estimates_cover_the_truth_as_often_as_their_errors_say() -> None:
     rows, truth = measured(400, 2)
-    found = pooled(rows)
-    z = (found["y"] - truth) / found["e"]
+    estimates = pooled(rows)
+    z = (estimates["y"] - truth) / estimates["e"]
     assert 0.9 < z.std() < 1.1 and abs(z.mean()) < 0.15
-    assert (found["measurements"] == 8).all()
+    assert (estimates["measurements"] == 8).all()
 
 
 def test_an_instrument_more_counts_for_more_than_a_run_more() -> None:
     rows, _ = measured(200, 3)
-    one = rows[rows["source"] == "source0"]
+    single = rows[rows["source"] == "source0"]
     both = rows[(rows["prompt_set"] == "prompt_set0") & (rows["dtype"] == "dtype0")]
     by_model = pd.concat(
-        [one.assign(model_id=one["model_id"] + " one"), both, rows.assign(model_id=rows["model_id"] + " all")]
+        [single.assign(model_id=single["model_id"] + " one"), both, rows.assign(model_id=rows["model_id"] + " all")]
     )
     error = pooled(by_model)["e"]
     assert error["m0"] < error["m0 one"]
@@ -54,8 +54,8 @@ def test_a_single_measurement_stays_as_it_is() -> None:
     rows = pd.DataFrame(
         {"model_id": ["a"], "source": ["s"], "prompt_set": ["p"], "dtype": ["d"], "y": [0.2], "e": [0.03]}
     )
-    found = pooled(rows)
-    assert found.loc["a", "y"] == pytest.approx(0.2) and found.loc["a", "e"] == pytest.approx(0.03, rel=1e-6)
+    estimates = pooled(rows)
+    assert estimates.loc["a", "y"] == pytest.approx(0.2) and estimates.loc["a", "e"] == pytest.approx(0.03, rel=1e-6)
     assert set(variances(rows).values()) == {0.0}
 
 

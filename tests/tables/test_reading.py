@@ -11,7 +11,7 @@ from conftest import layer, model, run, table
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.tables import features as whole
+from thermostats.tables import features as feature_table
 from thermostats.tables import store
 from thermostats.tables.reading import features, load
 
@@ -25,7 +25,7 @@ def test_features_are_of_the_models_one_means(shipped: pd.DataFrame) -> None:
     assert "nursery" not in set(shipped["heritage"]) | set(shipped["source"])
     assert not shipped.duplicated(["model_id", "source"]).any()
     every = features(every=True)
-    pd.testing.assert_frame_equal(every, whole.features())
+    pd.testing.assert_frame_equal(every, feature_table.features())
     assert set(shipped["model_id"]) == set(every.loc[every["source"] != "nursery", "model_id"])
 
 
@@ -46,7 +46,7 @@ def test_the_controlled_study_comes_when_it_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("filters", "message"),
     [
         ({"lab": "Eleuther"}, "did you mean EleutherAI?"),
         ({"family": "pithia"}, "did you mean pythia?"),
@@ -56,10 +56,10 @@ def test_the_controlled_study_comes_when_it_is_named() -> None:
         ({"data": 3}, "give the path of the data folder"),
     ],
 )
-def test_wrong_filters_are_refused(asked: dict[str, Any], said: str) -> None:
+def test_wrong_filters_are_refused(filters: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        features(**asked)
-    assert said in str(refused.value)
+        features(**filters)
+    assert message in str(refused.value)
 
 
 def test_of_checkpoints_the_last_counts_and_of_runs_the_one_with_most_prompts(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_of_checkpoints_the_last_counts_and_of_runs_the_one_with_most_prompts(tm
     steps = ["step2", "step10"]
     runs = [run(revision=step, source="mine") for step in steps]
     wide = run(revision="step10", source="mine", dtype="bfloat16")
-    rows = [layer(one, number, 2.0) for one in runs for number in (1, 2, 3)]
+    rows = [layer(each, number, 2.0) for each in runs for number in (1, 2, 3)]
     rows += [layer(wide, number, 3.0, prompt) for number in (1, 2, 3) for prompt in ("a", "b")]
     for name, frame in {
         "models": table("models", *({**model(), "revision": step} for step in steps)),
@@ -84,8 +84,8 @@ def test_tables_come_with_lab_family_and_geometry() -> None:
     rows = load("layers", models=True)
     assert len(rows) == len(load("layers"))
     runs, models = load("runs", models=True), store.load("models").drop_duplicates("model_id").set_index("model_id")
-    known = runs.set_index("run_id")["model_id"].map(models["heritage"])
-    assert (rows["heritage"].to_numpy() == rows["run_id"].map(known).to_numpy()).all()
+    labs = runs.set_index("run_id")["model_id"].map(models["heritage"])
+    assert (rows["heritage"].to_numpy() == rows["run_id"].map(labs).to_numpy()).all()
     assert {"family", "n_layers", "n_heads", "d_head", "d_model", "n_params"} <= set(rows)
     assert {"heritage", "n_layers"} <= set(runs)
     with pytest.raises(UsageError, match="belong to no run or model"):

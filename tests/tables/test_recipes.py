@@ -40,9 +40,9 @@ def test_hooks_of_a_cache(tmp_path: Path) -> None:
     rows.append({"hook": "blocks.3.hook_attn_out", "norm": 7.0, "model": GPT2})
     done = join(rows, recipe="transformer-lens", data=tmp_path / "mine")
     assert [(each.table, each.added) for each in done] == [("runs", 1), ("layers", L)]
-    found = gains(tmp_path / "mine", "transformer-lens")
-    np.testing.assert_allclose(found["gain_block"], 1.5)
-    assert set(found["position"]) == {"unstated"}
+    measured = gains(tmp_path / "mine", "transformer-lens")
+    np.testing.assert_allclose(measured["gain_block"], 1.5)
+    assert set(measured["position"]) == {"unstated"}
 
 
 def test_hidden_states_long_and_wide_are_the_same_but_for_the_last_block(tmp_path: Path) -> None:
@@ -50,18 +50,18 @@ def test_hidden_states_long_and_wide_are_the_same_but_for_the_last_block(tmp_pat
     wide = pd.DataFrame([{"model": GPT2, **{f"h{state}": norm for state, norm in enumerate(NORMS)}}])
     wide.to_csv(tmp_path / "wide.csv", index=False)
     for name, source in (("long", long), ("wide", tmp_path / "wide.csv")):
-        given = {"position": "last", "source": name}
-        join(source, recipe="hidden-states", constants=given, data=tmp_path / "mine")
-    found = {name: gains(tmp_path / "mine", name) for name in ("long", "wide")}
-    assert found["long"]["layer"].tolist() == found["wide"]["layer"].tolist() == list(range(1, L))
-    np.testing.assert_allclose(found["long"]["gain_block"], found["wide"]["gain_block"])
+        constants = {"position": "last", "source": name}
+        join(source, recipe="hidden-states", constants=constants, data=tmp_path / "mine")
+    rows = {name: gains(tmp_path / "mine", name) for name in ("long", "wide")}
+    assert rows["long"]["layer"].tolist() == rows["wide"]["layer"].tolist() == list(range(1, L))
+    np.testing.assert_allclose(rows["long"]["gain_block"], rows["wide"]["gain_block"])
 
 
 def test_states_before_every_block(tmp_path: Path) -> None:
     rows = pd.DataFrame({"model": GPT2, "state": range(L + 1), "norm": NORMS, "note": "x"})
     join(rows, recipe="logos-in-layers", constants={"source": "mine"}, data=tmp_path / "mine")
-    found = gains(tmp_path / "mine", "mine")
-    assert (len(found), set(found["position"]), set(found["dtype"])) == (L, {"last"}, {"float32"})
+    measured = gains(tmp_path / "mine", "mine")
+    assert (len(measured), set(measured["position"]), set(measured["dtype"])) == (L, {"last"}, {"float32"})
     (row,) = thermostats.features(tmp_path / "mine", source="mine").to_dict("records")
     assert row["penultimate_gain"] == pytest.approx(1.5) and row["total_amplification"] == pytest.approx(1.5 ** (L - 1))
 
@@ -72,9 +72,9 @@ def test_norms_of_autoencoders_begin_after_block_1(tmp_path: Path) -> None:
     every = pd.concat([part.assign(release=release) for release in ("a", "b") for part in (rows, other)])
     join(every, recipe="sae-norms", data=tmp_path / "mine")
     for release in ("a", "b"):
-        found = gains(tmp_path / "mine", release)
-        assert found["layer"].tolist() == list(range(2, L + 1))
-        np.testing.assert_allclose(found["gain_block"], 1.5)
+        measured = gains(tmp_path / "mine", release)
+        assert measured["layer"].tolist() == list(range(2, L + 1))
+        np.testing.assert_allclose(measured["gain_block"], 1.5)
 
 
 def test_what_a_recipe_cannot_know_is_asked_for_by_name(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_column_a_layer(columns: Any, tmp_path: Path) -> None:
         "constants": {"source": "wide", "position": "last", "prompt_id": ""},
     }
     join(WIDE, mapping=mapping, data=tmp_path / "mine")
-    found = gains(tmp_path / "mine", "wide")
-    assert list(zip(found["layer"], found["gain_block"], strict=True)) == [(2, 1.25), (11, 1.75)]
+    rows = gains(tmp_path / "mine", "wide")
+    assert list(zip(rows["layer"], rows["gain_block"], strict=True)) == [(2, 1.25), (11, 1.75)]
     with pytest.raises(UsageError, match="no column holds a layer each"):
         join(WIDE[["who"]], mapping=mapping, data=tmp_path / "mine")
 
@@ -138,8 +138,8 @@ def test_a_model_needs_name_lab_layers_heads_width_and_size(tmp_path: Path) -> N
 
 
 def test_facts_that_are_not_stated_contradict_none(tmp_path: Path) -> None:
-    known = store.load("models").query("model_id == @GPT2")
-    few = known[["model_id", "heritage", "n_layers", "n_heads", "d_model", "n_params"]]
+    gpt2 = store.load("models").query("model_id == @GPT2")
+    few = gpt2[["model_id", "heritage", "n_layers", "n_heads", "d_model", "n_params"]]
     (done,) = join(few, table="models", data=tmp_path / "mine")
     assert (done.added, done.unchanged) == (0, 1)
     with pytest.raises(DataError, match=r"other values.*n_layers"):

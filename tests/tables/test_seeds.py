@@ -34,26 +34,26 @@ def test_the_noise_and_its_ceiling_are_those_of_the_simulation() -> None:
 def test_the_noise_is_that_of_a_one_way_analysis_of_variance() -> None:
     rows = simulated(6, 3)
     noise = seed_noise(rows, "penultimate_gain")
-    groups = [np.log(own["penultimate_gain"]) for _, own in rows.groupby(rows["model_id"].str[:2])]
+    groups = [np.log(group["penultimate_gain"]) for _, group in rows.groupby(rows["model_id"].str[:2])]
     f = stats.f_oneway(*groups).statistic
-    between = 3 * np.var([own.mean() for own in groups], ddof=1)
+    between = 3 * np.var([group.mean() for group in groups], ddof=1)
     assert noise is not None and noise.sd**2 == pytest.approx(between / f)
     assert noise.lower < noise.ceiling < noise.upper <= 1
 
 
 def test_the_interval_covers() -> None:
     truth = CAUSES**2 / (CAUSES**2 + SEED_SD**2)
-    found = [seed_noise(simulated(40, 2, seed), "penultimate_gain") for seed in range(200)]
-    covered = np.mean([noise is not None and noise.lower <= truth <= noise.upper for noise in found])
+    noises = [seed_noise(simulated(40, 2, seed), "penultimate_gain") for seed in range(200)]
+    covered = np.mean([noise is not None and noise.lower <= truth <= noise.upper for noise in noises])
     assert covered > 0.92
 
 
 def test_seeds_of_one_model_are_one_row() -> None:
     rows = simulated(5, 3)
-    one = one_a_recipe(rows)
-    assert list(one["model_id"]) == [f"m{i}-0" for i in range(5)]
+    averaged = one_a_recipe(rows)
+    assert list(averaged["model_id"]) == [f"m{i}-0" for i in range(5)]
     means = np.log(rows["penultimate_gain"]).groupby(rows["model_id"].str[:2]).mean()
-    assert np.log(one["penultimate_gain"]).tolist() == pytest.approx(means.tolist())
+    assert np.log(averaged["penultimate_gain"]).tolist() == pytest.approx(means.tolist())
 
 
 def test_without_second_seeds_nothing_changes() -> None:
@@ -65,6 +65,6 @@ def test_without_second_seeds_nothing_changes() -> None:
 
 def test_the_controlled_study_has_sixteen_pairs_of_seeds() -> None:
     rows = model_rows(Evidence().named(NURSERY))
-    repeats = Evidence().named(NURSERY).table("models").loc[lambda own: own["seed_of"] != ""]
+    repeats = Evidence().named(NURSERY).table("models").loc[lambda models: models["seed_of"] != ""]
     assert repeats["model_id"].nunique() == 16
     assert not set(rows["model_id"]) & set(repeats["model_id"])

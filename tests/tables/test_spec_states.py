@@ -16,11 +16,12 @@ import pytest
 
 from thermostats.errors import DataError
 from thermostats.tables import spec_states
-from thermostats.tables.spec_states import State
+from thermostats.tables.spec_states import SpecState
 
 
-def said(state: str, **fields: object) -> State:
-    return State(**{"model": "lab/a", "revision": "main", "dtype": "float32", "prompts": "p", "state": state, **fields})  # type: ignore[arg-type]
+def state_of(state: str, **fields: object) -> SpecState:
+    spec = {"model": "lab/a", "revision": "main", "dtype": "float32", "prompts": "p", "state": state}
+    return SpecState(**{**spec, **fields})  # type: ignore[arg-type]
 
 
 def ended() -> int:
@@ -32,13 +33,13 @@ def ended() -> int:
 
 def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     assert spec_states.read(tmp_path) == []
-    first, second = said("waiting"), said("failed", model="ラボ/b", reason="no such model", attempt=3)
+    first, second = state_of("waiting"), state_of("failed", model="ラボ/b", reason="no such model", attempt=3)
     assert (first.host, first.pid, first.attempt, first.reason) == (socket.gethostname(), os.getpid(), 1, "")
     assert datetime.fromisoformat(first.since).utcoffset() == timedelta(0)
     spec_states.write(tmp_path, "b", second)
     spec_states.write(tmp_path, "a", first)
     assert spec_states.read(tmp_path) == [first, second]
-    running = said("running", attempt=2)
+    running = state_of("running", attempt=2)
     spec_states.write(tmp_path, "a", running)
     half, other = (tmp_path / ".measuring" / name for name in ("a.host.7", "ab.host.7"))
     for left in (half, other):
@@ -61,24 +62,24 @@ def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_
         replace(path, target)
 
     monkeypatch.setattr(Path, "replace", noted)
-    spec_states.write(tmp_path, "a", said("running", host="here", pid=7))
+    spec_states.write(tmp_path, "a", state_of("running", host="here", pid=7))
     assert replaced == ["a.here.7"]
 
 
 @pytest.mark.parametrize("state", ["waiting", "running"])
 def test_a_spec_whose_process_has_ended_was_interrupted(tmp_path: Path, state: str) -> None:
-    gone = said(state, pid=ended())
+    gone = state_of(state, pid=ended())
     spec_states.write(tmp_path, "a", gone)
-    (found,) = spec_states.read(tmp_path)
-    assert found.state == "interrupted" and "the same command continues" in found.reason
-    assert {**asdict(found), "state": state, "reason": ""} == asdict(gone)
+    (interrupted,) = spec_states.read(tmp_path)
+    assert interrupted.state == "interrupted" and "the same command continues" in interrupted.reason
+    assert {**asdict(interrupted), "state": state, "reason": ""} == asdict(gone)
 
 
 def test_what_failed_or_runs_elsewhere_or_is_another_user_s_was_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = ended()
-    for number, state in enumerate((said("failed", pid=pid), said("running", host="elsewhere", pid=pid))):
+    for number, state in enumerate((state_of("failed", pid=pid), state_of("running", host="elsewhere", pid=pid))):
         spec_states.write(tmp_path, str(number), state)
     assert [state.state for state in spec_states.read(tmp_path)] == ["failed", "running"]
 
@@ -86,13 +87,15 @@ def test_what_failed_or_runs_elsewhere_or_is_another_user_s_was_not(
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    spec_states.write(tmp_path, "2", said("waiting", pid=1))
+    spec_states.write(tmp_path, "2", state_of("waiting", pid=1))
     assert [state.state for state in spec_states.read(tmp_path)] == ["failed", "running", "waiting"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"model": "lab/a"}', json.dumps({**asdict(said("done")), "x": 1})])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"model": "lab/a"}', json.dumps({**asdict(state_of("done")), "x": 1})]
+)
 def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
-    spec_states.write(tmp_path, "a", said("running"))
+    spec_states.write(tmp_path, "a", state_of("running"))
     path = tmp_path / ".measuring" / "a.json"
     path.write_text(content)
     with pytest.raises(DataError, match="remove the file") as caught:
@@ -102,7 +105,7 @@ def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
 
 def test_a_state_that_vanishes_while_it_is_read_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "ab":
-        spec_states.write(tmp_path, name, said("running", model=name))
+        spec_states.write(tmp_path, name, state_of("running", model=name))
     read = Path.read_text
 
     def gone(path: Path, **options: str) -> str:
@@ -117,6 +120,6 @@ def test_a_state_that_vanishes_while_it_is_read_was_measured(tmp_path: Path, mon
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / ".measuring").write_text("")
     with pytest.raises(DataError, match="cannot write what is being measured") as caught:
-        spec_states.write(tmp_path, "a", said("running"))
+        spec_states.write(tmp_path, "a", state_of("running"))
     assert caught.value.got == os.strerror(errno.EEXIST)
     assert caught.value.where == str(tmp_path / ".measuring" / "a.json")

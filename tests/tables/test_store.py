@@ -82,7 +82,7 @@ def test_damage_is_named_with_its_place(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("cosine,", "", "lacking cosine"),
         ("cosine,", "cosine,more,", "unknown 'more'"),
@@ -91,13 +91,13 @@ def test_damage_is_named_with_its_place(
     ],
 )
 def test_columns_that_are_lacking_unknown_or_elsewhere_are_named(
-    old: str, new: str, said: str, small_store: Path
+    old: str, new: str, message: str, small_store: Path
 ) -> None:
     path = own_files("layers", small_store)[0]
     edit(path, old, new)
     with pytest.raises(DataError, match="columns of table layers are not as declared") as caught:
         store.read(path, "layers")
-    assert caught.value.got == said
+    assert caught.value.got == message
 
 
 def test_columns_that_a_frame_lacks_or_that_nobody_knows_are_named() -> None:
@@ -170,13 +170,13 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
         store.read(tmp_path, "layers")
     assert (caught.value.got, caught.value.where) == ("Is a directory", str(tmp_path))
     path = tmp_path / "layers.csv"
-    for content, said in (
+    for content, message in (
         (b"run_id\n\xc3\x28", "table is not UTF-8 text .*got byte 0xc3 at 7"),
         (b'"' + b"x" * 200_000, "table is damaged: field larger than"),
         (b"", "lacking run_id"),
     ):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             store.read(path, "layers")
 
 
@@ -207,10 +207,10 @@ def many(tmp_path: Path) -> Path:
     for number, text in enumerate(TEXTS):
         row = {"prompt_set": f"s{number}", "prompt_id": "a", "text": text, "text_sha256": SHA}
         store.save(table("prompts", row), "prompts", tmp_path / "measured" / "prompts" / f"{number}.csv")
-        one = run(f"lab/m{number}")
-        rows = [layer(one, n, 1.0 + 1 / (3 * n), name) for n in (1, 2) for name in "ab"]
+        row_of_run = run(f"lab/m{number}")
+        rows = [layer(row_of_run, n, 1.0 + 1 / (3 * n), name) for n in (1, 2) for name in "ab"]
         rows[0] |= {"gain_block": None, "missing": "left out"}
-        store.save(table("layers", *rows), "layers", tmp_path / "measured" / "layers" / f"{one['run_id']}.csv")
+        store.save(table("layers", *rows), "layers", tmp_path / "measured" / "layers" / f"{row_of_run['run_id']}.csv")
     return tmp_path
 
 
@@ -224,9 +224,9 @@ def test_rows_of_many_files_are_those_of_each(many: Path) -> None:
 
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_file_among_others_is_named(how: str, many: Path) -> None:
-    damage, said = DAMAGE[how]
+    damage, message = DAMAGE[how]
     path = own_files("layers", many)[3]
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DataError, match=said) as found:
+    with pytest.raises(DataError, match=message) as refused:
         store.load("layers", many)
-    assert Path(found.value.where).name == path.name
+    assert Path(refused.value.where).name == path.name

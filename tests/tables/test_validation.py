@@ -26,21 +26,21 @@ def layers(**cells: object) -> pd.DataFrame:
     return frame
 
 
-def told(frame: pd.DataFrame, name: str = "layers") -> DataError:
+def refusal(frame: pd.DataFrame, name: str = "layers") -> DataError:
     with pytest.raises(DataError) as caught:
         typed(frame, name, "rows.csv")
     return caught.value
 
 
-def cell(label: str, given: Any) -> pd.DataFrame:
+def cell(label: str, value: Any) -> pd.DataFrame:
     """Rows with a cell of that column given, the second of three or, of models, the only one."""
     if label in TABLES["layers"].columns:
-        return layers(**{label: given})
-    return table("models", model()).astype(object).assign(**{label: pd.Series([given], dtype=object)})
+        return layers(**{label: value})
+    return table("models", model()).astype(object).assign(**{label: pd.Series([value], dtype=object)})
 
 
 @pytest.mark.parametrize(
-    ("label", "expected", "given"),
+    ("label", "expected", "values"),
     [
         ("cosine", 0.5, ["0.5", 0.5, np.float32(0.5), " 5e-1 "]),
         ("cosine", -0.5, ["-0.5"]),
@@ -52,31 +52,31 @@ def cell(label: str, given: Any) -> pd.DataFrame:
         ("gated_mlp", False, [np.bool_(False), "False", "false"]),
     ],
 )
-def test_cells_of_a_type(label: str, expected: Any, given: list[Any]) -> None:
-    for value in given:
+def test_cells_of_a_type(label: str, expected: Any, values: list[Any]) -> None:
+    for value in values:
         frame = cell(label, value)
-        found = typed(frame, "layers" if len(frame) > 1 else "models", "")[label].tolist()
-        own = found.pop(1 if len(frame) > 1 else 0)
-        assert (None if pd.isna(own) else own) == expected, value
-        assert all(pd.isna(other) for other in found)
+        cells = typed(frame, "layers" if len(frame) > 1 else "models", "")[label].tolist()
+        first = cells.pop(1 if len(frame) > 1 else 0)
+        assert (None if pd.isna(first) else first) == expected, value
+        assert all(pd.isna(other) for other in cells)
 
 
 BEYOND = [2**62 + 1, str(2**62 + 1), -(2**62) - 1]
 
 
 @pytest.mark.parametrize(
-    ("label", "kind", "given"),
+    ("label", "kind", "values"),
     [
         ("cosine", "a number", ["two", "inf", "-inf", "nan", float("inf"), "0x1", [1.0], 10**400]),
         ("n_tokens", "a whole number", ["7.5", 7.5, "seven", True, "inf", float("inf"), 10**400, "1e300", *BEYOND]),
         ("gated_mlp", "true or false", ["yes", 1, 0, "1", "t"]),
     ],
 )
-def test_what_is_not_of_the_type_is_named_with_its_row(label: str, kind: str, given: list[Any]) -> None:
-    for value in given:
+def test_what_is_not_of_the_type_is_named_with_its_row(label: str, kind: str, values: list[Any]) -> None:
+    for value in values:
         frame = cell(label, value)
         several = len(frame) > 1
-        error = told(frame, "layers" if several else "models")
+        error = refusal(frame, "layers" if several else "models")
         assert error.rows == (f"row {1 + several}, column {label}: {repr(value)[:60]} is not {kind}",)
         assert error.what == f"1 row is not as table {'layers' if several else 'models'} wants them"
         assert error.where == "rows.csv"
@@ -85,19 +85,19 @@ def test_what_is_not_of_the_type_is_named_with_its_row(label: str, kind: str, gi
 def test_true_is_no_number_among_texts() -> None:
     frame = layers(cosine=True)
     frame.loc[2, "cosine"] = "x"
-    assert told(frame).rows[0] == "row 2, column cosine: True is not a number"
+    assert refusal(frame).rows[0] == "row 2, column cosine: True is not a number"
 
 
 def test_a_row_that_stands_twice_counts_once_and_rows_are_sorted_by_key() -> None:
     frame = layers()
-    found = typed(pd.concat([frame[::-1], frame], ignore_index=True), "layers", "")
-    assert found["layer"].tolist() == [1, 2, 3]
-    assert found.index.tolist() == [0, 1, 2]
+    rows = typed(pd.concat([frame[::-1], frame], ignore_index=True), "layers", "")
+    assert rows["layer"].tolist() == [1, 2, 3]
+    assert rows.index.tolist() == [0, 1, 2]
 
 
 def test_a_key_that_stands_twice_with_other_values_names_the_later_row() -> None:
     frame = pd.concat([layers(), layers().iloc[[0]].assign(gain_block=3.0)], ignore_index=True)
-    error = told(frame)
+    error = refusal(frame)
     assert error.rows == ("row 4, run_id, layer, prompt_id, position: the same as in a row before, with other values",)
 
 
@@ -105,7 +105,7 @@ def test_the_same_value_in_many_rows_is_one_line_with_the_first_of_them() -> Non
     frame = table("layers", *(layer(run(), number, 2.0) for number in range(1, 9))).astype(object)
     frame["position"] = ["end", *["last"] * 6, "end"]
     frame["gain_block"] = [-1.0, *["much"] * 6, -2.0]
-    error = told(frame)
+    error = refusal(frame)
     assert error.rows == (
         "row 1, column gain_block: -1.0 is not allowed; above 0",
         "2 rows (1, 8), column position: 'end' is not allowed; "
@@ -115,18 +115,20 @@ def test_the_same_value_in_many_rows_is_one_line_with_the_first_of_them() -> Non
     )
     assert error.what.startswith("8 rows are not")
     twice = pd.concat([layers(), layers().assign(gain_block=3.0)], ignore_index=True)
-    assert [row.partition(",")[0] for row in told(twice).rows] == ["row 4", "row 5", "row 6"]
+    assert [row.partition(",")[0] for row in refusal(twice).rows] == ["row 4", "row 5", "row 6"]
 
 
 def test_what_a_column_without_bounds_wants_is_said() -> None:
     frame = table("findings", finding("C01", finding="C01.x")).astype(object)
     frame["headline"] = pd.Series([None], dtype=object)
-    assert told(frame, "findings").rows == ("row 1, column headline: empty is not allowed; boolean, and never empty",)
+    assert refusal(frame, "findings").rows == (
+        "row 1, column headline: empty is not allowed; boolean, and never empty",
+    )
 
 
 def test_texts_are_as_they_came_and_whole_numbers_have_no_point() -> None:
-    given = pd.Series(["a", 3.0, 3.5, None, float("nan"), 7, True], dtype=object, name="who")
-    assert as_text(given).tolist() == ["a", "3", "3.5", "", "", "7", "True"]
+    mixed = pd.Series(["a", 3.0, 3.5, None, float("nan"), 7, True], dtype=object, name="who")
+    assert as_text(mixed).tolist() == ["a", "3", "3.5", "", "", "7", "True"]
 
 
 def test_half_a_character_is_said_with_its_column() -> None:
@@ -138,10 +140,14 @@ def test_half_a_character_is_said_with_its_column() -> None:
 def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
     frame = table("layers", layer(run(), 2, 1.0), layer(run(), 1, 1.0)).astype(object)
     frame["missing"] = None
-    found = store.validate(frame.iloc[::-1, ::-1], "layers")
-    assert {label: str(found[label].dtype) for label in found} == store.dtypes("layers")
-    assert found.columns.tolist() == list(TABLES["layers"].columns)
-    assert (found["layer"].tolist(), found["missing"].tolist(), found.index.tolist()) == ([1, 2], ["", ""], [0, 1])
+    ordered = store.validate(frame.iloc[::-1, ::-1], "layers")
+    assert {label: str(ordered[label].dtype) for label in ordered} == store.dtypes("layers")
+    assert ordered.columns.tolist() == list(TABLES["layers"].columns)
+    assert (ordered["layer"].tolist(), ordered["missing"].tolist(), ordered.index.tolist()) == (
+        [1, 2],
+        ["", ""],
+        [0, 1],
+    )
     with pytest.raises(DataError, match="table layers, column cosine is not of type float64"):
         store.validate(frame.assign(cosine="many"), "layers")
     infinite = frame.assign(cosine=[0.5, float("inf")])

@@ -193,16 +193,16 @@ class V:
         """The number as a person reads it."""
         return PARTS[self.part].format(self.name)
 
-    def __lt__(self, bar: float | V) -> Condition:  # noqa: D105
+    def __lt__(self, bar: float | V) -> Condition:
         return self._against("<", bar)
 
-    def __le__(self, bar: float | V) -> Condition:  # noqa: D105
+    def __le__(self, bar: float | V) -> Condition:
         return self._against("≤", bar)
 
-    def __gt__(self, bar: float | V) -> Condition:  # noqa: D105
+    def __gt__(self, bar: float | V) -> Condition:
         return self._against(">", bar)
 
-    def __ge__(self, bar: float | V) -> Condition:  # noqa: D105
+    def __ge__(self, bar: float | V) -> Condition:
         return self._against("≥", bar)
 
 

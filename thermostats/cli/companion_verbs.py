@@ -66,15 +66,15 @@ def set_(
         raise UsageError("a fact is a column and its value", got=wrong[0], allowed="column=value", next_step=step)
     from thermostats.tables.model_facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
 
-    given = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
+    values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(
-        [asdict(done) for done in set_facts(model, given, revision=revision, data=data)],
+        [asdict(done) for done in set_facts(model, values, revision=revision, data=data)],
         ["table", "replaced", "unchanged"],
         as_json,
     )
-    if known := spelt_otherwise(given.get("heritage", ""), folder):
+    if lab := spelt_otherwise(values.get("heritage", ""), folder):
         print(
-            f"Another lab is spelled {known}; the tables now have two. If they are the same, set heritage={known}.",
+            f"Another lab is spelled {lab}; the tables now have two. If they are the same, set heritage={lab}.",
             file=sys.stderr,
         )
     say_next("thermostats report", data=folder, shown=watched(as_json))
@@ -95,22 +95,23 @@ def needs(
     from thermostats.claims.run import claim_of  # noqa: PLC0415
     from thermostats.claims.scripts import chosen, scripts  # noqa: PLC0415
 
-    found = scripts(folders.shipped("analyses"))
-    all_of = [computed(claim_of(found[name]), data) for name in chosen(claims, found)]
+    paths = scripts(folders.shipped("analyses"))
+    all_of = [computed(claim_of(paths[name]), data) for name in chosen(claims, paths)]
     if as_json:
-        print_json([asdict(one) for one in all_of])
+        print_json([asdict(need) for need in all_of])
         return
-    for one in all_of:
-        print(f"{one.claim} {one.title}")
+    for need in all_of:
+        print(f"{need.claim} {need.title}")
         columns = ["finding", "evidence", "models", "groups", "verdict", "needs"]
-        if one.sets:
-            print_rows(one.sets, columns, spare=("groups",))
+        if need.sets:
+            print_rows(need.sets, columns, spare=("groups",))
         else:
             print("Its questions are put to only one set of evidence.")
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]
-        if one.models:
-            print_rows([_costs(model) for model in one.models], columns)
-        print("\n".join(["Next:", *one.commands] if one.commands else ["No model lacks any row that the claim reads."]))
+        if need.models:
+            print_rows([_costs(model) for model in need.models], columns)
+        steps = ["Next:", *need.commands] if need.commands else ["No model lacks any row that the claim reads."]
+        print("\n".join(steps))
 
 
 def _costs(model: Lacking) -> dict[str, str]:
@@ -163,12 +164,13 @@ def power(
     parts = study.parsed(shares)
     from thermostats.modelling.heritage.power import power as plan  # noqa: PLC0415 - scipy
 
-    found = plan(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed, progress=True)
+    chances = plan(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed, progress=True)
     if as_json:
-        print_json(found.to_dict())
+        print_json(chances.to_dict())
     else:
-        print_rows(found.rows(), ["statement", "P above", "percent", "error", "lower", "upper", "simulations"], as_json)
-        print(found.sentence(), file=sys.stderr)
+        columns = ["statement", "P above", "percent", "error", "lower", "upper", "simulations"]
+        print_rows(chances.rows(), columns, as_json)
+        print(chances.sentence(), file=sys.stderr)
     twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
     say_next(f"{twice} for a study of twice the size", shown=watched(as_json))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import thermostats
 from thermostats.errors import ThermostatsError, install
 from thermostats.measurement.settings import count_gpus
-from thermostats.reporting.stale import versions
+from thermostats.reporting.digest import versions
 from thermostats.tables import folders
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
@@ -39,8 +39,8 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
         from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is named, not met
 
         counts = check(place := folders.begun_or_shipped(data))
-        found = f"{place}: {counts['models']} models, {counts['runs']} runs"
-        rows.append(("tables", OK, found, ""))
+        tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
+        rows.append(("tables", OK, tables, ""))
     except (ThermostatsError, ImportError) as error:
         rows.append(("tables", BROKEN, str(error), "thermostats check"))
     return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]

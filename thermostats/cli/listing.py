@@ -51,7 +51,7 @@ def rows(
         return _evidence(data)
     from thermostats.cli import table_listing  # noqa: PLC0415 - pandas
 
-    return table_listing.rows(what, data, own=own, **chosen)
+    return table_listing.rows(what, data, alone=own, **chosen)
 
 
 def _claims(analyses: Path, *, rules: bool) -> Rows:
@@ -107,8 +107,8 @@ def _columns(table: str | None) -> Rows:
 
 def _values(column: Column) -> list[str]:
     """The values that a column of text may have, where its meaning does not name them."""
-    shown = [value for check in column.checks if check.kind == ONE_OF for value in check.value if value]
-    return [f"one of {', '.join(shown)}"] * any(value not in column.description for value in shown)
+    values = [value for check in column.checks if check.kind == ONE_OF for value in check.value if value]
+    return [f"one of {', '.join(values)}"] * any(value not in column.description for value in values)
 
 
 def _architectures() -> Rows:

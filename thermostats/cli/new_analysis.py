@@ -49,13 +49,13 @@ def _begun(template: str, name: str, folder: Path) -> Path:
     if not free:
         raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
     words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
-    known = {"id": free[0].upper(), "title": words[0].upper() + words[1:]}
+    fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:]}
     path = folder / f"{free[0]}_{slug}.py"
     templates = resources.files("thermostats").joinpath("templates")
     texts = {
         suffix: templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8") for suffix in (".md", ".py")
     }
-    filled = {path.with_suffix(suffix): string.Template(text).substitute(known) for suffix, text in texts.items()}
+    filled = {path.with_suffix(suffix): string.Template(text).substitute(fields) for suffix, text in texts.items()}
     write_all(folder, {file: text.encode() for file, text in filled.items()})
     return path
 

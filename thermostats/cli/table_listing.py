@@ -28,11 +28,11 @@ OWN = ("models", "runs")
 
 
 def rows(
-    what: str, data: str | Path | None, *, own: bool, lab: str = "", family: str = "", nursery: bool = True
+    what: str, data: str | Path | None, *, alone: bool, lab: str = "", family: str = "", nursery: bool = True
 ) -> Rows:
     """Rows and the columns to show of a listing.
 
-    own: of models and runs those alone that lie in the folder itself. lab, family: those of them alone. nursery:
+    alone: of models and runs those alone that lie in the folder itself. lab, family: those of them alone. nursery:
     without it, those of the controlled study are left out unless they are asked for by lab.
     """
     read: dict[str, Callable[[str | Path | None, bool], Rows]] = {
@@ -41,20 +41,20 @@ def rows(
         "runs": _runs,
         "tables": _tables,
     }
-    found, shown = read[what](data, own)
+    listed, columns = read[what](data, alone)
     if what not in OWN:
-        return found, shown
+        return listed, columns
     of = {(row["model_id"], row["revision"]): row for row in plain(store.load("models", data))}
-    pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in found]
-    kept = pairs
+    pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in listed]
+    matching = pairs
     for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
         if wanted:
             if not any(_is(model, label, wanted) for _, model in pairs):
-                named = {str(model.get(label) or "") for _, model in kept} - {"", NURSERY}
+                named = {str(model.get(label) or "") for _, model in matching} - {"", NURSERY}
                 raise unknown(f"no {what} of this {name}", wanted, sorted(named))
-            kept = [(row, model) for row, model in kept if _is(model, label, wanted)]
+            matching = [(row, model) for row, model in matching if _is(model, label, wanted)]
     leave_out = not nursery and lab.casefold() != NURSERY
-    return [row for row, model in kept if not (leave_out and model.get("heritage") == NURSERY)], shown
+    return [row for row, model in matching if not (leave_out and model.get("heritage") == NURSERY)], columns
 
 
 def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
@@ -90,17 +90,17 @@ def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
     return {"headline": "claim" if row["headline"] else "", "estimate": estimate}
 
 
-def _tables(data: str | Path | None, own: bool) -> Rows:
+def _tables(data: str | Path | None, _alone: bool) -> Rows:
     listed = load(data=data).to_dict("records")
     return listed, list(listed[0])
 
 
-def _models(data: str | Path | None, own: bool) -> Rows:
-    shown = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
-    return _own_last("models", data, own), shown
+def _models(data: str | Path | None, alone: bool) -> Rows:
+    columns = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
+    return _own_last("models", data, alone), columns
 
 
-def _prompts(data: str | Path | None, own: bool) -> Rows:
+def _prompts(data: str | Path | None, _alone: bool) -> Rows:
     listed = []
     for name, rows in groupby(plain(store.load("prompts", data)), key=itemgetter("prompt_set")):
         held_in = list(rows)
@@ -110,17 +110,17 @@ def _prompts(data: str | Path | None, own: bool) -> Rows:
     return listed, ["prompt_set", "prompts", "texts", "categories"]
 
 
-def _runs(data: str | Path | None, own: bool) -> Rows:
+def _runs(data: str | Path | None, alone: bool) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
-    shown = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = [{**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, own)]
+    columns = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
+    runs = [{**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, alone)]
     empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {"run_id": "", "source": ""}
     left = [
         {**empty, "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype, "prompt_set": spec.prompts}
         | {"state": spec.state, "reason": spec.reason}
         for spec in spec_states.read(data_folder(data))
     ]
-    return [*runs, *left], shown
+    return [*runs, *left], columns
 
 
 def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
@@ -133,9 +133,9 @@ def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str,
         for path in own_files(name, folder)
         for each in store.read(path, name)[key(name)].itertuples(index=False, name=None)
     }
-    own = [tuple(row[label] for label in key(name)) in held_here for row in listed]
-    beneath = [row for row, is_own in zip(listed, own, strict=True) if not is_own]
-    return [*([] if alone else beneath), *(row for row, is_own in zip(listed, own, strict=True) if is_own)]
+    is_held = [tuple(row[label] for label in key(name)) in held_here for row in listed]
+    beneath = [row for row, is_own in zip(listed, is_held, strict=True) if not is_own]
+    return [*([] if alone else beneath), *(row for row, is_own in zip(listed, is_held, strict=True) if is_own)]
 
 
 def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:

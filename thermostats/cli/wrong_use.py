@@ -18,7 +18,7 @@ from thermostats.terminal import readable_in_part, refuse
 from thermostats.verbs import NEW
 
 if TYPE_CHECKING:
-    from thermostats.measurement.session import Outcome
+    from thermostats.measurement.outcome import Outcome
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
@@ -83,8 +83,8 @@ def near_model(model: str, data: Path | None) -> str:
     """Question whether a model of the tables was meant; empty where it is one, or none is near."""
     from thermostats.tables.store import load  # noqa: PLC0415
 
-    known = set(load("models", folders.begun_or_shipped(data))["model_id"])
-    return "" if model in known else did_you_mean(model, known)
+    names = set(load("models", folders.begun_or_shipped(data))["model_id"])
+    return "" if model in names else did_you_mean(model, names)
 
 
 def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:

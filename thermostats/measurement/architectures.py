@@ -160,9 +160,9 @@ class Architecture:
         stage, place = self.stage(layer or 0)
         block = "" if layer is None else f"{self.blocks.format(stage=stage)}.{place}."
         inner = f"{block}{module}.{kind}"
-        whole = f"{self.prefix}.{inner}"
-        other = reduce(lambda name, pair: name.replace(*pair), self.moved, whole)
-        return tuple(dict.fromkeys((whole, inner, other, other.removeprefix(f"{self.prefix}."))))
+        full = f"{self.prefix}.{inner}"
+        other = reduce(lambda name, pair: name.replace(*pair), self.moved, full)
+        return tuple(dict.fromkeys((full, inner, other, other.removeprefix(f"{self.prefix}."))))
 
 
 def _of(entry: Architecture, model_type: str, **changes: Any) -> Architecture:
@@ -724,8 +724,8 @@ def of_layer(entry: Architecture, config: Config, layer: int) -> Config:
     if not isinstance(heads, list | tuple) or len(heads) != len(entry.depths) or not isinstance(width, int):
         got, allowed = f"embed_dim {width!r}, num_heads {heads!r}", "a width, and heads for each of the stages"
         raise DataError("the configuration does not describe its stages", where="config.json", got=got, allowed=allowed)
-    own = {"hidden_size": width * 2**stage, "num_attention_heads": heads[stage], "num_heads": heads[stage]}
-    return {**config, **own, "num_hidden_layers": sum(entry.depths)}
+    of_stage = {"hidden_size": width * 2**stage, "num_attention_heads": heads[stage], "num_heads": heads[stage]}
+    return {**config, **of_stage, "num_hidden_layers": sum(entry.depths)}
 
 
 def config_of(model: Config) -> Config:
@@ -744,11 +744,11 @@ def eager_is_wrong(entry: Architecture, config: Config) -> bool:
 
 
 def _depths(config: Config, key: str) -> tuple[int, ...]:
-    found = config.get(key)
-    if not isinstance(found, list | tuple) or not found or not all(type(n) is int and 0 < n < 1000 for n in found):
+    depths = config.get(key)
+    if not isinstance(depths, list | tuple) or not depths or not all(type(n) is int and 0 < n < 1000 for n in depths):
         what, allowed = f"the configuration's {key} are none", "how many blocks each stage has"
-        raise DataError(what, where="config.json", got=repr(found)[:60], allowed=allowed)
-    return tuple(found)
+        raise DataError(what, where="config.json", got=repr(depths)[:60], allowed=allowed)
+    return tuple(depths)
 
 
 BOTH_WAYS = {"is_causal": False, "use_bidirectional_attention": True}
@@ -784,9 +784,9 @@ def lookup(config: Config) -> Architecture:
 
     Raises UnsupportedArchitectureError for model types known not to fit, UnknownArchitectureError for the others.
     """
-    whole = str(config.get("model_type") or "")
-    own = whole in UNSUPPORTED or any(entry.model_type == whole for entry in ARCHITECTURES)
-    model_type = whole if own else str(config_of(config).get("model_type") or whole)
+    stated = str(config.get("model_type") or "")
+    by_itself = stated in UNSUPPORTED or any(entry.model_type == stated for entry in ARCHITECTURES)
+    model_type = stated if by_itself else str(config_of(config).get("model_type") or stated)
     if model_type in UNSUPPORTED:
         step = "see `thermostats ls architectures`; gains from hooks of your own can be joined: thermostats join --help"
         what = f"models of type {model_type} are not measured, neither gains nor weights"
@@ -798,8 +798,8 @@ def lookup(config: Config) -> Architecture:
             return _as_configured(entry, config)
     if variants:
         raise _no_variant(config_of(config), variants)
-    known = sorted({entry.model_type for entry in ARCHITECTURES})
-    near = difflib.get_close_matches(model_type, known, n=3)
+    model_types = sorted({entry.model_type for entry in ARCHITECTURES})
+    near = difflib.get_close_matches(model_type, model_types, n=3)
     raise UnknownArchitectureError(
         f"unknown architecture{' (did you mean ' + ', '.join(near) + '?)' if near else ''}",
         where="model_type of config.json",

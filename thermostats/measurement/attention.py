@@ -21,9 +21,10 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Decoder, as_measured, call, in_turn, make_batches, submodule
+from thermostats.measurement.forward import Decoder, as_measured, in_turn, submodule
 from thermostats.measurement.layouts import geometry, published_heads, split
 from thermostats.measurement.matrix_norms import norms
+from thermostats.measurement.passes import call, make_batches
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
 from thermostats.tables.schemas import TABLES
 
@@ -56,7 +57,7 @@ def measure_attention(
         what = "eager attention is wrong for this model: it computes something else than its default one"
         raise ThermostatsError(what, where=decoder.entry.name, next_step="leave out --what attention")
     values = values or block_values(decoder)
-    rows: list[Row] = [proxy_row(layer + 1, found.spectral_norm) for layer, found in enumerate(values)]
+    rows: list[Row] = [proxy_row(layer + 1, spectra.spectral_norm) for layer, spectra in enumerate(values)]
     done = 0
     with as_measured(decoder.model):
         batches = make_batches(decoder, prompts, token_budget)
@@ -64,11 +65,11 @@ def measure_attention(
         for batch in batches:
 
             def reduce(layer: int, weights: Tensor, batch: Any = batch) -> None:
-                kept = weights.detach().float().cpu().numpy()
+                attention = weights.detach().float().cpu().numpy()
                 spectra = values[layer].exact, values[layer].published
                 for row, (i, n) in enumerate(zip(batch.indices, batch.lengths, strict=True)):
                     key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id}
-                    rows.extend(layer_rows(kept[row, :, :n, :n], *spectra, **key))
+                    rows.extend(layer_rows(attention[row, :, :n, :n], *spectra, **key))
 
             with collecting(decoder, reduce):
                 call(decoder.base, batch)

@@ -30,7 +30,7 @@ class TokenisedPrompt:
     """Tokens at both ends that means leave out."""
 
     @property
-    def own(self) -> slice:
+    def span(self) -> slice:
         """Tokens that means are over."""
         return slice(self.before, len(self.token_ids) - self.after)
 
@@ -79,12 +79,12 @@ def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[
         cost, start = min((best[s] + (end - s) * longest + overhead, s) for s in range(first, end))
         best.append(cost)
         start_of.append(start)
-    found: list[list[int]] = []
+    batches: list[list[int]] = []
     end = len(order)
     while end > 0:
-        found.append(order[start_of[end] : end])
+        batches.append(order[start_of[end] : end])
         end = start_of[end]
-    return found
+    return batches
 
 
 def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
@@ -95,14 +95,14 @@ def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     """
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     for n in range(max(1, -(-sum(lengths) // budget)), len(lengths) + 1):
-        found: list[list[int]] = [[] for _ in range(n)]
+        packed: list[list[int]] = [[] for _ in range(n)]
         filled = [0] * n
         for i in order:
             least = filled.index(min(filled))
-            found[least].append(i)
+            packed[least].append(i)
             filled[least] += lengths[i]
-        if all(len(pack) == 1 or size <= budget for pack, size in zip(found, filled, strict=True)):
-            return [pack for pack in found if pack]
+        if all(len(pack) == 1 or size <= budget for pack, size in zip(packed, filled, strict=True)):
+            return [pack for pack in packed if pack]
     return [[i] for i in order]
 
 
@@ -123,9 +123,9 @@ def tokenise(
             raise UsageError("the prompt is empty", where=f"prompt {prompt_id}", got=repr(text), next_step=step)
         ids = list(tokenizer(text)["input_ids"])
         start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
-        kept = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
+        read = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
-        behind = 0 if causal else len(ids) - len(kept)
+        behind = 0 if causal else len(ids) - len(read)
         first = 1 if causal else max(start, 1)
-        prompts.append(TokenisedPrompt(prompt_id, tuple(ids if behind else kept), first, behind))
+        prompts.append(TokenisedPrompt(prompt_id, tuple(ids if behind else read), first, behind))
     return prompts, " | ".join(sorted(before))

@@ -119,14 +119,14 @@ def doubled(folder: Path) -> list[str]:
     return list(sentences.values())
 
 
-def same_bits(one: StoredTensor, other: StoredTensor) -> bool:
+def same_bits(first: StoredTensor, second: StoredTensor) -> bool:
     """Whether two tensors hold the same bits; of a format that is not read, whether they are one."""
-    if one is other:
+    if first is second:
         return True
-    if one.dtype != other.dtype or one.shape != other.shape or one.dtype not in STORAGE:
+    if first.dtype != second.dtype or first.shape != second.shape or first.dtype not in STORAGE:
         return False
-    word = WORDS[np.dtype(STORAGE[one.dtype]).itemsize]
-    return bool(np.array_equal(one.raw().view(word), other.raw().view(word)))
+    word = WORDS[np.dtype(STORAGE[first.dtype]).itemsize]
+    return bool(np.array_equal(first.raw().view(word), second.raw().view(word)))
 
 
 def _first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:
@@ -248,10 +248,10 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> NDAr
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise ValueError("a name occurs twice")
-    return found
+    return entries
 
 
 def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:

@@ -49,15 +49,15 @@ def file_sha(path: Path) -> str:
     try:
         state = place.stat()
         seen = [str(place), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
-        kept = _place_of(place)
-        if known := _known(kept, seen):
-            return known
+        note = _place_of(place)
+        if sha := _noted(note, seen):
+            return sha
         with place.open("rb") as file:
             computed = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError("weights cannot be read", where=path, got=reason(error)) from error
-    if kept is not None and time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
-        _keep(kept, seen, computed)
+    if note is not None and time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
+        _keep(note, seen, computed)
     return computed
 
 
@@ -67,24 +67,24 @@ def _place_of(path: Path) -> Path | None:
     return None if cache is None else cache / "weights" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
 
 
-def _known(kept: Path | None, seen: list[Any]) -> str:
+def _noted(path: Path | None, seen: list[Any]) -> str:
     """The hash of a file as it was seen; empty where it is not known, or the note of it is damaged."""
-    if kept is None:
+    if path is None:
         return ""
     try:
-        note = json.loads(kept.read_text(encoding="utf-8"))
+        written = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ""
-    fits = isinstance(note, dict) and note.get("seen") == seen and BLOB.fullmatch(str(note.get("sha256")))
-    return str(note["sha256"]) if fits else ""
+    fits = isinstance(written, dict) and written.get("seen") == seen and BLOB.fullmatch(str(written.get("sha256")))
+    return str(written["sha256"]) if fits else ""
 
 
-def _keep(kept: Path, seen: list[Any], computed: str) -> None:
+def _keep(path: Path, seen: list[Any], computed: str) -> None:
     """Write down a file's hash; where nothing can be written it is computed again the next time."""
-    temporary = kept.with_suffix(f".{os.getpid()}")
+    temporary = path.with_suffix(f".{os.getpid()}")
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps({"seen": seen, "sha256": computed}), encoding="utf-8")
-        temporary.replace(kept)
+        temporary.replace(path)
     except OSError:
         temporary.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement import hub
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import gib
-from thermostats.measurement.session import folder_of
+from thermostats.measurement.plan import folder_of
 from thermostats.measurement.spec import RunSpec
 
 PAUSES = (1.0, 5.0)
@@ -53,12 +53,12 @@ class Downloads:
 
     def take(self, seconds: float) -> list[Ready]:
         """Jobs that have become ready, waiting so long for the first."""
-        found: list[Ready] = []
+        ready: list[Ready] = []
         with suppress(Empty):
-            found.append(self.ready.get(timeout=seconds) if seconds else self.ready.get_nowait())
+            ready.append(self.ready.get(timeout=seconds) if seconds else self.ready.get_nowait())
             while True:
-                found.append(self.ready.get_nowait())
-        return found
+                ready.append(self.ready.get_nowait())
+        return ready
 
     def done(self, job: Job) -> None:
         """A job needs its model no longer."""
@@ -67,7 +67,6 @@ class Downloads:
             self.freed.notify()
 
     def close(self) -> None:
-        """Begin no other download."""
         with self.freed:
             self.stopped = True
             self.freed.notify()
@@ -101,8 +100,8 @@ class Downloads:
     def _make_room(self, spec: RunSpec, budget: int) -> None:
         """Wait until a model fits into the budget, deleting those that no job needs; raises where it never can."""
         try:
-            kept = {"download": False, "pickles": spec.pickles}
-            hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **kept)
+            options = {"download": False, "pickles": spec.pickles}
+            hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **options)
             return
         except ThermostatsError:
             size = hub.download_bytes(spec.model, revision=spec.revision)
@@ -117,18 +116,18 @@ class Downloads:
     def _delete_until(self, room: int) -> int:
         """Bytes in the own cache, once snapshots that no job needs were deleted, the oldest first, as far as needed."""
         try:
-            found = scan_cache_dir(self.cache)
+            cache = scan_cache_dir(self.cache)
         except CacheNotFound:
             return 0  # nothing was downloaded to it yet
-        used = int(found.size_on_disk)
+        used = int(cache.size_on_disk)
         snapshots = sorted(
-            ((revision.last_modified, repo.repo_id, revision) for repo in found.repos for revision in repo.revisions),
+            ((revision.last_modified, repo.repo_id, revision) for repo in cache.repos for revision in repo.revisions),
             key=lambda each: each[0],
         )
         for _, model, revision in snapshots:
             names = {*revision.refs, revision.commit_hash}
             if used > room and not any(self.needed[model, name] > 0 for name in names):
-                strategy = found.delete_revisions(revision.commit_hash)
+                strategy = cache.delete_revisions(revision.commit_hash)
                 strategy.execute()
                 used -= int(strategy.expected_freed_size)
         return used

@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement import session
 from thermostats.measurement.architectures import eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place, refusal, seconds
 from thermostats.measurement.hub import config_folder, download_bytes
 from thermostats.measurement.model_row import stored_dtype
+from thermostats.measurement.outcome import Outcome, failed
+from thermostats.measurement.plan import folder_of, plan
 from thermostats.measurement.quantised import check_quantised
-from thermostats.measurement.session import Outcome
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.measurement.spectra import read_config
 from thermostats.measurement.switches import check_switches
@@ -41,7 +41,7 @@ def planned(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome
         left = replace(spec, what=tuple(name for name in spec.what if name not in cannot))
         outcome, disk = _of_files(left, data)
     except Exception as error:  # told as an outcome, as when it is measured
-        return session.failed(spec, error)
+        return failed(spec, error)
     if outcome.status == "skipped" or job.need is None:
         return replace(outcome, disk=disk)
     passes = len({WHAT[name][0] for name in left.what} - {"weights"})
@@ -85,14 +85,14 @@ def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
 def _of_files(spec: RunSpec, data: Path) -> tuple[Outcome, float]:
     """What is planned, and GB to download, which is 0 for a model that is here."""
     try:
-        session.folder_of(replace(spec, download=False))
+        folder_of(replace(spec, download=False))
     except ThermostatsError:
         if not spec.download:
             raise
         gigabytes = float(f"{download_bytes(spec.model, revision=spec.revision) / 1e9:.3g}")
         return Outcome(spec.model, "planned", spec.revision), gigabytes
-    plan = session.plan(spec, data)
-    return plan.outcome("skipped" if plan.finished else "planned"), 0.0
+    here = plan(spec, data)
+    return here.outcome("skipped" if here.finished else "planned"), 0.0
 
 
 def _words(cannot: Mapping[str, str]) -> str:

@@ -28,7 +28,8 @@ from thermostats.measurement.spectra import read_config
 if TYPE_CHECKING:
     import torch
 
-    from thermostats.measurement.forward import Batch, Decoder
+    from thermostats.measurement.forward import Decoder
+    from thermostats.measurement.passes import Batch
 
 WIDTHS = 10
 """Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones, what is written."""
@@ -88,9 +89,9 @@ def pass_bytes(
     g, decoder = geometry(entry, config), config_of(config)
     d_ff = next((int(decoder[key]) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model)
     width = max(g.d_model, g.n_heads * g.d_head)
-    found = rows * n * (WIDTHS * width + HIDDEN * d_ff) * item
-    found += SCORES * 4 * rows * g.n_heads * n**2 if eager else 0
-    return found + LOGITS * 4 * prompts * int(decoder.get("vocab_size") or 0)
+    size = rows * n * (WIDTHS * width + HIDDEN * d_ff) * item
+    size += SCORES * 4 * rows * g.n_heads * n**2 if eager else 0
+    return size + LOGITS * 4 * prompts * int(decoder.get("vocab_size") or 0)
 
 
 def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Need:

@@ -18,9 +18,11 @@ from thermostats.measurement.engines import Engine, Job
 from thermostats.measurement.engines.local import Inline, Local
 from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
 from thermostats.measurement.hub import ASKED_AT_ONCE
+from thermostats.measurement.outcome import Outcome, failed
+from thermostats.measurement.plan import finished_runs, model_id
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.session import Outcome, Progress
-from thermostats.measurement.settings import RETRIES, Settings
+from thermostats.measurement.session import Progress
+from thermostats.measurement.settings import RETRIES, EngineSettings
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import spec_states, store
 from thermostats.tables.folders import writable_folder
@@ -44,20 +46,20 @@ def execute(
     again so many times. `budget`: bytes that models downloaded to the specs' `cache` may take.
     """
     folder = store.data_folder(data) if dry_run else writable_folder(data)
-    engine = engine or Inline(Settings(), folder, progress)
+    engine = engine or Inline(EngineSettings(), folder, progress)
     try:
         sets = {name: _unless_refused(load_prompts, name, folder) for name in {spec.prompts for spec in specs}}
         left = []
         for spec in specs:
-            known = sets[spec.prompts]
-            finished = None if known is None else session.finished_runs(spec, known, folder)
+            prompts = sets[spec.prompts]
+            finished = None if prompts is None else finished_runs(spec, prompts, folder)
             if finished is None:
                 left.append(spec)
                 continue
             if not dry_run:
                 spec_states.clear(folder, session.spec_id(spec))
-            yield Outcome(session.model_id(spec), "skipped", spec.revision, finished=finished)
-        texts = {name: [] if known is None else [str(text) for text in known["text"]] for name, known in sets.items()}
+            yield Outcome(model_id(spec), "skipped", spec.revision, finished=finished)
+        texts = {name: [] if rows is None else [str(text) for text in rows["text"]] for name, rows in sets.items()}
         jobs = largest_first(left, texts, engine.place)
         if dry_run:
             yield from (planned(job, texts[job.spec.prompts], folder, engine.place) for job in jobs)
@@ -67,7 +69,7 @@ def execute(
         engine.close()
 
 
-def open_engine(settings: Settings, data: Path, progress: Progress | None = None) -> Engine:
+def open_engine(settings: EngineSettings, data: Path, progress: Progress | None = None) -> Engine:
     """The engine that the settings name.
 
     Raises UsageError where its extra is not installed.
@@ -112,7 +114,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
             fitting.append(job)
             session.write_state(data, job.spec, spec_states.WAITING)
         else:
-            yield _failed(job, data, session.failed(job.spec, refused))
+            yield _failed(job, data, failed(job.spec, refused))
     cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
     downloads = Downloads(fitting, cache, budget)
     waiting, running = len(fitting), 0
@@ -125,7 +127,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     running += 1
                 else:
                     downloads.done(job)
-                    yield _failed(job, data, session.failed(job.spec, error))
+                    yield _failed(job, data, failed(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.again and job.attempt <= retries:
                     session.write_state(data, job.spec, spec_states.WAITING, outcome.reason, job.attempt + 1)
@@ -133,21 +135,21 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     continue
                 running -= 1
                 downloads.done(job)
-                yield _failed(job, data, outcome) if outcome.status == "failed" else _told(job, outcome)
+                yield _failed(job, data, outcome) if outcome.status == "failed" else _with_need(job, outcome)
     finally:
         downloads.close()
 
 
-def _told(job: Job, outcome: Outcome) -> Outcome:
-    known = job.need is not None and job.need.weights and outcome.status != "skipped"
-    gigabytes = float(f"{job.need.total / 1e9:.3g}") if job.need is not None and known else None
+def _with_need(job: Job, outcome: Outcome) -> Outcome:
+    loads = job.need is not None and job.need.weights and outcome.status != "skipped"
+    gigabytes = float(f"{job.need.total / 1e9:.3g}") if job.need is not None and loads else None
     return replace(outcome, gigabytes=gigabytes, attempts=job.attempt)
 
 
 def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
     reason = outcome.reason if job.attempt == 1 else f"tried {job.attempt} times, at last: {outcome.reason}"
     session.write_state(data, job.spec, spec_states.FAILED, reason, job.attempt)
-    return _told(job, replace(outcome, reason=reason))
+    return _with_need(job, replace(outcome, reason=reason))
 
 
 def _unless_refused(call: Callable[..., Found], *arguments: Any) -> Found | None:

@@ -35,14 +35,14 @@ def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: boo
         if set(name.split(".")).isdisjoint(entry.outside)
     }
     ends = _ends(places)
-    one = 0 if ends is None else ends.embedding.numel()
+    embedding = 0 if ends is None else ends.embedding.numel()
     bias = 0 if ends is None or ends.bias is None else ends.bias.numel()
     total = sum(parameter.numel() for parameter in inside.values())
     if ends is not None and entry.has_head:  # as the files decide, not as the model was built
-        total += one * (int(not tied) - int(ends.head is not ends.embedding))
+        total += embedding * (int(not tied) - int(ends.head is not ends.embedding))
     learned = learns_positions(entry, config)
     table = next((each for name, each in inside.items() if learned and _is_table(name, each)), None)
-    outer = one * (1 if tied else 2) + bias + (0 if table is None else table.numel())
+    outer = embedding * (1 if tied else 2) + bias + (0 if table is None else table.numel())
     shapes = [{name: tuple(p.shape) for name, p in places.blocks[i].named_parameters()} for i in (0, -1)]
     width = feed_forward(entry, config, shapes)
     return {
@@ -129,8 +129,8 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
     ends = _ends(places)
     if ends is not None:
         pairs.append((embedding_of(entry, config, tensors), ends.embedding))
-        own = unembedding(entry, config, tensors) if entry.has_head else None
-        pairs += [] if own is None else [(own, ends.head)]
+        head = unembedding(entry, config, tensors) if entry.has_head else None
+        pairs += [] if head is None else [(head, ends.head)]
     for stored, weight in pairs:
         plain = stored.dtype in STORAGE and weight.is_floating_point()
         if plain and weight.device.type != "meta" and tuple(weight.shape) == tuple(stored.shape):

@@ -95,32 +95,35 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
+        from thermostats.measurement.plan import plan  # noqa: PLC0415 - as above
         from thermostats.measurement.progress import Bars, Lines  # noqa: PLC0415 - as above
     except ImportError as error:
         raise not_installed(error) from error
 
-    plans = [session.plan(spec, tables) for spec in specs]
+    plans = [plan(spec, tables) for spec in specs]
     for planned in plans:
-        _check_numbers(wanted, int(planned.model["n_layers"]))
-    found = []
-    shown = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
-    with begun(data) as folder, shown.bars if shown else nullcontext():
+        depth = int(planned.model["n_layers"])
+        if beyond := [number for number in wanted or () if number > depth]:
+            raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
+    measured = []
+    display = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
+    with begun(data) as folder, display.bars if display else nullcontext():
         for planned in plans:
             session.take_answers(planned, folder)
             if not planned.finished:
                 try:
-                    outcome = session.measure_plan(planned, folder, shown.report if shown else None)
+                    outcome = session.measure_plan(planned, folder, display.report if display else None)
                 except ThermostatsError as error:
-                    if said := session.kept_runs(planned, folder)[1]:
-                        error.add_note(said)
+                    if runs_kept := session.complete_runs(planned, folder)[1]:
+                        error.add_note(runs_kept)
                     raise
                 if outcome.differences:
                     warnings.warn(f"{planned.folder.model_id}: {outcome.differences}", stacklevel=3)
             runs = {run.run["run_id"] for run in planned.runs}
             rows = store.load("layers", folder, runs=runs)
             rows = rows[rows["run_id"].isin(runs)].assign(model_id=planned.folder.model_id)
-            found.append(rows.assign(revision=planned.folder.revision))
-    together = pd.concat(found, ignore_index=True)
+            measured.append(rows.assign(revision=planned.folder.revision))
+    together = pd.concat(measured, ignore_index=True)
     return together if wanted is None else together[together["layer"].isin(wanted)].reset_index(drop=True)
 
 
@@ -128,26 +131,21 @@ def _numbers(layers: Any) -> list[int] | None:
     """Numbers of blocks; UsageError for what is no whole number from 1."""
     if layers is None:
         return None
-    given = [layers] if isinstance(layers, (int, str)) or not hasattr(layers, "__iter__") else list(layers)
-    wrong = [one for one in given if isinstance(one, (bool, str)) or not hasattr(one, "__index__") or int(one) < 1]
-    if wrong or not given:
+    numbers = [layers] if isinstance(layers, (int, str)) or not hasattr(layers, "__iter__") else list(layers)
+    wrong = [n for n in numbers if isinstance(n, (bool, str)) or not hasattr(n, "__index__") or int(n) < 1]
+    if wrong or not numbers:
         raise UsageError("blocks are numbered from 1", where="layers", got=repr(layers)[:60], allowed="whole numbers")
-    return [int(one) for one in given]
+    return [int(number) for number in numbers]
 
 
-def _check_numbers(wanted: Sequence[int] | None, depth: int) -> None:
-    if beyond := [number for number in wanted or () if number > depth]:
-        raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
-
-
-def _prompts(given: Any, place: Path) -> str:
+def _prompts(prompts: Any, place: Path) -> str:
     """Name of a prompt set or path of a file: a list of texts is written to one, called by its digest."""
-    if isinstance(given, (str, Path)):
-        return str(given)
-    texts = listed(given, "prompts") or []
+    if isinstance(prompts, (str, Path)):
+        return str(prompts)
+    texts = listed(prompts, "prompts") or []
     if not texts or not all(text.strip() for text in texts):
         step = "give a list of texts, or the name of a prompt set: thermostats ls prompts"
-        raise UsageError("no prompts, or an empty one", where="prompts", got=repr(given)[:60], next_step=step)
+        raise UsageError("no prompts, or an empty one", where="prompts", got=repr(prompts)[:60], next_step=step)
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     path = place / f"prompts-{hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]}.jsonl"
     path.write_text(lines, encoding="utf-8")
@@ -156,19 +154,19 @@ def _prompts(given: Any, place: Path) -> str:
 
 def _plain(model: Any) -> Any:
     """A model in memory without what torch.compile puts around it; UsageError for what cannot be measured."""
-    found = getattr(model, "_orig_mod", model)
-    if not all(hasattr(found, name) for name in ("save_pretrained", "config", "state_dict")):
+    plain = getattr(model, "_orig_mod", model)
+    if not all(hasattr(plain, name) for name in ("save_pretrained", "config", "state_dict")):
         raise UsageError("not a model that can be measured", got=repr(model)[:60], allowed=IN_MEMORY)
-    if hasattr(found, "peft_config"):
+    if hasattr(plain, "peft_config"):
         step = "measure(model.merge_and_unload(), tokenizer)"
-        raise UsageError("adapters can be measured only after merging", got=type(found).__name__, next_step=step)
-    return found
+        raise UsageError("adapters can be measured only after merging", got=type(plain).__name__, next_step=step)
+    return plain
 
 
 def _dtype(model: Any) -> str:
     """Precision that a model in memory is measured in: its own, of others the first."""
-    own = str(getattr(model, "dtype", "")).removeprefix("torch.")
-    return own if own in PRECISIONS else PRECISIONS[0]
+    precision = str(getattr(model, "dtype", "")).removeprefix("torch.")
+    return precision if precision in PRECISIONS else PRECISIONS[0]
 
 
 def _called(model: Any) -> str:

@@ -18,7 +18,8 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import Architecture
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Batch, Decoder, as_measured, call, head_on_last_token, make_batches, padded
+from thermostats.measurement.forward import Decoder, as_measured
+from thermostats.measurement.passes import Batch, call, head_on_last_token, make_batches, padded
 from thermostats.measurement.residual import PER_TOKEN, SUMS, Record, recording
 from thermostats.tables.schemas import TABLES
 
@@ -86,19 +87,9 @@ def measure_gains(
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
                 waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
                 continue
-            spread = record["spread"].flatten(1).double().cpu().numpy()
-            final = record["final_norm"].double().cpu().numpy()
-            prompts_in = zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
-            for k, (prompt_id, row, start, n) in enumerate(prompts_in):
-                norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
-                at = places_of(decoder.entry, batch.own[k])
-                for part, m, places in stages_of(decoder.entry, at, n):
-                    of_stage = {name: x[part, :m] for name, x in norms.items()}
-                    rows.append(layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0))
-                token = at.get("last", at.get("cls"))
-                if decoder.final_norm is not None and isinstance(token, int):
-                    ratio = final[row, start + token] / norms["norm_in"][-1, token]
-                    summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
+            of_layers, of_summaries = _rows_of_batch(decoder, batch, ids, record, arrays)
+            rows += of_layers
+            summaries += of_summaries
             if logits is not None and decode is not None:
                 outputs.append(output_rows(ids, logits, decode, dtype))
             done += len(ids)
@@ -106,6 +97,27 @@ def measure_gains(
                 progress(done, len(prompts))
     table = pd.concat(outputs).sort_values("prompt_id", ignore_index=True) if outputs else None
     return Measured(layers_frame(rows), _summaries(summaries), table)
+
+
+def _rows_of_batch(
+    decoder: Decoder, batch: Batch, ids: Sequence[str], record: Record, arrays: Mapping[str, NDArray[np.float64]]
+) -> tuple[list[Columns], list[tuple[str, str, float, str]]]:
+    """Columns of `layers` of every prompt and stage of a batch, and rows of `summaries`, from what was recorded."""
+    dtype = str(decoder.dtype).removeprefix("torch.")
+    rows, summaries = [], []
+    spread = record["spread"].flatten(1).double().cpu().numpy()
+    final = record["final_norm"].double().cpu().numpy()
+    for k, (prompt_id, row, start, n) in enumerate(zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)):
+        norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
+        at = places_of(decoder.entry, batch.spans[k])
+        for part, m, places in stages_of(decoder.entry, at, n):
+            of_stage = {name: x[part, :m] for name, x in norms.items()}
+            rows.append(layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0))
+        token = at.get("last", at.get("cls"))
+        if decoder.final_norm is not None and isinstance(token, int):
+            ratio = final[row, start + token] / norms["norm_in"][-1, token]
+            summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
+    return rows, summaries
 
 
 def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
@@ -131,8 +143,8 @@ def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
             multiplier = float(decoder.config[entry.residual_multiplier])
         if not getattr(entry, name) and not getattr(entry, name.replace("_write", "_scale")):
             name = name.replace("_write", "_out")
-    found: NDArray[np.float64] = record[name].double().cpu().numpy() * abs(multiplier)
-    return found
+    values: NDArray[np.float64] = record[name].double().cpu().numpy() * abs(multiplier)
+    return values
 
 
 def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
@@ -142,11 +154,11 @@ def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
     return table.sort_values(["prompt_id", "estimand"], ignore_index=True)
 
 
-def places_of(entry: Architecture, own: slice) -> Places:
+def places_of(entry: Architecture, span: slice) -> Places:
     """Positions of one prompt, whose means are over its own tokens: see the table `layers`."""
     if entry.reads == "image":
-        return {**({"cls": 0} if entry.leading or entry.registers else {}), "patches": own}
-    return {"first" if entry.causal else "cls": 0, "last": own.stop - 1, "mean": own}
+        return {**({"cls": 0} if entry.leading or entry.registers else {}), "patches": span}
+    return {"first" if entry.causal else "cls": 0, "last": span.stop - 1, "mean": span}
 
 
 def stages_of(entry: Architecture, places: Places, n: int) -> list[tuple[slice, int, Places]]:
@@ -171,19 +183,19 @@ def layer_rows(
     is the anisotropy. Where a position is a mean, norms and gains are geometric means over its tokens, the cosine an
     arithmetic one. The anisotropy belongs to the prompt and stands in the rows of every position.
     """
-    L, own = len(spread), next(at for at in places.values() if isinstance(at, slice))
+    L, span = len(spread), next(at for at in places.values() if isinstance(at, slice))
     ratios = {column: pair for column, pair in RATIOS.items() if pair[0] in norms}
     with np.errstate(all="ignore"):
         per_token = {"norm_in": norms["norm_in"]}
         per_token |= {column: norms[above] / norms[below] for column, (above, below) in ratios.items()}
-        values = {name: _at(places, x, lambda own: np.exp(_mean(np.log(own)))) for name, x in per_token.items()}
+        values = {name: _at(places, x, lambda span: np.exp(_mean(np.log(span)))) for name, x in per_token.items()}
         values["cosine"] = _at(places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _mean)
     values["anisotropy"] = np.repeat(spread[:, None], len(places), axis=1)
     reasons: dict[tuple[int, int], dict[str, list[str]]] = {}
     for column, value in values.items():
         usable = np.isfinite(value) & ((value > 0) | (column in SIGNED))
         for layer, place in np.argwhere(~usable).tolist():
-            at = own if column == "anisotropy" else list(places.values())[place]
+            at = span if column == "anisotropy" else list(places.values())[place]
             why = _reason(column, {name: x[layer] for name, x in norms.items()}, at, dtype)
             reasons.setdefault((layer, place), {}).setdefault(why, []).append(column)
         value[~usable] = np.nan
@@ -261,15 +273,13 @@ def output_rows(prompt_ids: Sequence[str], logits: Tensor, decode: Callable[[int
         "logit_range": wide.amax(-1) - wide.amin(-1),
     }
     finite = torch.isfinite(wide).all(-1)
-    known = finite.tolist()
+    is_finite = finite.tolist()
     return pd.DataFrame(
         {
             "prompt_id": prompt_ids,
-            "top_token": [
-                escape(decode(t)) if is_known else "" for t, is_known in zip(top.tolist(), known, strict=True)
-            ],
+            "top_token": [escape(decode(t)) if flag else "" for t, flag in zip(top.tolist(), is_finite, strict=True)],
             **{name: torch.where(finite, x.double(), torch.nan).cpu().numpy() for name, x in columns.items()},
-            "missing": ["" if is_known else f"logits not finite in {dtype}" for is_known in known],
+            "missing": ["" if flag else f"logits not finite in {dtype}" for flag in is_finite],
         },
         columns=OUTPUTS,
     )

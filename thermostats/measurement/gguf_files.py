@@ -69,12 +69,12 @@ def record(folder: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file, _size, _changed in files:
         with file.open("rb") as stream:
             for chunk in iter(lambda: stream.read(2**24), b""):
-                found.update(chunk)
-    return found.hexdigest()
+                digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _make(files: Sequence[Path], digest: str, folder: Path) -> None:
@@ -96,8 +96,8 @@ def _make(files: Sequence[Path], digest: str, folder: Path) -> None:
 def _joined(files: Sequence[Path], target: Path) -> Path:
     """Pieces put one behind the other, or the parts of a split as one GGUF file."""
     with files[1].open("rb") as stream:
-        whole = stream.read(4) == b"GGUF"
-    if not whole:
+        split = stream.read(4) == b"GGUF"
+    if not split:
         with target.open("wb") as out:
             for file in files:
                 with file.open("rb") as stream:

@@ -107,8 +107,8 @@ def _pieces(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
 
 def _check_magic(file: Path, *, cut: bool) -> None:
     with file.open("rb") as stream:
-        found = stream.read(len(MAGIC))
-    if found == MAGIC:
+        start = stream.read(len(MAGIC))
+    if start == MAGIC:
         return
     step = "number the pieces in their order: the first begins with GGUF" if cut else "download the file again"
-    raise DataError("not a GGUF file", where=file, got=f"it begins with {found!r}", allowed=repr(MAGIC), next_step=step)
+    raise DataError("not a GGUF file", where=file, got=f"it begins with {start!r}", allowed=repr(MAGIC), next_step=step)

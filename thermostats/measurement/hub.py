@@ -115,9 +115,9 @@ def model_folder(
         return ModelFolder(local.name, revision, local, "")
     with _explained(model, revision):
         for place in dict.fromkeys((None, cache)):
-            found = _cached(model, revision, code, place, pickles)
-            if found is not None:
-                return ModelFolder(model, revision, found, found.name)
+            snapshot = _cached(model, revision, code, place, pickles)
+            if snapshot is not None:
+                return ModelFolder(model, revision, snapshot, snapshot.name)
         _ask(model, revision, download)
         options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
         options["tqdm_class"] = Bar
@@ -160,9 +160,9 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
         return gguf_folder(path)
     with _explained(model, revision):
         for place in dict.fromkeys((None, cache)):
-            kept = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)
-            if isinstance(kept, str):
-                return Path(kept).parent
+            config = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)
+            if isinstance(config, str):
+                return Path(config).parent
         _ask(model, revision, download)
         return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
 
@@ -196,9 +196,9 @@ def _cached(model: str, revision: str, code: bool, cache: Path | None, pickles: 
     """The snapshot in a cache where it holds a configuration and all weights."""
     for weights in (SAFE, PICKLED)[: 1 + pickles]:
         patterns = _patterns(weights, code)  # a snapshot without what was never wanted counts as incomplete otherwise
-        kept: dict[str, Any] = {"revision": revision, "local_files_only": True, "cache_dir": cache}
+        options: dict[str, Any] = {"revision": revision, "local_files_only": True, "cache_dir": cache}
         try:
-            path = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=OTHERS, **kept))
+            path = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=OTHERS, **options))
             if not pickles and not list(path.glob("*.safetensors")):
                 continue
             open_checkpoint(path)

@@ -23,10 +23,10 @@ def check_name(folder: ModelFolder, sha: str, runs: pd.DataFrame, stated: pd.Dat
 
     runs: those of this name and revision. stated: its row of `models` in the tables, or none. row: what its files say.
     """
-    known = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
-    other = runs[(known != "") & (known != sha)]
+    hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
+    other = runs[(hashes != "") & (hashes != sha)]
     if len(other):
-        got = f"run {other['run_id'].iloc[0]} is of {known[other.index[0]][:12]}, this model is {sha[:12]}"
+        got = f"run {other['run_id'].iloc[0]} is of {hashes[other.index[0]][:12]}, this model is {sha[:12]}"
         raise _other(folder, "other weights or another configuration were measured under this name", got)
     apart = [
         f"{label} {stated[label].iloc[0]} in the tables, {row[label]} here"

@@ -93,14 +93,14 @@ def processed(processor: Any, rows: Iterable[Any], folder: Path | None) -> list[
 
     Raises DataError where one is no longer what its hash is of.
     """
-    found = []
+    images = []
     for row in rows:
         pixels = render(row.text) if folder is None else read_image(folder / row.text)
         if pixel_sha256(pixels) != row.text_sha256:
             raise DataError("an image does not match its hash", where=f"image {row.prompt_id}")
         made = processor(images=pixels, return_tensors="pt")["pixel_values"]
-        found.append(ImagePrompt(str(row.prompt_id), made[0]))
-    return found
+        images.append(ImagePrompt(str(row.prompt_id), made[0]))
+    return images
 
 
 def pixel_sha256(pixels: Pixels) -> str:

@@ -85,12 +85,12 @@ def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
     step = f"put {file} next to the weights, or measure --what weights, which needs none"
     auto: Any = transformers.AutoTokenizer if reads == "text" else transformers.AutoImageProcessor
     try:
-        found = auto.from_pretrained(folder.path, local_files_only=True, trust_remote_code=trust_remote_code)
+        reader = auto.from_pretrained(folder.path, local_files_only=True, trust_remote_code=trust_remote_code)
     except UNLOADABLE as error:
         raise DataError(what, where=folder.path, got=_reason(error), next_step=step) from error
-    if reads == "text" and (len(found) == 0 or not found("a")["input_ids"]):
+    if reads == "text" and (len(reader) == 0 or not reader("a")["input_ids"]):
         raise DataError(what, where=folder.path, got="a tokenizer without vocabulary", next_step=step)
-    return found
+    return reader
 
 
 def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: Any) -> nn.Module:
@@ -111,8 +111,8 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
         allowed = "weights that its configuration describes"
         raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
     _check_complete(folder, info, () if entry.has_head else entry.outside)
-    found: nn.Module = model.eval()
-    return found.get_submodule(entry.part)
+    loaded: nn.Module = model.eval()
+    return loaded.get_submodule(entry.part)
 
 
 def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple[str, ...]) -> None:
@@ -127,9 +127,9 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple
     }
     missing = sorted(filter(counts, set(info["missing_keys"]) - set(shapes)))
     unexpected = sorted(filter(counts, info["unexpected_keys"]))
-    found = {"of another shape": list(shapes.values()), "missing": missing, "unexpected": unexpected}
+    wrong = {"of another shape": list(shapes.values()), "missing": missing, "unexpected": unexpected}
     problems = [
-        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})" for what, names in found.items() if names
+        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})" for what, names in wrong.items() if names
     ] + [str(message) for message in info["error_msgs"]]
     if problems:
         step = "check that config.json and the weights belong to the same model"

@@ -87,11 +87,11 @@ def resident(stored: Matrix) -> Matrix:
     plain = stored.dtype in (np.float32, np.float64)
     if (plain and by_row.flags.c_contiguous) or stored.size * max(4, stored.itemsize) > RESIDENT_BYTES:
         return stored
-    whole = np.empty(by_row.shape, stored.dtype if plain else np.float32)
+    decoded = np.empty(by_row.shape, stored.dtype if plain else np.float32)
     for part, block in row_blocks(by_row):
-        whole[part] = block
+        decoded[part] = block
     release(stored)
-    return whole if by_row is stored else whole.T
+    return decoded if by_row is stored else decoded.T
 
 
 def _by_row(matrix: Matrix) -> Matrix:

@@ -38,7 +38,7 @@ NEVER_LEARNED = (*BUFFERS, "act_fn.beta", "act_fn.eps", "expert_bias", *COUNTS)
 
 
 def model_row(
-    path: Path, *, model_id: str, revision: str, known: pd.DataFrame, heritage: str = "", reads: str = "text"
+    path: Path, *, model_id: str, revision: str, models: pd.DataFrame, heritage: str = "", reads: str = "text"
 ) -> dict[str, Any]:
     """Row of the table `models` for the model in a folder.
 
@@ -66,7 +66,7 @@ def model_row(
     return {
         "model_id": model_id,
         "revision": revision,
-        "heritage": heritage or _heritage_of(model_id, known),
+        "heritage": heritage or _heritage_of(model_id, models),
         "family": "",
         "variant": "",
         "parent": "",
@@ -102,11 +102,11 @@ def model_row(
 def stored_dtype(tensors: Tensors) -> str:
     """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they differ."""
     matrices = (x for name, x in tensors.items() if len(x.shape) == 2 and not name.endswith(BUFFERS))
-    found = {PRECISION.get(tensor.dtype, tensor.dtype) for tensor in matrices if tensor.dtype not in NO_NUMBERS}
-    if unknown := found - set(PRECISION.values()):
+    precisions = {PRECISION.get(tensor.dtype, tensor.dtype) for tensor in matrices if tensor.dtype not in NO_NUMBERS}
+    if unknown := precisions - set(PRECISION.values()):
         got, allowed = ", ".join(sorted(unknown)), ", ".join(PRECISION.values())
         raise DataError("the checkpoint is quantised", got=got, allowed=allowed)
-    return found.pop() if len(found) == 1 else "mixed"
+    return precisions.pop() if len(precisions) == 1 else "mixed"
 
 
 def feed_forward(
@@ -118,17 +118,17 @@ def feed_forward(
     with the other. Of experts one is looked at. Where blocks differ in width, the one that the configuration states
     counts, else that of the last. blocks: shapes by name within the block. None where the shapes are no such layer's.
     """
-    found = [each for each in (_width(entry, config, shapes) for shapes in blocks) if each is not None]
+    widths = [each for each in (_width(entry, config, shapes) for shapes in blocks) if each is not None]
     decoder = config_of(config)
     stated = [decoder.get(key) for key in FEED_FORWARD]
-    return next((each for each in found if each[0] in stated), found[-1] if found else None)
+    return next((each for each in widths if each[0] in stated), widths[-1] if widths else None)
 
 
 def _width(entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, bool] | None:
     mixing = (entry.attention, entry.value, entry.output, *entry.mixers)
     attention = {path.partition(".")[0] for path in mixing} - {entry.mlp.partition(".")[0]}
     parts = {name: name.split(".") for name in shapes if not name.endswith("bias")}
-    own = {
+    matrices = {
         name: shapes[name]
         for name, words in parts.items()
         if words[0] not in attention
@@ -136,11 +136,11 @@ def _width(entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, 
         and ROUTERS.isdisjoint(words)
         and len(shapes[name]) > 1
     }
-    experts = {name: shape for name, shape in own.items() if "experts" in parts[name]}
+    experts = {name: shape for name, shape in matrices.items() if "experts" in parts[name]}
     if experts:
-        own = {name: shape for name, shape in experts.items() if {"0"} >= set(filter(str.isdigit, parts[name]))}
+        matrices = {name: shape for name, shape in experts.items() if {"0"} >= set(filter(str.isdigit, parts[name]))}
     d = geometry(entry, config).d_model
-    sides = [shape[-2:] for shape in own.values() if d in shape[-2:]]
+    sides = [shape[-2:] for shape in matrices.values() if d in shape[-2:]]
     if not sides:
         return None
     others = [a if b == d else b for a, b in sides]
@@ -233,7 +233,7 @@ def _norm_place(entry: Architecture) -> str:
     return "pre"
 
 
-def _heritage_of(model_id: str, known: pd.DataFrame) -> str:
+def _heritage_of(model_id: str, models: pd.DataFrame) -> str:
     organisation = model_id.partition("/")[0] + "/"
-    heritages = set(known.loc[known["model_id"].str.startswith(organisation), "heritage"]) - {""}
+    heritages = set(models.loc[models["model_id"].str.startswith(organisation), "heritage"]) - {""}
     return heritages.pop() if len(heritages) == 1 and "/" in model_id else ""

@@ -38,7 +38,6 @@ from thermostats.measurement.forward import (
     Decoder,
     as_measured,
     attends,
-    example,
     in_turn,
     input_of,
     mixing,
@@ -49,6 +48,7 @@ from thermostats.measurement.forward import (
     submodule,
 )
 from thermostats.measurement.layouts import geometry, split
+from thermostats.measurement.passes import example
 
 Array = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class Conformance:
         return ThermostatsError(what, got=got, allowed=allowed, next_step=step)
 
 
-def conformance(found: Decoder, *, layers: Collection[int] | None = None) -> Conformance:
+def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> Conformance:
     """Hold an entry against its model with one random Δ of the size of the input it is added to.
 
     `layers` (from 0) restricts W_V, W_O and the writes to some; one forward pass of one token or image; these once more
@@ -112,22 +112,22 @@ def conformance(found: Decoder, *, layers: Collection[int] | None = None) -> Con
     Raises DataError where a matrix has another shape than the entry implies, ThermostatsError where the model fails.
     """
     value = circuit = residual = 0.0
-    chosen = tuple(range(len(found.blocks)) if layers is None else layers)
-    kept, stream, final = _pass(found, chosen)
-    relative = partial(relative_difference, tolerance=TOLERANCES[found.dtype], epsilon=torch.finfo(found.dtype).eps)
-    for layer, seen in kept.items():
-        residual = max(residual, *(relative(*pair) for pair in _sums(found, layer, seen)))
-        if not attends(found.blocks[layer], found.entry):
+    chosen = tuple(range(len(decoder.blocks)) if layers is None else layers)
+    vectors, stream, final = _pass(decoder, chosen)
+    relative = partial(relative_difference, tolerance=TOLERANCES[decoder.dtype], epsilon=torch.finfo(decoder.dtype).eps)
+    for layer, seen in vectors.items():
+        residual = max(residual, *(relative(*pair) for pair in _sums(decoder, layer, seen)))
+        if not attends(decoder.blocks[layer], decoder.entry):
             continue
-        parts = _weights(found, layer)
+        parts = _weights(decoder, layer)
         moved = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
         heads = seen["changed heads"], -seen["heads"]
-        terms = _rescaled(heads, moved, parts.d_head) if found.entry.sinks else heads
-        free = np.max(np.abs(heads), axis=0) < clipped_at(found.config)
+        terms = _rescaled(heads, moved, parts.d_head) if decoder.entry.sinks else heads
+        free = np.max(np.abs(heads), axis=0) < clipped_at(decoder.config)
         value = max(value, relative([term[free] for term in terms], moved[free]))
         output = seen["changed attention"], -seen["attention"]
         circuit = max(circuit, relative(output, parts.w_o @ (heads[0] + heads[1])))
-    return Conformance(value, circuit, residual, stream, final, TOLERANCES[found.dtype])
+    return Conformance(value, circuit, residual, stream, final, TOLERANCES[decoder.dtype])
 
 
 def relative_difference(
@@ -160,21 +160,21 @@ def _rescaled(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
     return [scaled[..., 0].ravel(), scaled[..., 1].ravel()]
 
 
-def _weights(found: Decoder, layer: int) -> Any:
-    entry, block = found.entry, found.blocks[layer]
+def _weights(decoder: Decoder, layer: int) -> Any:
+    entry, block = decoder.entry, decoder.blocks[layer]
     value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
     if not isinstance(value, Tensor) or not isinstance(output, Tensor):
         raise DataError("projection without a weight matrix", where=entry.name)
-    config = of_layer(entry, found.config, layer)
+    config = of_layer(entry, decoder.config, layer)
     return split(entry, config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
 
 
 @contextmanager
-def between_blocks(found: Decoder) -> Iterator[list[float]]:
+def between_blocks(decoder: Decoder) -> Iterator[list[float]]:
     """While open, collect how far what a block or the final norm reads is from what the block before left, where
     patches are not merged between them; infinite where the first block leaves what is not finite."""
     apart, left = [0.0], [np.zeros(0)]
-    with in_turn(found.blocks) as now, ExitStack() as stack:
+    with in_turn(decoder.blocks) as now, ExitStack() as stack:
 
         def leave(x: Tensor) -> None:
             left[0] = numbers(x)
@@ -182,16 +182,16 @@ def between_blocks(found: Decoder) -> Iterator[list[float]]:
                 apart.append(np.inf)
 
         def enter(x: Tensor, *, inside: bool = True) -> None:
-            merged = inside and found.entry.stage(now())[0] != found.entry.stage(max(now() - 1, 0))[0]
+            merged = inside and decoder.entry.stage(now())[0] != decoder.entry.stage(max(now() - 1, 0))[0]
             first = not left[0].size or (inside and now() == 0)
             if not (merged or first or np.array_equal(numbers(x), left[0], equal_nan=True)):
                 apart.append(relative_difference([numbers(x)], left[0]))
 
-        for block in dict.fromkeys(found.blocks):
+        for block in dict.fromkeys(decoder.blocks):
             on_entry(stack, block, enter)
             on_exit(stack, block, leave)
-        if found.final_norm is not None:
-            on_entry(stack, found.final_norm, partial(enter, inside=False))
+        if decoder.final_norm is not None:
+            on_entry(stack, decoder.final_norm, partial(enter, inside=False))
         yield apart
 
 
@@ -208,65 +208,67 @@ def clipped_at(config: Config) -> float:
     return float(stated) if stated else np.inf
 
 
-def _delta(found: Decoder, layer: int, read: Tensor) -> Tensor:
-    g = geometry(found.entry, of_layer(found.entry, found.config, layer))
+def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
+    g = geometry(decoder.entry, of_layer(decoder.entry, decoder.config, layer))
     delta = torch.randn(g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64)
     return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
 
 
-def _sums(found: Decoder, layer: int, kept: dict[str, Any]) -> list[tuple[list[Array], Array]]:
+def _sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
     """Pairs that must be equal: terms of what the stream gained in one block, and what was written to it."""
-    entry, block = found.entry, found.blocks[layer]
-    multiplier = float(found.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
+    entry, block = decoder.entry, decoder.blocks[layer]
+    multiplier = float(decoder.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
     scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
     factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
-    attention = factors[0] * kept["attention_write"]
-    mlp = factors[1] * kept["mlp_write"] if entry.mlp else np.zeros_like(attention)
-    if not attention.shape == mlp.shape == kept["x_in"].shape:
-        return [([kept["x_out"]], np.full_like(kept["x_out"], np.nan))]  # not of the stream's width: no write at all
+    attention = factors[0] * vectors["attention_write"]
+    mlp = factors[1] * vectors["mlp_write"] if entry.mlp else np.zeros_like(attention)
+    if not attention.shape == mlp.shape == vectors["x_in"].shape:
+        nowhere = np.full_like(vectors["x_out"], np.nan)  # not of the stream's width: no write at all
+        return [([vectors["x_out"]], nowhere)]
     if not entry.norm_after:
-        return [([kept["x_out"], -kept["x_in"]], multiplier * (attention + mlp))]
-    middle = kept["attention_sum_normed"]
-    sums = [([kept["attention_sum"], -kept["x_in"]], attention), ([kept["mlp_sum"], -middle], mlp)]
-    return [*sums, ([kept["x_out"]], kept["mlp_sum_normed"])]
+        return [([vectors["x_out"], -vectors["x_in"]], multiplier * (attention + mlp))]
+    middle = vectors["attention_sum_normed"]
+    sums = [([vectors["attention_sum"], -vectors["x_in"]], attention), ([vectors["mlp_sum"], -middle], mlp)]
+    return [*sums, ([vectors["x_out"]], vectors["mlp_sum_normed"])]
 
 
-def _pass(found: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, Any]], float, float]:
+def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, Any]], float, float]:
     """What some layers do with one input, and once more with a change Δ of what their values are read from.
 
     Per layer the vectors (d) of the first token by name, of tokens in windows their mean, after Δ with "changed" before
     the name; how far what a block, or the final norm, reads is from what the block before left; and how far the last
     hidden state is from the final norm of that.
     """
-    entry = found.entry
-    kept: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
+    entry = decoder.entry
+    vectors: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
     normed: list[Tensor] = []
     again: list[int] = []
-    with between_blocks(found) as apart, in_turn(found.blocks) as now, ExitStack() as stack, as_measured(found.model):
+    with between_blocks(decoder) as apart, in_turn(decoder.blocks) as now, ExitStack() as stack:
+        stack.enter_context(as_measured(decoder.model))
 
         def keep(name: str, x: Tensor) -> None:
-            if now() in kept:
+            if now() in vectors:
                 tokens = numbers(x)
                 first = tokens.mean(0) if entry.depths else tokens[0]
-                kept[now()].setdefault(f"changed {name}" if again else name, first)
+                vectors[now()].setdefault(f"changed {name}" if again else name, first)
 
         def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if now() not in kept:
+            if now() not in vectors:
                 return None
             x = input_of(args, kwargs)
             read = x.reshape(-1, x.shape[-1])[0]
-            new = read + _delta(found, now(), read) if again else read
+            new = read + _delta(decoder, now(), read) if again else read
             keep("delta", new.double() - read.double())
             x = new.expand(x.shape)
             return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
 
         def repeat(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
-            if now() in kept:
+            if now() in vectors:
                 again.append(now())
                 block.forward(*args, **kwargs)
                 again.clear()
 
-        for block in dict.fromkeys(found.blocks[layer] for layer in layers):
+        for block in dict.fromkeys(decoder.blocks[layer] for layer in layers):
             place = mixing(block, entry)
             on_entry(stack, block, partial(keep, "x_in"))
             for path, name in (
@@ -286,11 +288,11 @@ def _pass(found: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, 
             stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
             on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
             stack.callback(block.register_forward_hook(repeat, with_kwargs=True).remove)
-        if found.final_norm is not None:
-            on_exit(stack, optional(found.base, entry.behind_norm, entry) or found.final_norm, normed.append)
-        accepted = inspect.signature(found.base.forward).parameters
-        with running(found.model):
-            output = found.base(**example(found), **({"use_cache": False} if "use_cache" in accepted else {}))
+        if decoder.final_norm is not None:
+            on_exit(stack, optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm, normed.append)
+        accepted = inspect.signature(decoder.base.forward).parameters
+        with running(decoder.model):
+            output = decoder.base(**example(decoder), **({"use_cache": False} if "use_cache" in accepted else {}))
         last = getattr(output, "last_hidden_state", output)
     final = relative_difference([numbers(last)], numbers(normed[-1])) if normed else 0.0
-    return kept, max(apart), final
+    return vectors, max(apart), final

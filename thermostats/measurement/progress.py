@@ -22,10 +22,10 @@ class Lines:
     def report(self, model: str, what: str, done: int, total: int) -> None:
         """Prompts done of one part of one model."""
         now = perf_counter()
-        began, shown = self.parts.get((model, what), (now, None))
-        if shown is None:
+        began, last = self.parts.get((model, what), (now, None))
+        if last is None:
             self.show(f"{model}: {what}")
-        elif now - shown >= self.every and 0 < done < total:
+        elif now - last >= self.every and 0 < done < total:
             left = (now - began) * (total - done) / done
             self.show(f"{model}: {what}, {done} of {total}, about {left:.0f} s left")
         else:
@@ -47,7 +47,6 @@ class Lines:
             self.show(f"{model}: {outcome.differences}")
 
     def show(self, line: str) -> None:
-        """Print a line."""
         print(line, file=sys.stderr, flush=True)
 
 

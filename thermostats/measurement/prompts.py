@@ -33,21 +33,21 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     Raises UsageError where there is neither set nor file, DataError where a prompt is empty, a prompt_id occurs twice,
     a text is not UTF-8, or the texts of a set are not shipped and were not imported.
     """
-    known = store.load("prompts", data)
+    prompts = store.load("prompts", data)
     path = Path(name)
-    rows = known[known["prompt_set"] == name].reset_index(drop=True)
+    rows = prompts[prompts["prompt_set"] == name].reset_index(drop=True)
     if len(rows) and (is_shipped_set(name) or not path.is_dir()):
         return rows if (rows["modality"] == "image").all() else _with_texts(rows, name)
     if name == MADE:
         return store.validate(made_images(), "prompts")
     if not path.exists():
-        raise no_such_set(name, known["prompt_set"])
-    found = store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
-    taken = known[known["prompt_set"] == path.stem]
-    if len(taken) and prompt_sha(taken) != prompt_sha(found):
+        raise no_such_set(name, prompts["prompt_set"])
+    rows = store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
+    taken = prompts[prompts["prompt_set"] == path.stem]
+    if len(taken) and prompt_sha(taken) != prompt_sha(rows):
         what = "the tables hold a prompt set of this name with other prompts, on which models were measured"
         raise UsageError(what, where=path, got=path.stem, next_step="give the changed file another name")
-    return found
+    return rows
 
 
 def read_prompts(path: Path) -> pd.DataFrame:

@@ -29,28 +29,28 @@ class InputsMeetError(ThermostatsError):
     """What a model does with one input depends on the others of its batch."""
 
 
-def check_proof(found: Decoder, needed: Collection[str] = tuple(PROOF)) -> Conformance:
+def check_proof(decoder: Decoder, needed: Collection[str] = tuple(PROOF)) -> Conformance:
     """What holds of a model on its first, middle and last block.
 
     Raises ThermostatsError by the name of what is `needed` and does not, DataError where a weight is not finite, which
     spreads through the stream into the last block.
     """
-    proof = conformance(found, layers={0, len(found.blocks) // 2, len(found.blocks) - 1})
+    proof = conformance(decoder, layers={0, len(decoder.blocks) // 2, len(decoder.blocks) - 1})
     if proof.failed:
-        check_finite(found)
+        check_finite(decoder)
     for name in proof.failed:
         if name in needed:
             raise proof.error(name)
     return proof
 
 
-def check_finite(found: Decoder) -> None:
+def check_finite(decoder: Decoder) -> None:
     """Raise DataError where a weight is not a finite number at the precision that it was loaded in."""
-    for name, weight in found.model.named_parameters():
+    for name, weight in decoder.model.named_parameters():
         if weight.is_meta or not weight.numel() or all(map(torch.isfinite, weight.aminmax())):
             continue
         what, step = "the weights hold numbers that are not finite", "download the file again, or --dtype float32"
-        raise DataError(what, where=name, got=f"{found.dtype}".removeprefix("torch."), next_step=step)
+        raise DataError(what, where=name, got=f"{decoder.dtype}".removeprefix("torch."), next_step=step)
 
 
 def left_out(measured: Measured, proof: Conformance) -> Measured:
@@ -58,7 +58,7 @@ def left_out(measured: Measured, proof: Conformance) -> Measured:
     layers, summaries = measured.layers, measured.summaries
     if "residual" in proof.failed:
         why = f"{PROOF['residual']}: {', '.join(OF_SUBBLOCKS)}"
-        missing = layers["missing"].map(lambda said: f"{said}; {why}" if said else why)
+        missing = layers["missing"].map(lambda reason: f"{reason}; {why}" if reason else why)
         layers = layers.assign(**dict.fromkeys(OF_SUBBLOCKS, np.nan), missing=missing.astype("str"))
     if "final" in proof.failed:
         summaries = summaries.assign(value=np.nan, missing=PROOF["final"])
@@ -66,7 +66,7 @@ def left_out(measured: Measured, proof: Conformance) -> Measured:
 
 
 def second_pass(
-    found: Decoder, inputs: Sequence[Any], of_one: Callable[[Any], pd.DataFrame], rows: pd.DataFrame
+    decoder: Decoder, inputs: Sequence[Any], of_one: Callable[[Any], pd.DataFrame], rows: pd.DataFrame
 ) -> str:
     """Measure two inputs once more, each by itself in a model as it was loaded; what `runs` keeps of it.
 
@@ -85,7 +85,7 @@ def second_pass(
     off = [np.log(both[name] / both[f"{name}_run"]) for name in BY_RATIO if name in rows]
     off += [both[name] - both[f"{name}_run"] for name in BY_DIFFERENCE if name in rows]
     differences = np.abs(np.concatenate(off))
-    largest, allowed = float(differences[np.isfinite(differences)].max(initial=0.0)), TOLERANCES[found.dtype]
+    largest, allowed = float(differences[np.isfinite(differences)].max(initial=0.0)), TOLERANCES[decoder.dtype]
     if largest > allowed:
         what = "the measurement failed its own check: two inputs measured again by themselves give different numbers"
         step = "report the model and the versions: the same input gives other numbers each time"
@@ -95,7 +95,7 @@ def second_pass(
 
 def proved(
     measure: Callable[..., Any],
-    found: Decoder,
+    decoder: Decoder,
     inputs: Sequence[Any],
     *,
     options: dict[str, Any],
@@ -113,10 +113,10 @@ def proved(
 
     measured = measure(inputs, **options)
     try:
-        return measured, second_pass(found, inputs, of_one, _rows(measured))
+        return measured, second_pass(decoder, inputs, of_one, _rows(measured))
     except InputsMeetError:
         measured = measure(inputs, **{**options, **alone})
-        return measured, f"{second_pass(found, inputs, of_one, _rows(measured))} alone"
+        return measured, f"{second_pass(decoder, inputs, of_one, _rows(measured))} alone"
 
 
 def _rows(measured: Any) -> pd.DataFrame:

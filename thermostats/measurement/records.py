@@ -37,7 +37,7 @@ def csv_records(text: str, path: Path) -> Records:
 
 def jsonl_records(text: str, path: Path) -> Records:
     """The objects, one a line; empty lines are left out."""
-    found: Records = []
+    records: Records = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -48,5 +48,5 @@ def jsonl_records(text: str, path: Path) -> Records:
             raise DataError(f"line is not JSON: {error}", where=where) from error
         if not isinstance(fields, dict):
             raise DataError("line is not a JSON object", where=where, got=line[:60])
-        found.append((where, fields))
-    return found
+        records.append((where, fields))
+    return records

@@ -38,8 +38,8 @@ def _wide(x: Tensor) -> Tensor:
 def norms(x: Tensor, rows: int) -> Tensor:
     """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (rows × tokens); windows one behind the other."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    found: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
-    return found.reshape(rows, -1)
+    lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
+    return lengths.reshape(rows, -1)
 
 
 def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
@@ -74,10 +74,10 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     """
     L, rows, shape = len(decoder.blocks), members.shape[0], (members.shape[0], members.shape[2])
     wide = torch.float64 if decoder.dtype == torch.float64 else torch.float32
-    kept: dict[str, Any] = {"dtype": wide, "device": members.device}
-    record = {name: torch.full((L, *shape), torch.nan, **kept) for name in PER_TOKEN}
-    record |= {"spread": torch.full((L, *members.shape[:2]), torch.nan, **kept)}
-    record |= {"final_norm": torch.full(shape, torch.nan, **kept)}
+    options: dict[str, Any] = {"dtype": wide, "device": members.device}
+    record = {name: torch.full((L, *shape), torch.nan, **options) for name in PER_TOKEN}
+    record |= {"spread": torch.full((L, *members.shape[:2]), torch.nan, **options)}
+    record |= {"final_norm": torch.full(shape, torch.nan, **options)}
     weights: dict[torch.device, Tensor] = {}
     stream: dict[str, Any] = {"tensor": None}
     tokens: dict[str, int] = {}
@@ -88,9 +88,9 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
             weights[device] = members.to(device)
         return weights[device]
 
-    def put(name: str, found: Tensor) -> None:
+    def put(name: str, values: Tensor) -> None:
         place = record[name] if name == "final_norm" else record[name][now()]
-        place[:, : found.shape[1]] = found
+        place[:, : values.shape[1]] = values
 
     def keep(name: str, x: Tensor, scale: Tensor | None = None) -> None:
         norm, first = norms(x if scale is None else scale * x, rows), tokens.get(name, 0)
@@ -99,8 +99,8 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
         place[:] = norm[:, : place.shape[1]]
 
     def enter(x: Tensor) -> None:
-        known = x is stream["tensor"]
-        put("norm_in", record["norm_out"][now() - 1] if known else norms(x, rows))
+        same_tensor = x is stream["tensor"]
+        put("norm_in", record["norm_out"][now() - 1] if same_tensor else norms(x, rows))
         stream["tensor"] = x
         tokens.clear()
 

@@ -25,7 +25,7 @@ RETRIES = 2
 
 
 @dataclass(frozen=True)
-class Settings:
+class EngineSettings:
     """How to run many specs."""
 
     name: str = "local"
@@ -94,13 +94,13 @@ FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 def parsed(texts: Sequence[str]) -> dict[str, Any]:
     """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the setting."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.partition("=")
         if name not in SETTINGS:
             raise unknown("no such setting", name, SETTINGS, where="--set")
-        found[name] = _value(name, value.strip())
-    return found
+        settings[name] = _value(name, value.strip())
+    return settings
 
 
 def _value(name: str, text: str) -> Any:
@@ -115,11 +115,11 @@ def _value(name: str, text: str) -> Any:
     raise UsageError("no such value of a setting", where="--set", got=f"{name}={text}", allowed=allowed)
 
 
-def settings_of(chosen: Mapping[str, Any]) -> Settings:
+def settings_of(chosen: Mapping[str, Any]) -> EngineSettings:
     """How many specs are run, by settings as `parsed` gives them."""
     named = {name: chosen[name] for name in ("cpus", "device", "address", "gpus") if name in chosen}
     spread, memory = chosen.get("device_map") is not None, in_bytes(chosen.get("gpu_memory"))
-    return Settings(chosen.get("engine", "local"), **named, spread=spread, gpu_memory=memory)
+    return EngineSettings(chosen.get("engine", "local"), **named, spread=spread, gpu_memory=memory)
 
 
 def in_bytes(gigabytes: float | None) -> int | None:
@@ -196,7 +196,7 @@ def is_shipped_set(name: str) -> bool:
 
 def no_such_set(name: str, sets: Iterable[str]) -> UsageError:
     """The error for a name that is none of these sets' and no file's."""
-    known = sorted({*sets, MADE} - {""})
-    allowed = ", ".join([*known, "a file .txt, .csv or .jsonl", "a folder of images"])
-    near = did_you_mean(name, known, "thermostats ls prompts")
+    names = sorted({*sets, MADE} - {""})
+    allowed = ", ".join([*names, "a file .txt, .csv or .jsonl", "a folder of images"])
+    near = did_you_mean(name, names, "thermostats ls prompts")
     return UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)

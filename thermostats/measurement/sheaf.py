@@ -203,13 +203,13 @@ def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int)
         W = rng.normal(size=(H, d_h, d))
         dense, spectra = dense_operator(A, W), value_spectra(W)
         total, by_formula = np.trace(dense), head_measures(A, spectra)["trace"]
-        own = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
+        inside = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
         traces = np.diag(dense).reshape(H, -1).sum(axis=1)
         rows.append(
             {
                 **{"n": n, "H": H, "d_h": d_h, "d": d},
                 "trace_of_the_dense_operator": total,
-                "outside_the_blocks": np.abs(np.where(own, 0.0, dense)).max() / np.abs(dense).max(),
+                "outside_the_blocks": np.abs(np.where(inside, 0.0, dense)).max() / np.abs(dense).max(),
                 "trace_by_formula": np.abs(by_formula / traces - 1).max(),
                 "trace_as_printed": abs(printed_factor_trace(A, spectra) / total - 1),
                 "traces_add": abs(by_formula.sum() / total - 1),

@@ -41,7 +41,10 @@ ANSWERED = "same: they are of these weights; again: measure again"
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What to measure: a model (hub id or local folder), its revision, precision, prompts and kinds of quantity."""
+    """What to measure: a model (hub id or local folder), its revision, precision, prompts and kinds of quantity.
+
+    Each field is what a user may say by an option, a setting or a column of that name.
+    """
 
     model: str
     revision: str = "main"
@@ -111,17 +114,17 @@ def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
 
     Raises UsageError for fields or values that do not exist, DataError for a file that cannot be read.
     """
-    found: list[RunSpec] = []
+    listed: list[RunSpec] = []
     for model in models:
         path = shipped_lists().get(model, Path(model).expanduser())
         if path.suffix.lower() in READERS and path.is_file():
-            found += read_specs(path, options)
+            listed += read_specs(path, options)
         elif path.suffix.lower() in READERS and not path.exists():
             raise UsageError("no such file of specs", got=model, next_step="check the path")
         else:
             named = revisions(str(options.get("revision", "main")))
-            found += [RunSpec(model, **{**options, "revision": revision}) for revision in named]
-    return list(dict.fromkeys(_placed(spec) for spec in found))
+            listed += [RunSpec(model, **{**options, "revision": revision}) for revision in named]
+    return list(dict.fromkeys(_placed(spec) for spec in listed))
 
 
 def shipped_lists() -> dict[str, Path]:
@@ -136,10 +139,10 @@ def revisions(text: str) -> list[str]:
 
     Raises UsageError where a range is none, or stands for too many.
     """
-    found: list[str] = []
+    names: list[str] = []
     for part in map(str.strip, text.split(",")):
         if ".." not in part:
-            found.append(part)
+            names.append(part)
             continue
         span = RANGE.fullmatch(part)
         if span is None or span["same"] not in ("", span["stem"]) or not int(span["by"]):
@@ -148,10 +151,10 @@ def revisions(text: str) -> list[str]:
         steps = range(int(span["first"]), int(span["last"]) + 1, int(span["by"]))
         if not 0 < len(steps) <= MOST:
             raise UsageError("a range without revisions, or of too many", where="--revision", got=part)
-        found += [f"{span['stem']}{step:0{len(span['first'])}d}" for step in steps]
-    if not all(found):
+        names += [f"{span['stem']}{step:0{len(span['first'])}d}" for step in steps]
+    if not all(names):
         raise UsageError("a revision without a name", where="--revision", got=repr(text))
-    return found
+    return names
 
 
 def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -160,26 +163,26 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
     Raises as `specs` does, with the line or the number of the entry.
     """
     rows = READERS[path.suffix.lower()](read_text(path, "specs"), path)
-    found = [spec for where, row in rows for spec in _each(row, options, where)]
-    if not found:
+    entries = [spec for where, row in rows for spec in _each(row, options, where)]
+    if not entries:
         raise DataError("no specs in this file", where=path, next_step="write one model per line, or [[spec]] tables")
-    return found
+    return entries
 
 
 def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterator[RunSpec]:
     for name in row:
         if name not in FIELDS:
             raise unknown("unknown field of a spec", name, FIELDS, where=where)
-    given = {name: value for name, value in row.items() if value not in (None, "")}
-    if "model" not in given:
+    stated = {name: value for name, value in row.items() if value not in (None, "")}
+    if "model" not in stated:
         raise UsageError("a spec without model", where=where, next_step="give a hub id or a model folder")
-    if isinstance(given.get("what"), str):
-        given["what"] = [part.strip() for part in given["what"].split(",")]
+    if isinstance(stated.get("what"), str):
+        stated["what"] = [part.strip() for part in stated["what"].split(",")]
     choices = [
         [(name, tuple(value))]
         if name == "what" and isinstance(value, list)
-        else [(name, one) for one in (value if isinstance(value, list) else [value])]
-        for name, value in given.items()
+        else [(name, each) for each in (value if isinstance(value, list) else [value])]
+        for name, value in stated.items()
     ]
     if (count := math.prod(len(choice) for choice in choices)) > MOST:
         raise UsageError("one entry stands for too many specs", where=where, got=str(count), allowed=f"at most {MOST}")
@@ -199,7 +202,7 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
 def _check_type(name: str, value: Any, where: str) -> None:
     """Raise UsageError for a value that is not of its field's type."""
     kind, inner = TYPES[name].partition("[")[0].partition(" ")[0], value if isinstance(value, tuple) else ()
-    if type(value).__name__ != kind or not all(isinstance(one, str) for one in inner):
+    if type(value).__name__ != kind or not all(isinstance(item, str) for item in inner):
         allowed = ALLOWED.get(TYPES[name], "text")
         raise UsageError(f"{name} is not of its type", where=where, got=repr(value)[:60], allowed=allowed)
 

@@ -125,10 +125,10 @@ def _values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
 
 def embedding_rows(entry: Architecture, config: Config, tensors: Tensors) -> list[Row]:
     """Rows of embedding and unembedding; of a tied pair the norms are computed once."""
-    found: dict[str, Norms] = {}
+    by_name: dict[str, Norms] = {}
     for name, stored in _embeddings(entry, config, tensors).items():
-        found[name] = found["embedding"] if stored is None else norms(_plain(stored))
-    return [_row(0, name, "", each) for name, each in found.items()]
+        by_name[name] = by_name["embedding"] if stored is None else norms(_plain(stored))
+    return [_row(0, name, "", each) for name, each in by_name.items()]
 
 
 def _embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, StoredTensor | None]:
@@ -142,16 +142,18 @@ def _embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[s
 
 def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, float]:
     """Mean, standard deviation, smallest and largest row norm of embedding and unembedding, by name."""
-    found: dict[str, float] = {}
+    summaries: dict[str, float] = {}
     for name, stored in _embeddings(entry, config, tensors).items():
         if stored is None:
-            found |= {f"{name}_row_norm_{of}": found[f"embedding_row_norm_{of}"] for of in ("mean", "sd", "min", "max")}
+            summaries |= {
+                f"{name}_row_norm_{of}": summaries[f"embedding_row_norm_{of}"] for of in ("mean", "sd", "min", "max")
+            }
             continue
         squares = [np.einsum("ij,ij->i", b, b).astype(np.float64) for _, b in row_blocks(_plain(stored))]
         lengths = np.sqrt(np.concatenate(squares))
         of_rows = {"mean": lengths.mean(), "sd": lengths.std(), "min": lengths.min(), "max": lengths.max()}
-        found |= {f"{name}_row_norm_{of}": float(value) for of, value in of_rows.items()}
-    return found
+        summaries |= {f"{name}_row_norm_{of}": float(value) for of, value in of_rows.items()}
+    return summaries
 
 
 def embedding_of(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
@@ -192,14 +194,14 @@ def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
 
     Raises DataError where there is none or more than one.
     """
-    found = _find(tensors, names)
-    if found is None:
-        where = next((tensor.path.parent for tensor in tensors.values()), "")
+    stored = _find(tensors, names)
+    if stored is None:
+        where = next((each.path.parent for each in tensors.values()), "")
         step = "check that config.json belongs to these weights"
         what = "the checkpoint lacks a tensor that its architecture has"
         got = f"{len(tensors)} tensors, such as {', '.join(list(tensors)[:3])}"
         raise DataError(what, where=where, got=got, allowed=" or ".join(names), next_step=step)
-    return found
+    return stored
 
 
 def _find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
@@ -257,7 +259,7 @@ def _finite(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     return np.where(lost[:, None, None], 0.0, grams), lost
 
 
-def _row(layer: int, matrix: str, head: str, found: Norms) -> Row:
-    missing = NOT_FINITE if np.isnan(found.frobenius) else ZERO if found.frobenius == 0 else ""
-    measured = (found.spectral, found.frobenius, found.stable_rank)
+def _row(layer: int, matrix: str, head: str, norms: Norms) -> Row:
+    missing = NOT_FINITE if np.isnan(norms.frobenius) else ZERO if norms.frobenius == 0 else ""
+    measured = (norms.spectral, norms.frobenius, norms.stable_rank)
     return dict(zip(COLUMNS, (layer, matrix, head, *measured, missing), strict=True))

@@ -53,15 +53,15 @@ SWITCHES = (
 def unsupported(config: Config) -> dict[str, str]:
     """Quantities that a model's configuration takes away, each with the value that does and the reason."""
     inner = config_of(config)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for switch in SWITCHES:
         value = inner.get(switch.key)
         if inner.get("model_type") == switch.model_type and value not in switch.harmless:
-            found |= dict.fromkeys(switch.lost, f"{switch.key}={value} is not supported: {switch.why}")
+            reasons |= dict.fromkeys(switch.lost, f"{switch.key}={value} is not supported: {switch.why}")
     if config.get(QUANTISED) or inner.get(QUANTISED):
         why = f"config.json has a {QUANTISED}, but the weights are not quantised"
-        found |= dict.fromkeys(OF_MODEL, why)
-    return found
+        reasons |= dict.fromkeys(OF_MODEL, why)
+    return reasons
 
 
 def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:

@@ -58,12 +58,12 @@ def measure_models(
         check_here(settings.device)
     try:
         fields = {**options, **{name: chosen[name] for name in SPEC if name in chosen}}
-        asked = specs(models, {**fields, "cache": None if budget is None else str(own_cache())})
-        asked = in_shard(asked, shard)
-        sets = {spec.prompts for spec in asked}
+        wanted = specs(models, {**fields, "cache": None if budget is None else str(own_cache())})
+        wanted = in_shard(wanted, shard)
+        sets = {spec.prompts for spec in wanted}
         for prompts in sets:
             check_set(prompts, tables)
-        _check_places([spec.model for spec in asked])
+        _check_places([spec.model for spec in wanted])
         from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
 
         for prompts in sets:
@@ -78,14 +78,14 @@ def measure_models(
     folder = tables if dry_run else folders.writable_folder(data)
     print(f"data folder: {folder}", file=sys.stderr)
     limits = {"retries": chosen.get("retries", RETRIES), "budget": budget}
-    alone = len(asked) == 1 and settings.name == "local"
+    alone = len(wanted) == 1 and settings.name == "local"
     outcomes = []
-    shown = Bars() if sys.stderr.isatty() else Lines()
-    with shown.bars:
-        engine = (Inline if alone else open_engine)(settings, folder, shown.report)
-        for outcome in execute(asked, folder, dry_run=dry_run, engine=engine, **limits):
+    display = Bars() if sys.stderr.isatty() else Lines()
+    with display.bars:
+        engine = (Inline if alone else open_engine)(settings, folder, display.report)
+        for outcome in execute(wanted, folder, dry_run=dry_run, engine=engine, **limits):
             outcomes.append(outcome)
-            shown.done(len(outcomes), len(asked), outcome)
+            display.done(len(outcomes), len(wanted), outcome)
     if len(outcomes) > 1:
         print(summary(outcomes), file=sys.stderr)
     return outcomes

@@ -65,8 +65,8 @@ def transitions(attention: pd.DataFrame) -> pd.DataFrame:
             for definition, find in definitions.items():
                 layer = (find(values) if complete else None) or np.nan
                 none = INCOMPLETE if not complete else UNTURNED if definition == "first_sign_change" else SHORT
-                found = {"definition": definition, "trace_variant": curve_name or variant}
+                of_curve = {"definition": definition, "trace_variant": curve_name or variant}
                 place = {"layer": float(layer), "relative_depth": layer / len(values)}
-                rows.append({"prompt_id": prompt_id, **found, **place, "missing": none if np.isnan(layer) else ""})
+                rows.append({"prompt_id": prompt_id, **of_curve, **place, "missing": none if np.isnan(layer) else ""})
     columns = ["prompt_id", "definition", "trace_variant", "layer", "relative_depth", "missing"]
     return pd.DataFrame(rows, columns=columns)

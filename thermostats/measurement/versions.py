@@ -104,17 +104,17 @@ def older(data: str | Path | None = None) -> list[str]:
 
 def _facts(models: pd.DataFrame) -> list[str]:
     counted = models[models["source"] == COUNTED]
-    found = []
+    sentences = []
     for row in counted.to_dict("records"):
         wrong = [name for name, classes, is_wrong in WRONG if row["architecture"] in classes and is_wrong(row[name])]
         if wrong:
             stated = ", ".join(f"{name} {row[name]}" for name in wrong)
-            found.append(f"{_label(row)}: {stated} is not what its class has; {_again(row)} corrects it")
-    return found
+            sentences.append(f"{_label(row)}: {stated} is not what its class has; {_again(row)} corrects it")
+    return sentences
 
 
 def _changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
-    found = []
+    sentences = []
     facts = {(row["model_id"], row["revision"]): row for row in models.to_dict("records")}
     for (model, revision), group in runs.groupby(["model_id", "revision"]):
         row, config = facts[model, revision], _config(str(model), str(revision))
@@ -123,8 +123,8 @@ def _changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
             of_kind = group["attention"].map(KINDS).isin(change.kinds)
             concerned = change.likely(row) if config is None else change.switch(config)
             if concerned and (ids := sorted(group.loc[of_kind & (version < change.version), "run_id"])):
-                found.append(f"{_label(row)}, run {', '.join(ids)}: {change.what}; {_again(row)}")
-    return found
+                sentences.append(f"{_label(row)}, run {', '.join(ids)}: {change.what}; {_again(row)}")
+    return sentences
 
 
 def _unstated(runs: pd.DataFrame) -> list[str]:

@@ -101,7 +101,7 @@ class Gate:
         """One row per check."""
         return pd.DataFrame([{"check": c.name, "outcome": c.outcome, "reason": c.reason} for c in self.checks])
 
-    def __repr__(self) -> str:  # noqa: D105
+    def __repr__(self) -> str:
         width = max((len(c.name) for c in self.checks), default=0)
         lines = [f"  {c.name:<{width}}  {c.outcome:<6}  {c.reason}" for c in self.checks]
         return "\n".join([self.headline, *lines])

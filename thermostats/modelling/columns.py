@@ -62,7 +62,7 @@ class Columns:
     """What else the rows get from the user's columns."""
 
     def read(self, table: pd.DataFrame, optional: Sequence[str] = ()) -> pd.DataFrame:
-        """The table with the package's names beside the user's; UsageError with the call filled in where one lacks."""
+        """The table with the package's names next to the user's; UsageError with the call filled in where one lacks."""
         absent = self._absent(table)
         if set(absent) - set(optional):
             raise self.refusal(table, {name: c for name, c in absent.items() if name not in optional})
@@ -209,7 +209,7 @@ def unit_rows(table: pd.DataFrame, asked: Columns, model: str | Sequence[str] | 
 
 
 def comparable_only(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.DataFrame, list[str]]:
-    """Rows without models whose gains are near 1 by construction (`comparable` false), and what is said of them."""
+    """Rows without models whose gains are near 1 by construction (`comparable` false), and the warning about them."""
     if "comparable" not in rows:
         return rows, []
     pinned = ~rows["comparable"].astype("boolean").fillna(value=True).astype(bool)

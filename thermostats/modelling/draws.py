@@ -256,7 +256,7 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
 
     Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer than `LEAST_TAIL`
     draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts. Many ratios
-    of which none is `BOUNDED` times their mean are bounded, k at most 0: beside a plateau a few larger look heavy.
+    of which none is `BOUNDED` times their mean are bounded, k at most 0: next to a plateau a few larger look heavy.
     """
     rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
     size = rows.shape[1]

@@ -105,7 +105,7 @@ class Fit:
     call: Call | None = None
     """What made the fit; None of one that was fitted again to other rows or by another law."""
 
-    def __repr__(self) -> str:  # noqa: D105
+    def __repr__(self) -> str:
         return "\n".join(display.lines(self))
 
     def _repr_html_(self) -> str:

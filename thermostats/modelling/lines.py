@@ -268,7 +268,7 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
 
 
 def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> list[str]:
-    """Which of the further levels cannot be told apart from one another, or are not there."""
+    """Which of the further levels cannot be separated from one another, or are not there."""
     said, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
     for name in levels:
         others = list(codes)[: list(codes).index(name)]

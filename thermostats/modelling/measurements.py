@@ -120,7 +120,7 @@ def _errors(rows: pd.DataFrame, gain: str) -> pd.Series:
 
 
 def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
-    """What cannot be told apart."""
+    """What cannot be separated."""
     said = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
     both = rows.groupby("model_id")["source"].nunique()
     said.append(f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell sources apart")

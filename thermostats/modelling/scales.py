@@ -31,14 +31,14 @@ class HalfNormals:
 
     scales: tuple[float, ...]
 
-    def log_density(self, theta: Array) -> Array:  # noqa: D102
+    def log_density(self, theta: Array) -> Array:
         constant = 0.5 * math.log(2 / math.pi) - np.log(self.scales).mean()
         return np.asarray(self.log_prior(theta) + (theta + constant).sum(axis=1))
 
-    def log_prior(self, theta: Array) -> Array:  # noqa: D102
+    def log_prior(self, theta: Array) -> Array:
         return np.asarray(-0.5 * np.square(np.exp(theta) / np.asarray(self.scales)).sum(axis=1))
 
-    def draw(self, size: int, rng: np.random.Generator) -> Array:  # noqa: D102
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
         return np.abs(rng.normal(0.0, self.scales, (size, len(self.scales))))
 
 
@@ -50,7 +50,7 @@ class Shares:
     number: int
     concentration: float = 1.0
 
-    def log_density(self, theta: Array) -> Array:  # noqa: D102
+    def log_density(self, theta: Array) -> Array:
         log_total = special.logsumexp(2 * theta, axis=1)
         log_phi = 2 * theta - log_total[:, None]
         constant = 0.5 * math.log(2 / math.pi) - math.log(self.total) + (self.number - 1) * math.log(2)
@@ -59,11 +59,11 @@ class Shares:
         )
         return np.asarray(self.log_prior(theta) + log_total / 2 + log_phi.sum(axis=1) + constant)
 
-    def log_prior(self, theta: Array) -> Array:  # noqa: D102
+    def log_prior(self, theta: Array) -> Array:
         log_total = special.logsumexp(2 * theta, axis=1)
         log_phi = 2 * theta - log_total[:, None]
         return np.asarray(-0.5 * np.exp(log_total) / self.total**2 + (self.concentration - 1) * log_phi.sum(axis=1))
 
-    def draw(self, size: int, rng: np.random.Generator) -> Array:  # noqa: D102
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
         total = np.abs(rng.normal(0.0, self.total, (size, 1)))
         return np.asarray(total * np.sqrt(rng.dirichlet(np.full(self.number, self.concentration), size)))

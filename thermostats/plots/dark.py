@@ -12,18 +12,18 @@ GREY = 24
 
 def dark(color: str) -> str:
     """The colour that stands for another on a dark page; both as `#rrggbb`."""
-    own = _channels(color)
-    if max(own) - min(own) < GREY:
+    channels = _channels(color)
+    if max(channels) - min(channels) < GREY:
         ink, paper = (sum(_channels(end)) for end in (INK, PAPER))
-        part = min(1.0, max(0.0, (sum(own) - ink) / (paper - ink)))
+        part = min(1.0, max(0.0, (sum(channels) - ink) / (paper - ink)))
         return _mixed(_channels(DARK_INK), _channels(DARK_PAPER), part)
-    steps = (_mixed(own, (255, 255, 255), step / 20) for step in range(21))
+    steps = (_mixed(channels, (255, 255, 255), step / 20) for step in range(21))
     return next(lighter for lighter in steps if contrast(lighter, DARK_PAPER) >= SEEN)
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Contrast of two colours, 1 to 21."""
-    low, high = sorted(_luminance(color) for color in (one, other))
+    low, high = sorted(_luminance(color) for color in (first, second))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -36,5 +36,5 @@ def _channels(color: str) -> tuple[int, ...]:
     return tuple(int(color[at : at + 2], 16) for at in (1, 3, 5))
 
 
-def _mixed(one: tuple[int, ...], other: tuple[int, ...], part: float) -> str:
-    return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(one, other, strict=True))
+def _mixed(start: tuple[int, ...], end: tuple[int, ...], part: float) -> str:
+    return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(start, end, strict=True))

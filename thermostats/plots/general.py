@@ -61,8 +61,8 @@ def scatter_labelled(
     labels: bool = True,
 ) -> Axes:
     """Named points, coloured and shaped by heritage; columns `lower` and `upper` become vertical intervals."""
-    shown = table.dropna(subset=[x, y])
-    for lab, rows in _by_lab(shown):
+    points = table.dropna(subset=[x, y])
+    for lab, rows in _by_lab(points):
         color, marker = mark(lab)
         if lower and upper:
             axes.vlines(rows[x], rows[lower], rows[upper], **INTERVAL)
@@ -71,7 +71,7 @@ def scatter_labelled(
     axes.margins(0.08)
     legend_above(axes)
     if labels:
-        place_labels(axes, shown[x], shown[y], _short(shown[label]))
+        place_labels(axes, points[x], points[y], _short(points[label]))
     return axes
 
 
@@ -143,7 +143,7 @@ def slopes(
     label: str = "model_id",
     names: tuple[str, str] = ("base", "instruct"),
 ) -> Axes:
-    """Two gains of the same thing joined by a line, pair beside pair: open where it starts, filled where it ends.
+    """Two gains of the same thing joined by a line, pairs in a row: open where it starts, filled where it ends.
 
     before, after: columns of the estimate and of both ends of its interval.
     """
@@ -183,13 +183,13 @@ def lines_by_layer(
             drawn = line.sort_values(x).dropna(subset=[y])
             if drawn.empty:
                 continue
-            own: dict[str, Any] = (
+            style: dict[str, Any] = (
                 {"color": mark(lab).color, "linestyle": DASHES[number % 4]} if apart else {"color": PLAIN.color}
             )
             if kinds:
                 place = kinds.index(drawn[by].iloc[0])
-                own = {"color": KINDS[place % len(KINDS)], "linestyle": DASHES[place % 4], "label": kinds[place]}
-            axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.6, **own)
+                style = {"color": KINDS[place % len(KINDS)], "linestyle": DASHES[place % 4], "label": kinds[place]}
+            axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.6, **style)
             ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1])))
             names.append(model)
         if apart:
@@ -206,18 +206,18 @@ def strip_by_group(
     table: pd.DataFrame, axes: Axes, *, value: str, group: str = "heritage", null: float | None = 1.0
 ) -> Axes:
     """Every value as a point, one row per group in order of its mean; the tick is the mean of the group."""
-    shown = table.dropna(subset=[value])
-    order = list(shown.groupby(group)[value].mean().sort_values().index)
+    drawn = table.dropna(subset=[value])
+    order = list(drawn.groupby(group)[value].mean().sort_values().index)
     if null is not None:
         reference(axes, null, vertical=True)
     for position, name in enumerate(order):
-        rows = shown[shown[group] == name].sort_values(value)
+        rows = drawn[drawn[group] == name].sort_values(value)
         shift = 0.14 * np.array([(-1) ** i * ((i + 1) // 2 % 3) for i in range(len(rows))])
         for lab, points in _by_lab(rows.assign(_at=position + shift)):
             color, marker = mark(lab)
             axes.scatter(points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT)
         axes.plot([rows[value].mean()] * 2, [position - 0.33, position + 0.33], color=INK, linewidth=1.6, zorder=4)
-    sizes = shown.groupby(group).size()
+    sizes = drawn.groupby(group).size()
     name_rows(axes, [f"{short_name(str(name))} ({sizes[name]})" for name in order])
     axes.set_xlabel(_words(value))
     return axes
@@ -295,11 +295,11 @@ def legend_columns(names: Iterable[str], room: float) -> int:
 def plain_text(texts: Iterable[Text]) -> None:
     """Names are no formulas, but a power such as 10^(1/L) is set as one."""
     for text in texts:
-        said = text.get_text()
-        is_power = "$" not in said and POWER.search(said) is not None
+        written = text.get_text()
+        is_power = "$" not in written and POWER.search(written) is not None
         text.set_parse_math(is_power)
         if is_power:
-            text.set_text(POWER.sub(r"$^{\\mathregular{\1}}$", said))
+            text.set_text(POWER.sub(r"$^{\\mathregular{\1}}$", written))
 
 
 @cache

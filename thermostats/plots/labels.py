@@ -100,13 +100,14 @@ class Names(Artist):
         bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
         lines = [box for line in self.axes.get_lines() for box in _along(line, scale)]
         lines += [box for kind in self.axes.collections for box in _intervals(kind, scale)]
-        shown = np.flatnonzero(np.isfinite(points).all(axis=1))
-        names = [self.names[index] for index in shown]
-        for place, offset, far in _places(points[shown], names, bounds, self.size, lines, _half(self.axes.collections)):
+        finite = np.flatnonzero(np.isfinite(points).all(axis=1))
+        names = [self.names[index] for index in finite]
+        marks = _half(self.axes.collections)
+        for place, offset, far in _places(points[finite], names, bounds, self.size, lines, marks):
             leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
             name = Annotation(
                 names[place],
-                tuple(self.points[shown[place]]),
+                tuple(self.points[finite[place]]),
                 xytext=offset,
                 textcoords="offset points",
                 ha="center",
@@ -217,10 +218,10 @@ def _box(point: np.ndarray, offset: tuple[float, float], width: float, height: f
     return (cx - width / 2 - 1, cy - height / 2 - 0.5, cx + width / 2 + 1, cy + height / 2 + 0.5)
 
 
-def _nearer(box: Box, own: np.ndarray, others: np.ndarray) -> int:
+def _nearer(box: Box, point: np.ndarray, others: np.ndarray) -> int:
     """How many other points lie nearer to a name than its own."""
     low, high = np.array(box[:2]), np.array(box[2:])
-    off, away = (np.maximum(0.0, np.maximum(low - of, of - high)) for of in (own[None, :], others))
+    off, away = (np.maximum(0.0, np.maximum(low - of, of - high)) for of in (point[None, :], others))
     return int((np.hypot(*away.T) < np.hypot(*off.T)).sum())
 
 

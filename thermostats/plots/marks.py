@@ -36,9 +36,9 @@ def mark(heritage: str) -> Mark:
 
     Heritages that end in a number, such as recipes r01 to r16, differ from one another up to 25 of them.
     """
-    for name, known in HERITAGES.items():
+    for name, declared in HERITAGES.items():
         if name.replace(" ", "") == heritage.replace(" ", ""):
-            return known
+            return declared
     counted = re.search(r"\d+$", heritage)
     number = int(counted[0]) if counted else zlib.crc32(heritage.encode())
     colors, markers = len(OTHER_COLORS), len(OTHER_MARKERS)

@@ -176,10 +176,10 @@ def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
         color, marker = mark(str(lab))
         axes.hlines(part.index, part["lower"], part["upper"], color=color, linewidth=3.0, alpha=0.3)
         for out in (False, True):
-            shown = part[missed[part.index] == out]
+            models = part[missed[part.index] == out]
             axes.scatter(
-                shown["observed"],
-                shown.index,
+                models["observed"],
+                models.index,
                 facecolor="white" if out else color,
                 edgecolor=color,
                 s=24,

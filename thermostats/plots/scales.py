@@ -25,8 +25,8 @@ def log_axis(axes: Axes, which: str) -> None:
     else:
         axis.set_major_locator(LogLocator(subs=(1.0,) if math.log10(high / low) > WIDE else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
-    shown = _power if high >= WHOLE and math.log10(high / low) > WIDE else _plain
-    axis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
+    as_text = _power if high >= WHOLE and math.log10(high / low) > WIDE else _plain
+    axis.set_major_formatter(FuncFormatter(lambda value, _: as_text(value)))
 
 
 def _power(value: float) -> str:

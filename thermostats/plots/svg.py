@@ -65,11 +65,11 @@ def compact(svg: bytes) -> bytes:
     Colours are custom properties, so that a page that is dark, or a browser that prefers dark, sets them.
     """
     text = HEAD.sub("", svg.decode())
-    known = sorted(set(COLOR.findall(text)))
+    colors = sorted(set(COLOR.findall(text)))
     text = COLOR.sub(r"var(--c-\1, #\1)", text)
-    text = PLACES.sub(lambda place: LONG.sub(lambda found: f"{float(found[0]):.2f}", place[0]), text)
+    text = PLACES.sub(lambda place: LONG.sub(lambda number: f"{float(number[0]):.2f}", place[0]), text)
     text = re.sub(r"<svg ", f"<svg {JOINS} ", text, count=1)
-    properties = " ".join(f"--c-{color}: {dark(f'#{color}')};" for color in known)
+    properties = " ".join(f"--c-{color}: {dark(f'#{color}')};" for color in colors)
     style = f"<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ {properties} }} }}</style>"
     text = re.sub(r"(<svg [^>]*>)", rf"\1\n{style}", text, count=1)
     lines = (line.strip() for line in text.splitlines())

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress, TimeElapsedColumn
-
 from thermostats.claims.run import Run, run_all
 from thermostats.reporting import names as called
 from thermostats.reporting import snapshot as kept
+from thermostats.reporting.digest import machine, package_sha, sha, sha_of
+from thermostats.reporting.files import remove_files, write_files
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
 from thermostats.reporting.pages.claim import Entry, claim_files, read_entry
@@ -22,17 +19,9 @@ from thermostats.reporting.pages.data import data_text
 from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.pages.sources import counted as counted_sets
+from thermostats.reporting.progress import read_seconds, shown, write_seconds
 from thermostats.reporting.render import Page, html
-from thermostats.reporting.stale import (
-    PAGES,
-    Record,
-    machine,
-    read_seconds,
-    remove_files,
-    write_files,
-    write_manifest,
-    write_seconds,
-)
+from thermostats.reporting.stale import LINKS, Record, write_manifest
 from thermostats.reporting.state import BUNDLE, DATA, FILES, INDEX, MEANS, METHODS, TITLES, State, counted
 from thermostats.tables import store
 
@@ -42,8 +31,6 @@ def build(
 ) -> tuple[list[str], list[str]]:
     """Make what has a reason, then what is about all claims; names of the files written and of those removed."""
     made = Build(state)
-    if snapshot:
-        made.written += kept.begin(state.out)
     made.run(reasons, processes)
     made.finish(reasons, gone)
     if snapshot:
@@ -65,16 +52,16 @@ class Build:
         state, seconds = self.state, read_seconds(self.state.out)
         jobs: dict[str, Path | str] = {}
         for name, why in reasons.items():
-            if why == PAGES and name in state.scripts:
+            if why == LINKS and name in state.scripts:
                 self.render(name)
             elif why:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
         slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], 0.0)))
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
-        keys = {name: state.now(name).but_rows for name in jobs if name in state.scripts}
+        keys = {name: state.now(name).digest for name in jobs if name in state.scripts}
         runs = run_all(slowest_first, state.data, processes, keys) if jobs else ()
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
-        for name, run in _shown(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
+        for name, run in shown(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
             self.take(name, run)
             seconds[name] = round(run.seconds, 1)
             write_seconds(state.out, {name: took for name, took in seconds.items() if name in state.names})
@@ -87,8 +74,9 @@ class Build:
         now, files = replace(self.state.now(name), selections=run.selections), run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
-            made_of = {name: getattr(now, name) for name in ("inputs", "script", "package")}
-            made_of |= {"selections": len(run.selections), "machine": machine()}
+            script = sha(self.state.made_of(name))
+            made_of: dict[str, Any] = {"inputs": sha_of([script, sorted(run.selections.items())]), "script": script}
+            made_of |= {"package": package_sha(), "selections": len(run.selections), "machine": machine()}
             files = claim_files(run.claim, run.made, path.name, made_of)
         self._write(name, now, files)
         write_manifest(self.state.out, self.state.records)
@@ -97,7 +85,7 @@ class Build:
         """Make a page's HTML anew from the Markdown that is there."""
         state, record = self.state, self.state.records[name]
         files = {file: (state.out / file).read_bytes() for file in record.files if file != state.file_of(name)}
-        self._write(name, replace(record, page=state.now(name).page), files)
+        self._write(name, replace(record, links=state.now(name).links), files)
 
     def finish(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
         """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
@@ -115,8 +103,10 @@ class Build:
 
     def snapshot(self) -> None:
         """Write what is kept under version control."""
-        index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets(), illustrated=False)
-        written, removed = kept.snapshot(self.state.out, list(self.state.scripts), index, self._findings())
+        entries, claims = self._entries(), list(self.state.scripts)
+        index = index_page.index_text(entries, {}, "{}.md", sets=self._sets(), illustrated=False)
+        pictures = {index_page.GAIN: index_page.gain_picture()}
+        written, removed = kept.snapshot(self.state.out, claims, index, self._findings(), pictures)
         self.written += written
         self.removed += removed
 
@@ -130,12 +120,8 @@ class Build:
             scripts = ["claims.js"] if name == INDEX else []
             made = html(page, lambda n: files[n], scripts, pages=state.navigation, whole=False)
             files = {**files, file: made}
-        if name == INDEX and state.is_kept:
-            renamed = {called.TABLE: called.NOW}
-            files = {renamed.get(n, n): content for n, content in files.items() if n != called.INDEX}
         self.written += write_files(state.out, files)
-        theirs = {called.TABLE, called.INDEX} if state.is_kept else set()
-        self.removed += remove_files(state.out, set(old.files if old else ()) - set(files) - theirs)
+        self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
         state.records[name] = record.made(record.selections, files)
 
     def _about(self, name: str) -> dict[str, bytes]:
@@ -156,9 +142,7 @@ class Build:
         state = self.state
         others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
         titles = {name: TITLES.get(name) or name.capitalize() for name in others}
-        table = called.NOW if state.is_kept else called.TABLE
-        values: dict[str, Any] = {"findings": table, "sets": self._sets(), "command": state.command}
-        return index_page.index_text(self._entries(), titles, **values)
+        return index_page.index_text(self._entries(), titles, sets=self._sets(), command=state.command)
 
     def _sets(self) -> list[dict[str, Any]]:
         """Sets of evidence with their models and labs."""
@@ -186,27 +170,3 @@ class Build:
             else:
                 entries.append(Entry(claim, None))
         return entries
-
-
-def _shown(runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str) -> Iterator[tuple[str, Run]]:
-    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each.
-
-    expected: seconds by job, or any numbers in proportion to them; each line says about how long the rest will take.
-    """
-    console, total, started, rest = Console(stderr=True), len(expected), time.perf_counter(), sum(expected.values())
-    if not console.is_terminal:
-        if total:
-            print(begun, file=sys.stderr, flush=True)
-        for number, (name, run) in enumerate(runs, 1):
-            state, rest = "failed" if run.error else "done", rest - expected[name]
-            left = (time.perf_counter() - started) * rest / max(sum(expected.values()) - rest, 1e-9)
-            last = f", about {left:.0f} s left" if number < total else ""
-            print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total}{last})", file=sys.stderr, flush=True)
-            yield name, run
-        return
-    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not total) as bar:
-        task = bar.add_task("analysing", total=total)
-        for name, run in runs:
-            bar.update(task, advance=1, description=f"done: {name}")
-            yield name, run

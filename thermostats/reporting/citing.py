@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from thermostats.claims.study import studies
-from thermostats.reporting.stale import machine, versions
+from thermostats.reporting.digest import machine, versions
 from thermostats.tables import store
 from thermostats.tables.vocabulary import NURSERY, OURS
 

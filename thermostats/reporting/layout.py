@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from thermostats.claims.scripts import with_words
+from thermostats.reporting.digest import sha
 from thermostats.reporting.names import MANIFEST
-from thermostats.reporting.stale import Record, sha
+from thermostats.reporting.stale import Record
 from thermostats.tables import folders
 from thermostats.tables.schemas import TABLES
 

@@ -1,4 +1,4 @@
-"""What files and folders of a report are called, and which of them are a snapshot's."""
+"""What files and folders of a report are called."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 from thermostats.errors import UsageError
 
 MANIFEST, CHECKSUMS, SECONDS = "manifest.json", "MANIFEST.sha256", ".seconds.json"
-IGNORE = ".gitignore"
-"""Makes a folder one that holds a snapshot."""
 TABLE, INDEX = "findings.csv", "index.md"
-NOW = "findings-now.csv"
-"""Findings of the last report in a folder whose `findings.csv` is a snapshot's."""
+SNAPSHOT = "snapshot"
+"""Folder within the report of what is kept of it under version control."""
 
 
 def folder_of(claim: str) -> str:
@@ -26,8 +24,9 @@ def findings_name(claim: str) -> str:
 
 
 def findings_file(out: Path) -> Path:
-    """Table of the findings of the last report of a folder."""
-    return out / NOW if (out / NOW).is_file() else out / TABLE
+    """Table of the findings of a folder's last report; of its snapshot where none was made here."""
+    kept = out / SNAPSHOT / TABLE
+    return kept if kept.is_file() and not (out / TABLE).is_file() else out / TABLE
 
 
 def check_written(out: Path, claims: Sequence[str] | None = None) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from thermostats.choices import THOROUGH_VARIABLE, at_level, variables
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import UsageError, listed
-from thermostats.reporting.names import CHECKSUMS, NOW
-from thermostats.reporting.stale import read_manifest
+from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
+from thermostats.reporting.stale import NEW, read_manifest
 from thermostats.reporting.state import ABOUT, State, counted
 from thermostats.tables import folders
 from thermostats.tables.atomic import only_writer
@@ -102,7 +102,7 @@ def report(
 
             with at_level(), variables({THOROUGH_VARIABLE: "1"} if thorough else {}):
                 written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
-    statuses = {name: ("built" if why else "fresh", why) for name, why in reasons.items() if name in found}
+    statuses = {name: _became(why) for name, why in reasons.items() if name in found}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(Outcome(name, *status) for name, status in statuses.items())
     seconds = time.perf_counter() - started
@@ -125,6 +125,11 @@ def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started
     return Result(not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started)
 
 
+def _became(why: str) -> tuple[str, str]:
+    """The status of a claim that had a reason to be built, or none, and the reason; of a new one there is none."""
+    return "built" if why else "fresh", "" if why == NEW else why
+
+
 def _unfinished(state: State, fresh: Iterable[str]) -> bool:
     """Whether pages about all claims or checksums are stale, or files of tables are others than those on record."""
     about = any(state.stale_because(name) for name in state.about)
@@ -133,8 +138,8 @@ def _unfinished(state: State, fresh: Iterable[str]) -> bool:
 
 def _differences(state: State) -> tuple[str, ...]:
     """Findings that differ from the folder's snapshot."""
-    if not state.is_kept:
+    if not (state.out / SNAPSHOT / TABLE).is_file():
         return ()
     from thermostats.reporting import snapshot as kept  # noqa: PLC0415 - reads tables
 
-    return kept.differences(state.out, kept.read_findings(state.out / NOW))
+    return kept.differences(state.out, kept.read_findings(state.out / TABLE), whole=state.whole)

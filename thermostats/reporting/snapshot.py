@@ -1,24 +1,23 @@
 """The part of a report that is kept under version control: findings, index, and of each claim its first screen.
 
-A folder with a `.gitignore` holds such a snapshot: a report leaves its files as they are and says which findings differ
-from it; `snapshot` writes them anew.
+It lies in a folder of its own within the report. A report leaves it as it is and says which findings differ from it;
+`snapshot` writes it anew.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from thermostats import words
-from thermostats.reporting.names import IGNORE, INDEX, TABLE, folder_of
-from thermostats.reporting.stale import remove_files, write_files
+from thermostats.reporting.files import remove_files, write_files
+from thermostats.reporting.names import INDEX, SNAPSHOT, TABLE, folder_of
 from thermostats.tables import store
 
-IGNORED = "*\n!.gitignore\n!findings.csv\n!index.md\n![a-z][0-9][0-9].md\n![a-z][0-9][0-9].svg\n"
 ERRORS = 4.0
 """Monte-Carlo errors of a difference above which two figures from draws differ."""
 ROUNDING = 1e-6
@@ -29,30 +28,34 @@ DRAWN = "posterior"
 OURS = re.compile(r"[a-z]\d\d\.(md|svg)")
 
 
-def begin(out: Path) -> list[str]:
-    """Make a folder one that holds a snapshot; what was written."""
-    return write_files(out, {IGNORE: IGNORED.encode()})
-
-
 def read_findings(path: Path) -> pd.DataFrame:
     """A table of findings that a report wrote."""
     return store.validate(store.read(path, "findings"), "findings", path)
 
 
-def differences(out: Path, now: pd.DataFrame) -> tuple[str, ...]:
-    """Findings that differ from the snapshot's by more than chance and rounding explain, a line each."""
-    path = out / TABLE
+def differences(out: Path, now: pd.DataFrame, *, whole: bool = True) -> tuple[str, ...]:
+    """Findings that differ from the snapshot's by more than chance and rounding explain, a line each.
+
+    whole: the report is of all claims; else claims that it does not have are left out.
+    """
+    path = out / SNAPSHOT / TABLE
     if not path.is_file():
         return ()
     kept = read_findings(path)
+    kept = kept if whole else kept[kept["claim"].isin(now["claim"])]
     keys = ["finding", "evidence"]
     both = kept.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
     return tuple(line for row in both.to_dict("records") for line in _differences(row))
 
 
-def snapshot(out: Path, claims: Sequence[str], index: str, findings: bytes) -> tuple[list[str], list[str]]:
-    """Write the snapshot of a report that was built; names of the files written and of those removed."""
-    files = {TABLE: findings, INDEX: index.encode()}
+def snapshot(
+    out: Path, claims: Sequence[str], index: str, findings: bytes, pictures: Mapping[str, bytes]
+) -> tuple[list[str], list[str]]:
+    """Write the snapshot of a report that was built; names of the files written and of those removed.
+
+    index: its Markdown. pictures: those that it shows, by name.
+    """
+    files = {TABLE: findings, INDEX: index.encode(), **pictures}
     for claim in claims:
         folder = folder_of(claim)
         page, figure = out / folder / "index.md", out / folder / "figure.svg"
@@ -60,8 +63,9 @@ def snapshot(out: Path, claims: Sequence[str], index: str, findings: bytes) -> t
             files[f"{folder}.md"] = first_screen(claim, page.read_text(encoding="utf-8")).encode()
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
-    gone = [path.name for path in out.iterdir() if OURS.fullmatch(path.name) and path.name not in files]
-    return write_files(out, files), remove_files(out, gone)
+    there = (path.name for path in (out / SNAPSHOT).glob("*"))
+    gone = [f"{SNAPSHOT}/{name}" for name in there if OURS.fullmatch(name) and name not in files]
+    return write_files(out, {f"{SNAPSHOT}/{name}": content for name, content in files.items()}), remove_files(out, gone)
 
 
 def first_screen(claim: str, page: str) -> str:

@@ -1,40 +1,30 @@
-"""What a report was made of: digests of scripts, code, rows and files, and why a page is not what it would be now."""
+"""What a page was made of, and why it is not what it would be now."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import platform
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import thermostats
 from thermostats.errors import DataError
-from thermostats.reporting.names import MANIFEST, SECONDS
-from thermostats.tables.atomic import write_all
+from thermostats.reporting.digest import package_sha, sha, sha_of
+from thermostats.reporting.files import as_json, write_files
+from thermostats.reporting.names import MANIFEST
 
-PAGES = "what the page links to changed"
+NEW = "not built yet"
+LINKS = "what the page links to changed"
 """Why pages are stale whose text is not."""
-LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2", "markdown-it-py")
-SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
-PACKAGE = "thermostats"
-HERE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
 class Record:
     """What a claim's page, or a page about all claims, was made of, and the SHA-256 of its files by name."""
 
-    script: str
-    """SHA-256 of the analysis, its words and its rules' error rates; of pages about all claims, of what they show."""
-    package: str
-    """SHA-256 of the package and of the libraries that results can depend on."""
-    page: str = ""
+    digest: str
+    """SHA-256 of all that it depends on but rows: script, words, error rates or what it shows; package, libraries."""
+    links: str = ""
     """SHA-256 of the pages that it leads to."""
     tables: str = ""
     """SHA-256 over the files that rows are read from; empty: those are not all known."""
@@ -42,15 +32,10 @@ class Record:
     """SHA-256 of the rows read, by selection."""
     files: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def inputs(self) -> str:
-        """SHA-256 over the rows an analysis read and its script."""
-        return sha_of([self.script, sorted(self.selections.items())])
-
-    @property
-    def but_rows(self) -> str:
-        """SHA-256 over all that findings depend on but rows."""
-        return sha_of([self.script, self.package])
+    @classmethod
+    def of(cls, made_of: bytes, links: Mapping[str, str], tables: str) -> Record:
+        """The record of a page that is made of these bytes by this package, before its rows and files are known."""
+        return cls(sha_of([sha(made_of), package_sha()]), sha_of(links), tables)
 
     def made(self, selections: Mapping[str, str], files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
@@ -58,73 +43,18 @@ class Record:
         return replace(self, selections=dict(sorted(selections.items())), files=digests)
 
 
-def record_now(made_of: bytes, navigation: Mapping[str, str], tables: str) -> Record:
-    """A record of an analysis or of what a page shows, and of the pages that it leads to."""
-    return Record(sha(made_of), package_sha(), sha_of(navigation), tables)
-
-
 def stale_because(record: Record | None, now: Record, changed: Callable[[Mapping[str, str]], bool], out: Path) -> str:
-    """Why pages are not what they would be if made now; empty where they are.
+    """Why a page is not what it would be if made now; empty where it is.
 
-    now: what they would be made of. changed: whether any of some selections has other rows; asked where files changed.
+    now: what it would be made of. changed: whether any of some selections has other rows; asked where files changed.
     """
     if record is None:
-        return "not built yet"
-    if record.script != now.script:
-        return (
-            "its script, its words or the error rates of its rules changed"
-            if record.selections
-            else "what it shows changed"
-        )
-    if record.package != now.package:
-        return "built with another version of the package or of libraries"
+        return NEW
+    if record.digest != now.digest:
+        return "its script, its words, the error rates of its rules, the package or a library changed"
     if not (record.tables and record.tables == now.tables) and changed(record.selections):
         return "rows that it reads changed"
-    return _changed_file(record, out) or (PAGES if record.page != now.page else "")
-
-
-def _changed_file(record: Record, out: Path) -> str:
-    """What happened to the first file of a record that is not as it was written; empty where all are."""
-    for name, digest in record.files.items():
-        if not (out / name).is_file():
-            return f"{name} is missing"
-        if sha((out / name).read_bytes()) != digest:
-            return f"{name} was edited"
-    return ""
-
-
-def sha(content: bytes) -> str:
-    """SHA-256 in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def sha_of(value: object) -> str:
-    """SHA-256 of a value's canonical JSON."""
-    return sha(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
-
-
-@cache
-def machine() -> dict[str, str]:
-    """Versions of the package, the interpreter and the libraries that results can depend on."""
-    own = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
-    return own | versions(*LIBRARIES, *SAMPLERS)
-
-
-def versions(*names: str) -> dict[str, str]:
-    """Versions of those distributions that are installed."""
-    found = {}
-    for name in names:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
-@cache
-def package_sha() -> str:
-    """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the package's files."""
-    checkout = (HERE.parent / "pyproject.toml").is_file()
-    files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc") if checkout else []
-    return sha_of([machine(), [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]])
+    return _changed_file(record, out) or (LINKS if record.links != now.links else "")
 
 
 def read_manifest(out: Path) -> dict[str, Record]:
@@ -148,40 +78,14 @@ def read_manifest(out: Path) -> dict[str, Record]:
 
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
     """Write the records; nothing where they are as they were."""
-    write_files(out, {MANIFEST: _json({name: asdict(record) for name, record in records.items()})})
+    write_files(out, {MANIFEST: as_json({name: asdict(record) for name, record in records.items()})})
 
 
-def read_seconds(out: Path) -> dict[str, float]:
-    """How long each analysis took when it last ran; empty where that is not known."""
-    try:
-        return {str(name): float(took) for name, took in json.loads((out / SECONDS).read_bytes()).items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
-def write_seconds(out: Path, seconds: Mapping[str, float]) -> None:
-    """Note how long each analysis took."""
-    write_files(out, {SECONDS: _json(seconds)})
-
-
-def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Write those files that are not there with the same bytes; their names."""
-    there = {name: out / name for name in files if (out / name).is_file()}
-    written = [name for name, content in files.items() if name not in there or there[name].read_bytes() != content]
-    write_all(out, {out / name: files[name] for name in written})
-    return written
-
-
-def remove_files(out: Path, names: Iterable[str]) -> list[str]:
-    """Remove files of a report, and folders left empty; the names of those that were there."""
-    removed = [name for name in names if (out / name).is_file()]
-    for name in removed:
-        path = out / name
-        path.unlink()
-        if path.parent != out and not any(path.parent.iterdir()):
-            path.parent.rmdir()
-    return removed
-
-
-def _json(value: object) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+def _changed_file(record: Record, out: Path) -> str:
+    """What happened to the first file of a record that is not as it was written; empty where all are."""
+    for name, digest in record.files.items():
+        if not (out / name).is_file():
+            return f"{name} is missing"
+        if sha((out / name).read_bytes()) != digest:
+            return f"{name} was edited"
+    return ""

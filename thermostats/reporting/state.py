@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
+from thermostats.reporting.digest import PACKAGE, sha, sha_of
 from thermostats.reporting.layout import Layout
-from thermostats.reporting.names import CHECKSUMS, IGNORE, findings_name, folder_of
-from thermostats.reporting.stale import PACKAGE, Record, record_now, sha, sha_of, stale_because
+from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of
+from thermostats.reporting.stale import NEW, Record, stale_because
 from thermostats.tables import folders
 from thermostats.words import listed, plural
 
@@ -87,11 +88,6 @@ class State:
         return Layout(self.out, self.data, tuple(self.scripts.values()))
 
     @cached_property
-    def is_kept(self) -> bool:
-        """True where the index's Markdown and the table of findings are a snapshot's."""
-        return (self.out / IGNORE).is_file()
-
-    @cached_property
     def evidence(self) -> Evidence:
         """The tables as analyses see them."""
         from thermostats.claims.evidence import Evidence  # noqa: PLC0415 - while no file changed, no row is read
@@ -108,17 +104,17 @@ class State:
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in found)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
 
-    def now(self, name: str) -> Record:
-        """What a claim's page, or a page about all claims, would be made of now; without rows and files."""
-        made_of = b""
+    def made_of(self, name: str) -> bytes:
+        """What a claim's page, or a page about all claims, is made of, but for rows and the package."""
         if path := self.scripts.get(name):
-            made_of = b"\0".join([*(file.read_bytes() for file in with_words(path)), self._rates(name)])
-        elif module := self.pages.get(name):
-            own = module.startswith(f"{PACKAGE}.")
-            made_of = b"" if own else Path(str(named(module).__file__)).read_bytes()
-        else:
-            made_of = sha_of(self._shown(name)).encode()
-        return record_now(made_of, self.navigation, self.tables)
+            return b"\0".join([*(file.read_bytes() for file in with_words(path)), self._rates(name)])
+        if module := self.pages.get(name):
+            return b"" if module.startswith(f"{PACKAGE}.") else Path(str(named(module).__file__)).read_bytes()
+        return sha_of(self._shown(name)).encode()
+
+    def now(self, name: str) -> Record:
+        """The record of a page if it were made now; without rows and files."""
+        return Record.of(self.made_of(name), self.navigation, self.tables)
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
@@ -130,7 +126,7 @@ class State:
         if DATA not in self.about:
             return ""
         if not path.is_file():
-            return "not built yet"
+            return NEW
         return "" if path.read_bytes() == self.layout.checksums(self.records) else "files that it lists changed"
 
     def file_of(self, name: str) -> str:
@@ -167,7 +163,7 @@ class State:
             return ""
         built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
         findings = {claim: record.files.get(findings_name(claim)) for claim, record in built.items()}
-        return [self.claims, findings, self.errors, self.made(), self.about, self.is_kept, self.tables]
+        return [self.claims, findings, self.errors, self.made(), self.about, self.tables]
 
 
 def counted(names: Iterable[str]) -> str:

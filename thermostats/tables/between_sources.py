@@ -30,11 +30,11 @@ def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> p
     """
     rows = []
     for name, what in SETS.items():
-        own = features[in_set(name, features, published, runs)]
-        comparable = own[own["comparable"].astype(bool)]
-        last = own[own[list(GAINS)].notna().any(axis=1)]
+        rows_of_set = features[in_set(name, features, published, runs)]
+        comparable = rows_of_set[rows_of_set["comparable"].astype(bool)]
+        last = rows_of_set[rows_of_set[list(GAINS)].notna().any(axis=1)]
         row: dict[str, object] = {"evidence": name}
-        for kind, of in (("", own), ("comparable_", comparable), ("last_token_", last)):
+        for kind, of in (("", rows_of_set), ("comparable_", comparable), ("last_token_", last)):
             row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
         rows.append({**row, "what": what})
     return pd.DataFrame(rows)
@@ -54,18 +54,18 @@ def gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
     not held against each other.
     """
     rows = features.assign(**{"from": origin(features["source"], published)})
-    found = []
+    pairs = []
     for gain in NAMED:
-        for model, own in rows.dropna(subset=gain).groupby("model_id"):
-            runs = own.sort_values(["from", "source", "prompt_set", "dtype"]).to_dict("records")
+        for model, measured in rows.dropna(subset=gain).groupby("model_id"):
+            runs = measured.sort_values(["from", "source", "prompt_set", "dtype"]).to_dict("records")
             for a, b in combinations(runs, 2):
                 if a["from"] != b["from"]:
                     row = {"model_id": model, "gain": gain, "log_ratio": float(np.log(b[gain] / a[gain]))}
-                    for place, one in (("first", a), ("second", b)):
-                        row |= {place: one["source"], f"{place}_gain": one[gain], f"{place}_dtype": one["dtype"]}
-                        row[f"{place}_prompts"] = one[f"{gain}_n"]
-                    found.append(row)
-    return pd.DataFrame(found, columns=PAIRS)
+                    for place, run in (("first", a), ("second", b)):
+                        row |= {place: run["source"], f"{place}_gain": run[gain], f"{place}_dtype": run["dtype"]}
+                        row[f"{place}_prompts"] = run[f"{gain}_n"]
+                    pairs.append(row)
+    return pd.DataFrame(pairs, columns=PAIRS)
 
 
 PAIRS = [
@@ -76,11 +76,11 @@ PAIRS = [
 
 def profiles(layers: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
     """Mean over prompts of log G_l by measurement and layer: columns `MEASUREMENT`, layer, log_gain."""
-    known = layers.dropna(subset="gain_block").merge(
+    rows = layers.dropna(subset="gain_block").merge(
         runs[["run_id", "model_id", "source", "prompt_set", "dtype"]], on="run_id", suffixes=("_of_row", "")
     )
-    known = known.assign(log_gain=np.log(known["gain_block"]), **{"from": origin(known["source"], published)})
-    return known.groupby([*MEASUREMENT, "layer"])["log_gain"].mean().reset_index()
+    rows = rows.assign(log_gain=np.log(rows["gain_block"]), **{"from": origin(rows["source"], published)})
+    return rows.groupby([*MEASUREMENT, "layer"])["log_gain"].mean().reset_index()
 
 
 def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
@@ -90,9 +90,9 @@ def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
     with their positions and prompt sets; blocks; r (Pearson) of the log gains; mean and sd of d; largest |d|.
     """
     inner = profiles[profiles["layer"] >= 2]
-    found = []
-    for model, own in inner.groupby("model_id"):
-        lines = {name: rows.set_index("layer")["log_gain"] for name, rows in own.groupby(MEASUREMENT[1:])}
+    pairs = []
+    for model, measured in inner.groupby("model_id"):
+        lines = {name: rows.set_index("layer")["log_gain"] for name, rows in measured.groupby(MEASUREMENT[1:])}
         for a, b in combinations(sorted(lines), 2):
             if a[0] == b[0] and a[1] == b[1]:
                 continue
@@ -104,8 +104,8 @@ def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
             row |= {"second": b[0], "second_position": b[3], "second_prompt_set": b[1], "blocks": len(both)}
             row["r"] = float(np.corrcoef(both.T)[0, 1])
             row |= {"mean_d": float(d.mean()), "sd_d": float(d.std(ddof=1)), "largest_d": float(np.abs(d).max())}
-            found.append(row)
-    return pd.DataFrame(found, columns=PROFILE_PAIRS)
+            pairs.append(row)
+    return pd.DataFrame(pairs, columns=PROFILE_PAIRS)
 
 
 PROFILE_PAIRS = [

@@ -76,7 +76,7 @@ def _number(value: Any) -> float:
     return number
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     number = _real(value)
     if abs(number) > LARGEST or number != int(number):
         raise ValueError(value)
@@ -104,7 +104,7 @@ def _text(value: Any) -> str:
     return text
 
 
-CONVERT: dict[str, Callable[[Any], Any]] = {FLOAT: _number, INTEGER: _whole, FLAG: _flag, TEXT: _text}
+CONVERT: dict[str, Callable[[Any], Any]] = {FLOAT: _number, INTEGER: _integer, FLAG: _flag, TEXT: _text}
 
 
 def as_text(values: pd.Series) -> pd.Series:

@@ -114,14 +114,17 @@ def _sentence(words: str) -> str:
 def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
     """Resources of a table: one for its CSV files, one for the archives of each release."""
     formats = {path: path.rpartition(".")[2] for path in paths}
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for path in sorted(paths, key=formats.__getitem__):
         name = table
         if formats[path] == "parquet":
             release = Path(path).stem.removeprefix(table)
             name += release or "-archive" * ("csv" in formats.values())
-        found.setdefault(name, []).append(path)
-    return [Resource(name, table, formats[own[0]], own, _columns(table, own, folder)) for name, own in found.items()]
+        by_name.setdefault(name, []).append(path)
+    return [
+        Resource(name, table, formats[files[0]], files, _columns(table, files, folder))
+        for name, files in by_name.items()
+    ]
 
 
 def _columns(table: str, paths: Sequence[str], folder: Path) -> list[Column]:

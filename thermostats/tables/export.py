@@ -50,14 +50,14 @@ def export(
         out, tables = tables, str(out)
     if not isinstance(out, (str, Path)):
         raise UsageError("give the path of the folder to export to", got=repr(out)[:60], allowed="text or a path")
-    folder, asked = Path(out), listed(tables, "tables")
-    check_export(folder, asked, format, partition)
-    chosen = asked if asked is not None else list(TABLES)
-    known = {label for name in TABLES for label in TABLES[name].columns}
-    if partition is not None and partition not in known:
-        raise unknown("no such column to partition by", partition, sorted(known))
+    folder, wanted = Path(out), listed(tables, "tables")
+    check_export(folder, wanted, format, partition)
+    chosen = wanted if wanted is not None else list(TABLES)
+    columns = {label for name in TABLES for label in TABLES[name].columns}
+    if partition is not None and partition not in columns:
+        raise unknown("no such column to partition by", partition, sorted(columns))
     frames = {name: store.load(name, data, private=False) for name in chosen}
-    if asked is None:
+    if wanted is None:
         frames = {name: frame for name, frame in frames.items() if len(frame)}
     runs = store.load("runs", data) if partition else None
     try:

@@ -31,7 +31,10 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
     if not folder.is_dir():
         raise UsageError("no such data folder", where=folder, next_step="thermostats ls runs --own lists what is there")
     with only_writer(folder):
-        held = {name: _own(name, folder) for name in ("runs", "models", *(schema.name for schema in OF_RUNS))}
+        held = {
+            name: {path: store.read(path, name) for path in own_files(name, folder) if not is_archive(path)}
+            for name in ("runs", "models", *(schema.name for schema in OF_RUNS))
+        }
         runs = pd.concat(held["runs"].values()) if held["runs"] else pd.DataFrame(columns=["run_id", "source", *MODEL])
         models = pd.concat(held["models"].values()) if held["models"] else pd.DataFrame(columns=["source", *MODEL])
         sources = {*runs["source"], *models["source"]} - {""}
@@ -56,11 +59,6 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
             for name, of in changed.items():
                 _replace(of, name, folder)
     return counts
-
-
-def _own(name: str, folder: Path) -> dict[Path, pd.DataFrame]:
-    """Files of a table in the folder itself that may be changed, with their rows."""
-    return {path: store.read(path, name) for path in own_files(name, folder) if not is_archive(path)}
 
 
 def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:

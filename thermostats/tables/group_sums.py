@@ -31,21 +31,17 @@ class Groups:
 
     @classmethod
     def of(cls, number: NDArray[np.int64]) -> Groups:
-        """Groups of rows by number."""
         order = np.argsort(number, kind="stable")
         numbers, starts, sizes = np.unique(number[order], return_index=True, return_counts=True)
         return cls(order, numbers, starts, sizes)
 
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of each group."""
         return np.add.reduceat(values[self.order], self.starts)
 
     def mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean of each group."""
         return self.sum(values) / self.sizes
 
     def max(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Largest of each group."""
         return np.maximum.reduceat(values[self.order], self.starts)
 
     def std(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

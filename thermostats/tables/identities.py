@@ -33,9 +33,9 @@ def check_identities(tables: Tables) -> None:
     `tables` needs models, prompts, runs and those of `MEASURES`; rows of runs that are not in runs are passed over.
     """
     measured = tables["runs"][tables["runs"]["measure_version"] != PUBLISHED]
-    known = measured.merge(tables["models"][[*MODEL, *GEOMETRY]], on=MODEL)
-    rows = {name: tables[name].merge(known[["run_id", *LOOK, *GEOMETRY]], on="run_id") for name in MEASURES}
-    check_prompts(rows, known, tables["prompts"])
+    runs = measured.merge(tables["models"][[*MODEL, *GEOMETRY]], on=MODEL)
+    rows = {name: tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id") for name in MEASURES}
+    check_prompts(rows, runs, tables["prompts"])
     check_places(rows)
     check_reasons(rows)
     check_products(rows["layers"])
@@ -47,10 +47,10 @@ def check_identities(tables: Tables) -> None:
 
 def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
     """Prompts of rows are in the set of their run; the set of a run of this package still has the texts it had."""
-    known = pd.MultiIndex.from_frame(prompts[["prompt_set", "prompt_id"]])
+    in_sets = pd.MultiIndex.from_frame(prompts[["prompt_set", "prompt_id"]])
     for name in (name for name in rows if name != "weights"):
         frame = rows[name]
-        there = pd.MultiIndex.from_frame(frame[["prompt_set", "prompt_id"]]).isin(known)
+        there = pd.MultiIndex.from_frame(frame[["prompt_set", "prompt_id"]]).isin(in_sets)
         named = (frame["prompt_id"] != "") & (frame["prompt_set"] != "")
         wrong, allowed = named & ~there, "a prompt of the set {prompt_set}"
         _refuse(frame, wrong, name, "a prompt is not in the set of its run", allowed, ["prompt_id"])
@@ -135,13 +135,15 @@ def check_heads(weights: pd.DataFrame) -> None:
     shared = (heads["n_kv_heads"] / heads["n_heads"]).astype(float).where(heads["matrix"] == "W_V", 1.0)
     groups = heads.assign(square=heads["frobenius_norm"] ** 2 * shared).groupby(where)
     complete = groups["square"].count() == groups["n_heads"].first()
-    whole = weights[weights["head"] == ""]
+    matrices = weights[weights["head"] == ""]
     total = np.sqrt(groups["square"].sum().where(complete))
-    _compare(whole, whole["frobenius_norm"], _at(total, whole, where), "weights", "is not the sum over its heads")
-    largest = _at(groups["spectral_norm"].max(), whole, where)
+    _compare(
+        matrices, matrices["frobenius_norm"], _at(total, matrices, where), "weights", "is not the sum over its heads"
+    )
+    largest = _at(groups["spectral_norm"].max(), matrices, where)
     _refuse(
-        whole,
-        largest > whole["spectral_norm"] * (1 + _tolerance(whole)),
+        matrices,
+        largest > matrices["spectral_norm"] * (1 + _tolerance(matrices)),
         "weights",
         "a head has a larger spectral norm than its matrix",
     )
@@ -171,9 +173,10 @@ def check_traces(attention: pd.DataFrame, layers: pd.DataFrame, weights: pd.Data
 
 def check_means(weights: pd.DataFrame, summaries: pd.DataFrame) -> None:
     """A stated mean spectral norm of W_V or W_O is the mean over the layers of the same model."""
-    whole = weights[(weights["head"] == "") & weights["matrix"].isin(["W_V", "W_O"])]
-    name = whole["matrix"] + "_spectral_norm_mean"
-    means = whole.groupby([whole["model_id"], whole["revision"], name.rename("estimand")])["spectral_norm"].mean()
+    matrices = weights[(weights["head"] == "") & weights["matrix"].isin(["W_V", "W_O"])]
+    name = matrices["matrix"] + "_spectral_norm_mean"
+    groups = matrices.groupby([matrices["model_id"], matrices["revision"], name.rename("estimand")])
+    means = groups["spectral_norm"].mean()
     stated = summaries[summaries["estimand"].isin(set(name)) & (summaries["prompt_id"] == "")]
     mean = _at(means, stated, [*MODEL, "estimand"])
     _compare(stated, stated["value"], mean, "summaries", "is not the mean over the layers")

@@ -86,14 +86,14 @@ def _long(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
         names = {str(column): each for column, each in stated.items() if column in frame}
     else:
         patterns = [stated] if isinstance(stated, str) else list(stated)
-        names = next((found for each in patterns if (found := _matching(frame, each, using))), {})
+        names = next((fitting for each in patterns if (fitting := _matching(frame, each, using))), {})
     if not names:
         got, step = ", ".join(map(str, frame.columns))[:100], f"columns = {stated!r} under [wide] names them"
         raise UsageError("no column holds a layer each", where=where, got=got, next_step=step)
     others = [each for each in frame.columns if each not in names]
-    whole = frame.astype(object).melt(id_vars=others, value_vars=list(names), var_name=name, value_name=value)
-    whole = whole[[not is_missing(cell) for cell in whole[value]]]
-    return whole.assign(**{name: whole[name].map(names)}).reset_index(drop=True)
+    long = frame.astype(object).melt(id_vars=others, value_vars=list(names), var_name=name, value_name=value)
+    long = long[[not is_missing(cell) for cell in long[value]]]
+    return long.assign(**{name: long[name].map(names)}).reset_index(drop=True)
 
 
 def _matching(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, str]:
@@ -102,8 +102,8 @@ def _matching(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, 
         return {str(name): str(name) for name in frame.columns if fnmatchcase(str(name), pattern)}
     before, _, after = (re.escape(part) for part in pattern.partition("*"))
     number = "" if using.wide["name"] in ("layer", "state", using.norms.get("state")) else ".+"
-    found = {str(name): re.fullmatch(f"{before}({number or '[0-9]+'}){after}", str(name)) for name in frame.columns}
-    return {name: match[1] for name, match in found.items() if match and name not in using.columns}
+    matches = {str(name): re.fullmatch(f"{before}({number or '[0-9]+'}){after}", str(name)) for name in frame.columns}
+    return {name: match[1] for name, match in matches.items() if match and name not in using.columns}
 
 
 def _scaled(values: pd.Series, factor: float, dtype: str, where: object) -> pd.Series:
@@ -157,8 +157,8 @@ def with_runs(
     runs = filled(frame[columns], "runs")
     identity = [*MEASURED, "model_sha"]
     runs = runs.assign(**{name: as_text(runs[name]) for name in identity})
-    known = runs["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
-    runs["prompt_sha"] = runs["prompt_sha"].where(runs["prompt_sha"] != "", known)
+    hash_of_set = runs["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
+    runs["prompt_sha"] = runs["prompt_sha"].where(runs["prompt_sha"] != "", hash_of_set)
     groups = runs.groupby(identity, sort=False)
     ids = [run_id(dict(zip(identity, values, strict=True))) for values, _ in groups]
     runs["run_id"] = groups.ngroup().map(dict(enumerate(ids)))
@@ -180,4 +180,4 @@ def with_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
 def hashes_of_sets(prompts: pd.DataFrame) -> dict[str, str]:
     """`prompt_sha` of every prompt set of a table of prompts; empty where no text's hash is known."""
     sets = prompts.groupby("prompt_set")
-    return {str(name): prompt_sha(own) if (own["text_sha256"] != "").any() else "" for name, own in sets}
+    return {str(name): prompt_sha(texts) if (texts["text_sha256"] != "").any() else "" for name, texts in sets}

@@ -50,14 +50,14 @@ def own_models(folder: Path) -> pd.DataFrame:
 
 def spelt_otherwise(heritage: str, folder: Path) -> str:
     """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is one."""
-    known = set(store.load("models", folder)["heritage"]) - {heritage, ""}
-    return next((name for name in sorted(known) if bare(name) == bare(heritage)), "")
+    labs = set(store.load("models", folder)["heritage"]) - {heritage, ""}
+    return next((name for name in sorted(labs) if bare(name) == bare(heritage)), "")
 
 
 def check_lab(heritage: str, model: str, folder: Path) -> None:
     """Raise UsageError for a lab that the tables do not have, while they have one that differs by spelling alone."""
-    known = set(store.load("models", folder)["heritage"])
-    if heritage and heritage not in known and (other := spelt_otherwise(heritage, folder)):
+    labs = set(store.load("models", folder)["heritage"])
+    if heritage and heritage not in labs and (other := spelt_otherwise(heritage, folder)):
         step = f"--lab {other!r}; if it is another lab, leave --lab out, then thermostats set {model} "
         raise UsageError(
             "the tables spell this lab otherwise",

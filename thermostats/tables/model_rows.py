@@ -53,29 +53,20 @@ def model_rows(
     every = of_last_revision(evidence.table("features"), "model_id")
     every = every[every["n_layers"] > SHALLOW]
     every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
-    sizes, known = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
-    every = every.assign(n_prompts=known.where(known > 0, every["prompt_set"].map(sizes).astype("float64")))
+    sizes, counted = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
+    every = every.assign(n_prompts=counted.where(counted > 0, every["prompt_set"].map(sizes).astype("float64")))
     rows = every[every[gain] > 0].sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     first = rows.drop_duplicates("model_id").set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
     error = _error(first, gain)
     if evidence.name == POOLED:
-        files = evidence.table("sources")["file"]
-        every = every.assign(source=origin(every["source"], set(files)))
-        for each in GAINS:
-            measured = every[every[each] > 0]
-            long = measured[["model_id", *LEVELS]].assign(
-                y=np.log(measured[each]), e=_error(measured, each).fillna(0.0)
-            )
-            estimate = pooled(long)
-            first[each] = np.exp(estimate["y"]).reindex(first.index)
-            if each == gain:
-                error = estimate["e"].reindex(first.index)
+        estimates = _pooled(every, set(evidence.table("sources")["file"]))
+        first = first.assign(**{each: np.exp(table["y"]).reindex(first.index) for each, table in estimates.items()})
+        error = estimates[gain]["e"]
     first = one_a_recipe(first.reset_index()).set_index("model_id")
-    error = error.reindex(first.index)
     value, n = first[gain], first["n_prompts"]
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error * value
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
     layers = evidence.table("layers", position="last")
     block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
@@ -97,6 +88,17 @@ def model_rows(
         f"left out, since {why}: {', '.join(names)}" for why, names in left_out.items() if names
     )
     return chosen
+
+
+def _pooled(rows: pd.DataFrame, files: set[str]) -> dict[str, pd.DataFrame]:
+    """Estimates of `pooled` by gain, from all measurements of every model; `files` of a study are one instrument."""
+    rows = rows.assign(source=origin(rows["source"], files))
+    estimates = {}
+    for gain in GAINS:
+        measured = rows[rows[gain] > 0]
+        y, e = np.log(measured[gain]), _error(measured, gain).fillna(0.0)
+        estimates[gain] = pooled(measured[["model_id", *LEVELS]].assign(y=y, e=e))
+    return estimates
 
 
 def _error(rows: pd.DataFrame, gain: str) -> pd.Series:

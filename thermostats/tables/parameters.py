@@ -100,24 +100,24 @@ def check_models(models: pd.DataFrame) -> None:
         where = f"{row['model_id']} @ {row['revision']}"
         if any(pd.isna(row[label]) for label in COUNTS):
             continue  # not all is stated
-        whole, inner = int(row["n_params"]), int(row["n_params_nonembedding"])
+        total, inner = int(row["n_params"]), int(row["n_params_nonembedding"])
         stated = not any(pd.isna(row[label]) or row[label] == "" for label in FACTS)
         if stated and row["architecture"] in WEIGHTS and row["source"] != COUNTED:
             implied = parameter_counts({str(label): value for label, value in row.items()})
-            if (whole, inner) != implied:
+            if (total, inner) != implied:
                 raise DataError(
                     "table models, n_params and n_params_nonembedding are not what the geometry implies",
                     where=where,
-                    got=str((whole, inner)),
+                    got=str((total, inner)),
                     allowed=str(implied),
                     next_step="correct the geometry or the numbers of weights",
                 )
         embedded = int(row["vocab_size"]) + int(row["n_positions"])
-        if inner > whole or (inner == whole and embedded):
+        if inner > total or (inner == total and embedded):
             raise DataError(
                 "table models, n_params_nonembedding is not below n_params",
                 where=where,
-                got=f"n_params_nonembedding {inner}, n_params {whole}",
-                allowed=f"below {whole}: without token embedding, position table and unembedding",
+                got=f"n_params_nonembedding {inner}, n_params {total}",
+                allowed=f"below {total}: without token embedding, position table and unembedding",
                 next_step="correct one of the two",
             )

@@ -74,10 +74,10 @@ def _spaces(incoming: Tables) -> Iterator[str]:
 
 def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[str]:
     """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs alone."""
-    known = set(before["heritage"]) - {""}
-    spelt: dict[str, str] = {bare(lab): lab for lab in sorted(known)}
+    labs = set(before["heritage"]) - {""}
+    spelt: dict[str, str] = {bare(lab): lab for lab in sorted(labs)}
     for lab in dict.fromkeys(new["heritage"]):
-        if lab and lab not in known:
+        if lab and lab not in labs:
             other = spelt.setdefault(bare(lab), lab)
             if other != lab:
                 yield f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two spellings are two labs"
@@ -114,16 +114,16 @@ def _stated(value: object) -> bool:
 
 def _gains(rows: pd.DataFrame) -> Iterator[str]:
     """Gains and norms of layers, against those that ship: of block 1, and of the others."""
-    known = _shipped("layers")
-    first, of_first = rows["layer"] == 1, known["layer"] == 1
+    shipped = _shipped("layers")
+    first, of_first = rows["layer"] == 1, shipped["layer"] == 1
     for label, column in TABLES["layers"].columns.items():
         if column.unit in FAR:
             far = FAR[column.unit]
-            yield from _beyond(rows[first], known[of_first], "layers", label, far, f"{label} of block 1")
-            yield from _beyond(rows[~first], known[~of_first], "layers", label, far, label)
+            yield from _beyond(rows[first], shipped[of_first], "layers", label, far, f"{label} of block 1")
+            yield from _beyond(rows[~first], shipped[~of_first], "layers", label, far, label)
     medians = rows[~first].groupby(["run_id", "model_id"])["gain_block"].median().reset_index()
-    known = known[~of_first & known["run_id"].isin(_uncontrolled())]
-    theirs = known.groupby("run_id")["gain_block"].median().reset_index()
+    shipped = shipped[~of_first & shipped["run_id"].isin(_uncontrolled())]
+    theirs = shipped.groupby("run_id")["gain_block"].median().reset_index()
     what = "median gain of a run's blocks after the first"
     yield from _beyond(medians, theirs, "layers", "gain_block", FAR_OF_A_RUN, what)
 
@@ -141,7 +141,7 @@ def _uncontrolled() -> set[str]:
 
 
 @cache
-def _known_gains() -> pd.DataFrame:
+def _shipped_gains() -> pd.DataFrame:
     """Every gain that ships, by run and prompt."""
     names = ("runs", "models", "layers", "summaries")
     return by_prompt(**{name: _shipped(name) for name in names})
@@ -149,8 +149,9 @@ def _known_gains() -> pd.DataFrame:
 
 def _summaries(rows: pd.DataFrame) -> Iterator[str]:
     """Named values: names that something reads, gains above 0, and none far beyond those that ship."""
-    known, gains = _shipped("summaries"), _known_gains()
-    read = {*known["estimand"], *GAINS, *(f"{gain}{end}" for gain in GAINS for end in ("_mean", "_sd")), *STATED_MEANS}
+    shipped, gains = _shipped("summaries"), _shipped_gains()
+    moments = (f"{gain}{end}" for gain in GAINS for end in ("_mean", "_sd"))
+    read = {*shipped["estimand"], *GAINS, *moments, *STATED_MEANS}
     for estimand in dict.fromkeys(rows.loc[~rows["estimand"].isin(read), "estimand"]):
         near = did_you_mean(estimand, sorted(GAINS), f"one of {', '.join(GAINS)}, or the same with _mean or _sd?")
         yield f"summaries, estimand {estimand!r}: nothing reads it; {near}"
@@ -170,9 +171,9 @@ def _summaries(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _weights(rows: pd.DataFrame) -> Iterator[str]:
-    known = _shipped("weights")
+    shipped = _shipped("weights")
     for matrix, of in rows.groupby("matrix"):
-        theirs = known[known["matrix"] == matrix]
+        theirs = shipped[shipped["matrix"] == matrix]
         for label in ("spectral_norm", "frobenius_norm"):
             yield from _beyond(of, theirs, "weights", label, FAR["norm"], f"{label} of {matrix}")
     wrong = rows[rows["spectral_norm"] > rows["frobenius_norm"] * (1 + SLACK)]
@@ -199,9 +200,9 @@ def _transitions(rows: pd.DataFrame) -> Iterator[str]:
         yield f"transitions, {row.model_id}: {what}"
 
 
-def _beyond(rows: pd.DataFrame, known: pd.DataFrame, table: str, label: str, far: float, what: str) -> Iterator[str]:
+def _beyond(rows: pd.DataFrame, shipped: pd.DataFrame, table: str, label: str, far: float, what: str) -> Iterator[str]:
     """Values above 0 that lie more than `far` times beyond all known ones; the same doubt in many rows once a model."""
-    theirs = known.loc[known[label] > 0, label]
+    theirs = shipped.loc[shipped[label] > 0, label]
     if len(theirs) < ENOUGH:
         return
     low, high = float(theirs.min()), float(theirs.max())
@@ -228,7 +229,7 @@ def _places(rows: pd.DataFrame) -> str:
     return f", layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers[:3]))}{', …' * (len(layers) > 3)}"
 
 
-def _cause(values: pd.Series, known: pd.Series) -> str:
+def _cause(values: pd.Series, usual: pd.Series) -> str:
     """Why values may be too large: per cent, where they are a hundred times what is usual."""
-    times = float(values.median() / known.median())
+    times = float(values.median() / usual.median())
     return "per cent?" if PER_CENT / NEAR <= times <= PER_CENT * NEAR else "another unit?"

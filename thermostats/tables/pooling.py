@@ -28,14 +28,14 @@ def variances(rows: pd.DataFrame) -> dict[str, float]:
     twice every variance is 0.
     """
     design, seen = [], []
-    for _, own in rows.groupby("model_id"):
-        pairs = list(combinations(own.to_dict("records"), 2))
+    for _, measured in rows.groupby("model_id"):
+        pairs = list(combinations(measured.to_dict("records"), 2))
         for a, b in pairs:
             weight = len(pairs) ** -0.5
             design.append([weight, *(weight * (a[name] != b[name]) for name in LEVELS)])
             seen.append(weight * ((a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2) / 2)
-    found = optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(LEVELS) + 1)
-    return dict(zip(("run", *LEVELS), map(float, found), strict=True))
+    fitted = optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(LEVELS) + 1)
+    return dict(zip(("run", *LEVELS), map(float, fitted), strict=True))
 
 
 def pooled(rows: pd.DataFrame) -> pd.DataFrame:
@@ -44,17 +44,17 @@ def pooled(rows: pd.DataFrame) -> pd.DataFrame:
     V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels in it: one
     instrument more is worth more than one run more. rows: as for `variances`.
     """
-    known = variances(rows)
-    found = []
-    for model, own in rows.groupby("model_id", sort=False):
-        covariance = np.diag(own["e"].to_numpy(np.float64) ** 2 + known["run"])
+    components = variances(rows)
+    estimates = []
+    for model, measured in rows.groupby("model_id", sort=False):
+        covariance = np.diag(measured["e"].to_numpy(np.float64) ** 2 + components["run"])
         for name in LEVELS:
-            value = own[name].to_numpy()
-            covariance = covariance + known[name] * (value[:, None] == value[None, :])
-        weights = np.linalg.solve(covariance + EXACT * np.eye(len(own)), np.ones(len(own)))
-        mean = weights @ own["y"].to_numpy(np.float64) / weights.sum()
-        found.append((model, float(mean), float(weights.sum() ** -0.5), len(own)))
-    return pd.DataFrame(found, columns=["model_id", "y", "e", "measurements"]).set_index("model_id")
+            value = measured[name].to_numpy()
+            covariance = covariance + components[name] * (value[:, None] == value[None, :])
+        weights = np.linalg.solve(covariance + EXACT * np.eye(len(measured)), np.ones(len(measured)))
+        mean = weights @ measured["y"].to_numpy(np.float64) / weights.sum()
+        estimates.append((model, float(mean), float(weights.sum() ** -0.5), len(measured)))
+    return pd.DataFrame(estimates, columns=["model_id", "y", "e", "measurements"]).set_index("model_id")
 
 
 def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
@@ -65,11 +65,11 @@ def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> lis
     rows = features[features[gain] > 0]
     n = rows[f"{gain}_n"].astype("float64").clip(lower=1)
     rows = rows.assign(error=(rows[f"{gain}_sd"] / rows[gain] / np.sqrt(n)).fillna(0.0).astype("float64"))
-    said = []
-    for (model, _), own in rows.groupby(["model_id", "revision"]):
-        for a, b in combinations(own.to_dict("records"), 2):
+    sentences = []
+    for (model, _), measured in rows.groupby(["model_id", "revision"]):
+        for a, b in combinations(measured.to_dict("records"), 2):
             apart = float(np.log(b[gain] / a[gain]))
             if abs(apart) > max(APART * np.hypot(a["error"], b["error"]), SMALLEST):
-                first, second = (f"{one[gain]:.4g} by {one['source']}" for one in (a, b))
-                said.append(f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f}%)")
-    return said
+                first, second = (f"{row[gain]:.4g} by {row['source']}" for row in (a, b))
+                sentences.append(f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f}%)")
+    return sentences

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats.errors import UsageError, did_you_mean, listed, unknown
-from thermostats.tables import features as whole
+from thermostats.tables import features as feature_table
 from thermostats.tables import store
 from thermostats.tables.arguments import check_table
 from thermostats.tables.evidence import DECODER, check_set, in_set
@@ -51,17 +51,17 @@ def load(
     if not name:
         return _tables(data)
     check_table(name)
-    kept, dropped = listed(runs, "runs"), listed(without, "without") or []
-    if asked := [*(kept or ()), *dropped]:
-        known = set(store.load("runs", data)["run_id"])
-        if strange := [run for run in asked if run not in known]:
+    kept_runs, dropped = listed(runs, "runs"), listed(without, "without") or []
+    if named := [*(kept_runs or ()), *dropped]:
+        ids = set(store.load("runs", data)["run_id"])
+        if strange := [run for run in named if run not in ids]:
             raise UsageError("no such run", got=repr(strange[0]), next_step="thermostats ls runs")
-    frame = store.load(name, data, private=private, runs=kept)
-    if "run_id" not in frame and (models or kept is not None or dropped) and name != "models":
+    frame = store.load(name, data, private=private, runs=kept_runs)
+    if "run_id" not in frame and (models or kept_runs is not None or dropped) and name != "models":
         step = "leave out models and runs"
         raise UsageError("rows of this table belong to no run or model", got=name, next_step=step)
-    if kept is not None:
-        frame = frame[frame["run_id"].isin(kept)]
+    if kept_runs is not None:
+        frame = frame[frame["run_id"].isin(kept_runs)]
     if dropped:
         frame = frame[~frame["run_id"].isin(dropped)]
     return _with_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
@@ -111,20 +111,20 @@ def features(
     """
     if lab is not None and heritage is not None:
         raise UsageError("one name for labs", got=f"lab={lab!r}, heritage={heritage!r}", allowed="lab or heritage")
-    rows = whole.features(data, position=position)
+    rows = feature_table.features(data, position=position)
     if evidence is not None:
         check_set(evidence)
         published = set(store.load("sources", data)["file"])
         rows = rows[in_set(evidence, rows, published, store.load("runs", data)) & (rows["modality"] == DECODER)]
     of = (lab if heritage is None else heritage, family, model, source)
-    asked = {name: listed(value, name) for name, value in zip(FILTERS, of, strict=True)}
-    for name, values in asked.items():
+    wanted = {name: listed(value, name) for name, value in zip(FILTERS, of, strict=True)}
+    for name, values in wanted.items():
         if values is not None:
             rows = rows[_matching(rows[FILTERS[name]], values, name)]
     if comparable:
         rows = rows[rows["comparable"]]
     if not every:
-        named = [asked[name] or [] for name in ("lab", "model", "source")]
+        named = [wanted[name] or [] for name in ("lab", "model", "source")]
         if evidence != NURSERY and not any(v.casefold().startswith(NURSERY) for values in named for v in values):
             rows = rows[rows["source"] != NURSERY]
         rows = _one_each(rows)
@@ -144,22 +144,22 @@ def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Se
 
     Raises UsageError for a value that no row has.
     """
-    folded, found = column.str.casefold(), pd.Series(False, index=column.index)
-    for given in wanted:
-        value = given.casefold()
-        own = folded == value
-        if name == "source" and not own.any() and value:
-            own = folded.str.startswith(value)
-        if name == "model" and not own.any():
-            own = folded.str.rpartition("/")[2] == value
-        if not own.any():
+    folded, fits = column.str.casefold(), pd.Series(False, index=column.index)
+    for text in wanted:
+        value = text.casefold()
+        equal = folded == value
+        if name == "source" and not equal.any() and value:
+            equal = folded.str.startswith(value)
+        if name == "model" and not equal.any():
+            equal = folded.str.rpartition("/")[2] == value
+        if not equal.any():
             there = sorted(set(column) - {""})
             if len(there) <= MOST_NAMED:
-                raise unknown(f"no rows of this {name}", given, there)
-            near = did_you_mean(given, there, "thermostats ls models")
-            raise UsageError(f"no rows of this {name}", got=repr(given), next_step=near)
-        found |= own
-    return found
+                raise unknown(f"no rows of this {name}", text, there)
+            near = did_you_mean(text, there, "thermostats ls models")
+            raise UsageError(f"no rows of this {name}", got=repr(text), next_step=near)
+        fits |= equal
+    return fits
 
 
 def of_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:

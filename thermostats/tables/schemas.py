@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from thermostats.tables.vocabulary import (
     ATTENTION_VARIANTS,
     CURVES,
+    DESCENTS,
     FATES,
     MATRICES,
     MODALITIES,
@@ -35,7 +36,7 @@ BOUNDS = {"lower": LOWER, "above": ABOVE, "upper": UPPER}
 
 
 @dataclass(frozen=True)
-class Check:
+class Constraint:
     """What a value must be, if there is one: one of a tuple, or within a bound."""
 
     kind: str
@@ -49,12 +50,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table."""
-
     dtype: str
     description: str
     unit: str
-    checks: tuple[Check, ...]
+    checks: tuple[Constraint, ...]
     nullable: bool
     free: bool
     """Any text, not a name or a sentence."""
@@ -63,8 +62,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table."""
-
     name: str
     description: str
     key: tuple[str, ...]
@@ -87,8 +84,8 @@ def column(
 
     free: any text, not a name or a sentence.
     """
-    checks = [Check(ONE_OF, tuple(allowed))] if allowed is not None else []
-    checks += [Check(kind, bounds[bound]) for bound, kind in BOUNDS.items() if bound in bounds]
+    checks = [Constraint(ONE_OF, tuple(allowed))] if allowed is not None else []
+    checks += [Constraint(kind, bounds[bound]) for bound, kind in BOUNDS.items() if bound in bounds]
     return Column(dtype, meaning, unit, tuple(checks), nullable, free)
 
 
@@ -131,8 +128,8 @@ MISSING = text("why numeric values of this row are missing; empty where none is"
 
 def of_runs(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column]) -> Table:
     """Declare a table of rows of runs; `run_id` comes before its columns, `missing` after them."""
-    whole = {"run_id": RUN_ID, **columns, "missing": MISSING}
-    return table(name, meaning, ["run_id", *key], whole, run_id="runs")
+    complete = {"run_id": RUN_ID, **columns, "missing": MISSING}
+    return table(name, meaning, ["run_id", *key], complete, run_id="runs")
 
 
 MODELS = table(
@@ -176,6 +173,26 @@ MODELS = table(
         ),
         "package": text("package that its weights come from, name and version; empty: none, or not stated"),
         "model_licence": text("licence of its weights, by its SPDX name where it has one; empty: not stated"),
+    },
+)
+
+LINEAGE = table(
+    "lineage",
+    "descent of models: one row per model and parent; models that nobody measured stand here as parents too",
+    ["model_id", "parent"],
+    {
+        "model_id": text("model"),
+        "parent": text("model_id of the model whose weights it began with; empty: none, or not stated"),
+        "kind": one_of("how it comes from its parent, empty where not stated; ", DESCENTS, empty=True),
+        "share": number("share of this parent's weights in those it began with", "share", above=0.0, upper=1.0),
+        "tokens": number("tokens that it was trained on since its parent", "10^9 tokens", above=0.0),
+        "distance": number("distance of its weights from its parent's, relative Frobenius norm", "ratio", above=0.0),
+        "teacher": text("model that it was distilled from, or unnamed; empty: none"),
+        "tokenizer": text("tokenizer, by the name of the models that it was made for; empty: not stated"),
+        "corpus": text("corpus that it was trained on since its parent; empty: not stated"),
+        "heritage": text("lab that trained it, of models that the table models lacks; empty: as there"),
+        "family": text("family of it, likewise"),
+        "source": text("where the facts of this row come from", free=True),
     },
 )
 
@@ -434,7 +451,9 @@ RECONCILIATION = table(
 
 OF_RUNS = (LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS)
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
-TABLES: dict[str, Table] = {schema.name: schema for schema in (MODELS, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)}
+TABLES: dict[str, Table] = {
+    schema.name: schema for schema in (MODELS, LINEAGE, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
+}
 
 
 ADDED: dict[str, dict[str, Any]] = {

@@ -30,8 +30,8 @@ class SeedNoise:
 
 def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
     """The noise of seeds in a named gain; rows: of `features`, one a model. None where no recipe has two seeds."""
-    known = rows.dropna(subset=gain)
-    y, recipe = np.log(known[gain].astype("float64")), _recipe(known)
+    with_gain = rows.dropna(subset=gain)
+    y, recipe = np.log(with_gain[gain].astype("float64")), _recipe(with_gain)
     within = (y - y.groupby(recipe).transform("mean"))[recipe.duplicated(keep=False)]
     df = len(within) - recipe[within.index].nunique()
     if not df:

@@ -19,7 +19,7 @@ WAITING, RUNNING, FAILED, INTERRUPTED, DONE = "waiting", "running", "failed", "i
 
 
 @dataclass(frozen=True)
-class State:
+class SpecState:
     """One spec: its state, the reason, the attempt, and the process that said so."""
 
     model: str
@@ -34,7 +34,7 @@ class State:
     since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
-def write(data: Path, name: str, state: State) -> None:
+def write(data: Path, name: str, state: SpecState) -> None:
     """Put a spec's state in the place of the one before; raises DataError where it cannot be written."""
     path = data / FOLDER / f"{name}.json"
     temporary = path.with_suffix(f".{state.host}.{state.pid}")
@@ -52,12 +52,12 @@ def clear(data: Path, name: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def read(data: Path) -> list[State]:
+def read(data: Path) -> list[SpecState]:
     """States of every spec that is not measured; one whose process on this machine is gone was interrupted."""
-    found = []
+    states = []
     for path in sorted((data / FOLDER).glob("*.json")):
         try:
-            state = State(**json.loads(path.read_text(encoding="utf-8")))
+            state = SpecState(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             continue  # measured meanwhile
         except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -66,11 +66,11 @@ def read(data: Path) -> list[State]:
         if _gone(state):
             ended = "the process that measured it has ended; the same command continues"
             state = replace(state, state=INTERRUPTED, reason=ended)
-        found.append(state)
-    return found
+        states.append(state)
+    return states
 
 
-def _gone(state: State) -> bool:
+def _gone(state: SpecState) -> bool:
     """Whether a spec waits for, or runs in, a process of this machine that is no more."""
     if state.state == FAILED or state.host != socket.gethostname():
         return False

@@ -25,6 +25,7 @@ from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities
 from thermostats.tables.licences import check_licences
+from thermostats.tables.lineage import check_lineage
 from thermostats.tables.parameters import check_models
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references, with_added, written
@@ -56,15 +57,15 @@ def load(
     folder = data_folder(data)
     files = [own_files(name, layer) for layer in layers(folder)]
     rows: pd.DataFrame | None = None
-    for own in files:
-        archives = [table_files.read(path, name, runs) for path in own if is_archive(path)]
-        others = [table_files.read(path, name) for path in own if not is_archive(path) and _may_hold(path, runs)]
+    for in_layer in files:
+        archives = [table_files.read(path, name, runs) for path in in_layer if is_archive(path)]
+        others = [table_files.read(path, name) for path in in_layer if not is_archive(path) and _may_hold(path, runs)]
         for parts in (archives, others):
             if parts:
                 rows = _over(_framed(parts, name), rows, name)
     if rows is None:
         rows = _framed([schema(name, dtypes(name)).empty_table()], name)
-    paths = [path for own in files for path in own]
+    paths = [path for in_layer in files for path in in_layer]
     rows = validate(rows, name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(rows, folder) if name == "prompts" and private else rows
 
@@ -98,16 +99,16 @@ def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
     return runs is None or not RUN_FILE.fullmatch(path.name) or path.stem in runs
 
 
-def _over(own: pd.DataFrame, beneath: pd.DataFrame | None, name: str) -> pd.DataFrame:
+def _over(above: pd.DataFrame, beneath: pd.DataFrame | None, name: str) -> pd.DataFrame:
     """Rows of `own`, and those beneath whose keys it does not have."""
     if beneath is None:
-        return own
+        return above
     keys = key(name)
-    near = own[own[keys[0]].isin(beneath[keys[0]].unique())]
+    near = above[above[keys[0]].isin(beneath[keys[0]].unique())]
     if len(near):  # seldom: of a run beneath there are seldom rows
         hidden = pd.MultiIndex.from_frame(beneath[keys]).isin(pd.MultiIndex.from_frame(near[keys]))
         beneath = beneath[~hidden]
-    return pd.concat([beneath, own], ignore_index=True)
+    return pd.concat([beneath, above], ignore_index=True)
 
 
 def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -130,7 +131,7 @@ def to_csv_files(files: Mapping[Path, pd.DataFrame], name: str) -> dict[Path, by
     if not files:
         return {}
     rows = pd.concat(list(files.values()), ignore_index=True)
-    of = np.repeat(np.arange(len(files)), [len(own) for own in files.values()])
+    of = np.repeat(np.arange(len(files)), [len(part) for part in files.values()])
     file = pd.Series(of, index=pd.MultiIndex.from_frame(rows[key(name)]))
     checked = validate(rows, name)
     header, *lines = _lines(checked, name)
@@ -165,6 +166,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
             check_reference(frame, name, label, tables[target], target)
     check_prompts(tables["runs"], tables["prompts"])
     check_models(tables["models"])
+    check_lineage(tables["models"], tables["lineage"])
     check_run_ids(tables["runs"])
     check_licences(tables["runs"])
     check_identities(tables)
@@ -174,9 +176,9 @@ def check(data: str | Path | None = None) -> dict[str, int]:
 def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFrame, target: str) -> None:
     """Raise DataError where a value of column `label` is not a key of table `target`."""
     labels = [label, "revision"] if target == "models" else [label]
-    known = set(other[labels].itertuples(index=False, name=None))
+    keys = set(other[labels].itertuples(index=False, name=None))
     for row in frame[labels].drop_duplicates().itertuples(index=False, name=None):
-        if row not in known:
+        if row not in keys:
             near = did_you_mean(row[0], other["model_id"]) if target == "models" else ""
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",

@@ -76,7 +76,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
             what = f"{column} is not of type {declared[fault.column]}"
             raise DataError(what, where=there, got=ascii(fault.value)[:60], allowed=WORDS[declared[fault.column]])
         what = "has a value that is not allowed" if fault.what == NOT_ALLOWED else fault.what
-        raise DataError(f"{column} {what}", where=there, got=shown(fault.value), allowed=fault.wanted)
+        raise DataError(f"{column} {what}", where=there, got=as_written(fault.value), allowed=fault.wanted)
     for label in texts_of(name):
         check_texts(table[label].unique(), name, label, where)
     return in_order(table, name)
@@ -101,8 +101,8 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
         return in_order(rest, name)
     lines = []
     for row, column, value, what, wanted_there in wrong:
-        said = f"column {column}: {shown(value)} {what}" + f"; {wanted_there}" * bool(wanted_there)
-        lines.append((int(frame.index[row]), said if column else f"{', '.join(key(name))}: {what}"))
+        sentence = f"column {column}: {as_written(value)} {what}" + f"; {wanted_there}" * bool(wanted_there)
+        lines.append((int(frame.index[row]), sentence if column else f"{', '.join(key(name))}: {what}"))
     count = len({row for row, _ in lines})
     raise DataError(
         f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
@@ -113,7 +113,6 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
 
 
 def in_order(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Rows sorted by key."""
     return table.sort_values(key(name), kind="stable", ignore_index=True)
 
 
@@ -214,7 +213,7 @@ def wanted(name: str, label: str) -> str:
     return "; ".join(check.error for check in column.checks) or f"{column.dtype}, and never empty"
 
 
-def shown(value: object) -> str:
+def as_written(value: object) -> str:
     """A value as a message shows it: as it is written in a file."""
     return "empty" if value is None else repr(value.item() if isinstance(value, np.generic) else value)[:SHOWN_OF]
 

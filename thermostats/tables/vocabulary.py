@@ -23,6 +23,15 @@ MODALITIES = {
     "encoder": "reads text and has no next token",
     "vision": "reads images",
 }
+DESCENTS = {
+    "scratch": "trained from random weights",
+    "continued": "trained further as its parent was, on more or other data",
+    "tuned": "trained further for another task: instructions, preferences, pairs of sentences, a target",
+    "distilled": "trained on what a teacher says, from its parent's weights or from random ones",
+    "merged": "its weights are a mean of its parents', by their shares",
+    "pruned": "its parent with parts left out",
+}
+"""How a model comes from its parent, the kind of the branch above it."""
 POSITION_SCHEMES = ("learned", "rotary", "alibi", "sinusoidal", "relative", "none")
 VERDICTS = ("supported", "not supported", "inconclusive", "needs measurement")
 FATES = ("imported", "derivable", "left out")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from thermostats.measurement.estimate import Need, Place
-from thermostats.measurement.session import Outcome
+from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.spec import RunSpec
 
 UNKNOWN = 2 * 2**30

@@ -13,8 +13,9 @@ from typing import Any
 from thermostats.choices import cores_there_are, variables
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.session import Outcome, Progress, lost, measure_one, quiet
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome, lost
+from thermostats.measurement.session import Progress, measure_one, quiet
+from thermostats.measurement.settings import EngineSettings
 
 CPUS = 4
 """Threads a model is measured with where nothing is said: products of matrices gain little from more."""
@@ -23,17 +24,15 @@ CPUS = 4
 class Inline:
     """Specs in this very process, one after the other; for a single one there is nothing to keep apart."""
 
-    def __init__(self, settings: Settings, data: Path, progress: Progress | None = None) -> None:
+    def __init__(self, settings: EngineSettings, data: Path, progress: Progress | None = None) -> None:
         self.place = local_place(settings)
         self.data, self.progress = data, progress
         self.jobs: list[Job] = []
 
     def submit(self, job: Job) -> None:
-        """Take a job."""
         self.jobs.append(job)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Measure one."""
         del seconds
         if not self.jobs:
             return []
@@ -61,7 +60,7 @@ class Worker:
 class Local(Inline):
     """The same in a pool of processes: one for each GPU, or one for each `cpus` cores; jobs wait for a free one."""
 
-    def __init__(self, settings: Settings, data: Path, progress: Progress | None = None) -> None:
+    def __init__(self, settings: EngineSettings, data: Path, progress: Progress | None = None) -> None:
         super().__init__(settings, data, progress)
         self.environments = _environments(settings, self.place)
         self.workers: list[Worker] = []
@@ -70,17 +69,16 @@ class Local(Inline):
         """Jobs that are through; progress is passed on meanwhile."""
         self._start()
         busy = {worker.connection: (worker, worker.job) for worker in self.workers if worker.job is not None}
-        found = []
+        through = []
         for connection in wait(list(busy), seconds) if busy else []:
             worker, job = busy[connection]  # type: ignore[index]
             outcome = self._heard(worker, job)
             if outcome is not None:
                 worker.job = None
-                found.append((job, outcome))
-        return found
+                through.append((job, outcome))
+        return through
 
     def close(self) -> None:
-        """End the processes."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
@@ -111,16 +109,16 @@ class Local(Inline):
     def _heard(self, worker: Worker, job: Job) -> Outcome | None:
         """What a process says: its outcome; None where it was progress. A process that died is taken out."""
         try:
-            kind, told = worker.connection.recv()
+            kind, content = worker.connection.recv()
         except (EOFError, OSError):
             self.workers.remove(worker)
             worker.process.join()
             return lost(job.spec, f"its process ended with {_exit(worker.process.exitcode)}")
         if kind == "outcome":
-            outcome: Outcome = told
+            outcome: Outcome = content
             return outcome
         if self.progress is not None:
-            self.progress(*told)
+            self.progress(*content)
         return None
 
 
@@ -132,8 +130,8 @@ def _serve(connection: Connection, data: str) -> None:
         while True:
             spec, attempt = connection.recv()
 
-            def progress(*told: Any) -> None:
-                connection.send(("progress", told))
+            def progress(*state: Any) -> None:
+                connection.send(("progress", state))
 
             connection.send(("outcome", measure_one(spec, Path(data), attempt, progress)))
 
@@ -145,7 +143,7 @@ def _exit(code: int | None) -> str:
     return f"status {code}"
 
 
-def local_place(settings: Settings) -> Place:
+def local_place(settings: EngineSettings) -> Place:
     """The room of this machine: its smallest GPU, or all where models are spread over them, else its free memory."""
     import torch  # noqa: PLC0415 - loaded only where something is measured
 
@@ -158,7 +156,7 @@ def local_place(settings: Settings) -> Place:
     return Place("accelerator", min(sizes), count if settings.spread else 1)
 
 
-def _environments(settings: Settings, place: Place) -> list[dict[str, str]]:
+def _environments(settings: EngineSettings, place: Place) -> list[dict[str, str]]:
     """Variables of each process that there may be at once."""
     cores = cores_there_are()
     cpus = min(settings.cpus or CPUS, cores)

@@ -16,8 +16,9 @@ import ray.exceptions
 from thermostats.errors import ThermostatsError, first_line
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.session import Outcome, lost, measure_quietly
-from thermostats.measurement.settings import Settings
+from thermostats.measurement.outcome import Outcome, lost
+from thermostats.measurement.session import measure_quietly
+from thermostats.measurement.settings import EngineSettings
 
 SPARE = 1.1
 """Share of a GPU that is asked for, over what the estimate says: allocators round up."""
@@ -26,7 +27,7 @@ SPARE = 1.1
 class Ray:
     """Tasks of Ray; the data folder and the models must be reachable from every node under the same path."""
 
-    def __init__(self, settings: Settings, data: Path) -> None:
+    def __init__(self, settings: EngineSettings, data: Path) -> None:
         self.settings, self.data = settings, data.resolve()
         self.ours = not ray.is_initialized()
         if self.ours:
@@ -42,7 +43,7 @@ class Ray:
         self.task: Any = ray.remote(measure_quietly)
         self.nodes: Any = ray.nodes
         self.running: dict[Any, Job] = {}
-        self.asked: dict[Any, dict[str, float]] = {}
+        self.requests: dict[Any, dict[str, float]] = {}
 
     @property
     def place(self) -> Place:
@@ -54,21 +55,19 @@ class Ray:
         return Place("cpu", max((int(node.get("memory", 0)) for node in nodes if node.get("CPU")), default=0))
 
     def submit(self, job: Job) -> None:
-        """Give a job to Ray."""
-        asked = request(job, self.place)
-        task = self.task.options(max_retries=0, num_cpus=self.settings.cpus or 1, **asked)
+        resources = request(job, self.place)
+        task = self.task.options(max_retries=0, num_cpus=self.settings.cpus or 1, **resources)
         reference = task.remote(job.spec, str(self.data), job.attempt)
-        self.running[reference], self.asked[reference] = job, asked
+        self.running[reference], self.requests[reference] = job, resources
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Jobs that are through."""
         if not self.running:
             return []
         through, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
-        found = [(self.running[reference], self._heard(reference)) for reference in through]
+        outcomes = [(self.running[reference], self._heard(reference)) for reference in through]
         for reference in through:
-            del self.running[reference], self.asked[reference]
-        return found or self._without_place()
+            del self.running[reference], self.requests[reference]
+        return outcomes or self._without_place()
 
     def close(self) -> None:
         """Stop what still runs, and leave the cluster."""
@@ -90,13 +89,13 @@ class Ray:
         place = self.place
         if place.kind != "cpu" or place.each is None:
             return []
-        found = []
+        outcomes = []
         for reference, job in list(self.running.items()):
-            if self.asked[reference]["memory"] > place.each:
+            if self.requests[reference]["memory"] > place.each:
                 ray.cancel(reference, force=True)
-                del self.running[reference], self.asked[reference]
-                found.append((job, lost(job.spec, "no remaining node has enough memory")))
-        return found
+                del self.running[reference], self.requests[reference]
+                outcomes.append((job, lost(job.spec, "no remaining node has enough memory")))
+        return outcomes
 
 
 def request(job: Job, place: Place) -> dict[str, float]:

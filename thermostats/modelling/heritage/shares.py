@@ -153,7 +153,7 @@ def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Ar
 def share_difference(
     table: pd.DataFrame, outcome: str, blocks: Blocks, first: str, second: str
 ) -> Callable[[Array], Array]:
-    """Corrected share of one block less that of another, as a function of outcomes, m × rows → m.
+    """Difference between the corrected shares of two blocks, as a function of outcomes, m × rows → m.
 
     Raises UsageError as `corrected_shares` does.
     """

@@ -20,9 +20,9 @@ from matplotlib.transforms import Affine2D
 from thermostats.claims.evidence import Evidence
 from thermostats.plots.dark import INK, dark
 from thermostats.plots.marks import mark
+from thermostats.reporting.digest import machine
 from thermostats.reporting.pages import atlas_rows
 from thermostats.reporting.render import environment, hashes
-from thermostats.reporting.stale import machine
 from thermostats.reporting.state import navigation
 from thermostats.reporting.text import Files, text
 from thermostats.words import number, short_name

@@ -9,9 +9,9 @@ import pandas as pd
 
 from thermostats import words
 from thermostats.claims.evidence import Evidence
+from thermostats.reporting.digest import machine
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS
-from thermostats.reporting.stale import machine
 from thermostats.reporting.text import Text, link, table, text
 from thermostats.tables.describe import KINDS
 from thermostats.tables.schemas import TABLES, key

@@ -18,10 +18,10 @@ from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.reporting.digest import machine
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.claim import Entry
 from thermostats.reporting.pages.pictures import picture, shown
-from thermostats.reporting.stale import machine
 from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
@@ -42,7 +42,6 @@ def index_text(
     entries: Sequence[Entry],
     pages: Mapping[str, str],
     page_of: str = "{}/index.md",
-    findings: str = "findings.csv",
     *,
     command: str = "thermostats report --all",
     sets: Sequence[Mapping[str, Any]] = (),
@@ -79,7 +78,6 @@ def index_text(
         counted=sets,
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
-        findings=Text(findings),
         machine=machine(),
     )
 

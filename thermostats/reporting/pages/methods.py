@@ -8,8 +8,8 @@ from thermostats.claims.rule import NEAR
 from thermostats.claims.verdict import SURE
 from thermostats.modelling import checks, draws
 from thermostats.modelling.draws import Settings
+from thermostats.reporting.digest import SAMPLERS, machine
 from thermostats.reporting.pages.claim import INTERVALS
-from thermostats.reporting.stale import SAMPLERS, machine
 from thermostats.reporting.text import text
 from thermostats.tables.vocabulary import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 

@@ -10,7 +10,7 @@ from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.sources import coincidence
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
-from thermostats.reporting.stale import machine
+from thermostats.reporting.digest import machine
 from thermostats.reporting.text import Files, text
 from thermostats.tables.between_sources import counts, gain_pairs, measurements, profile_pairs, profiles
 from thermostats.tables.vocabulary import EXTERNAL, NURSERY

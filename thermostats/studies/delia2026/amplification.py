@@ -47,14 +47,16 @@ def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
     rows: one a model with heritage, family, `log` amplification and `half` its interval.
     """
     ends = {end: np.exp(rows["log"] + sign * rows["half"]) for end, sign in (("lower", -1), ("upper", 1))}
-    own = rows.assign(amplification=np.exp(rows["log"]), **ends)
-    families = own.assign(amplifies=own["lower"] > 1).groupby(["heritage", "family"], as_index=False)["amplifies"].all()
+    models = rows.assign(amplification=np.exp(rows["log"]), **ends)
+    families = (
+        models.assign(amplifies=models["lower"] > 1).groupby(["heritage", "family"], as_index=False)["amplifies"].all()
+    )
     k, n = int(families["amplifies"].sum()), len(families)
     share = Estimate.of(proportion(k, n), INTERVAL) if n else Estimate(None)
-    least = own.loc[own["amplification"].idxmin()] if n else None
+    least = models.loc[models["amplification"].idxmin()] if n else None
     words = {"k": k, "families": n, "least": least}
-    rows_of = {name: own, "families": families}
-    return Result.of(own, {"share of families": share}, rows=rows_of, table=None, words=words)
+    rows_of = {name: models, "families": families}
+    return Result.of(models, {"share of families": share}, rows=rows_of, table=None, words=words)
 
 
 def published_product(tables: Evidence) -> pd.DataFrame:
@@ -65,11 +67,11 @@ def published_product(tables: Evidence) -> pd.DataFrame:
     for (model, heritage, family), r in layers.groupby(["model_id", "heritage", "family"]):
         g = r.sort_values("layer")["gain_block"].dropna().to_numpy(float)
         every = np.append(g, normed[model])
-        whole = float(np.prod(every))
-        found = {"amplification": whole, "comparable": True, "as_published": float(np.prod(every + OFFSET))}
-        found |= {"below_1": 100 * float(np.mean(every < 1)), "of_block_1": g[0], "without_block_1": whole / g[0]}
-        found["blocks_2_to_before_last"] = float(np.prod(g[1:]))
-        rows.append({"model_id": model, "heritage": heritage, "family": family, **found})
+        product = float(np.prod(every))
+        row = {"amplification": product, "comparable": True, "as_published": float(np.prod(every + OFFSET))}
+        row |= {"below_1": 100 * float(np.mean(every < 1)), "of_block_1": g[0], "without_block_1": product / g[0]}
+        row["blocks_2_to_before_last"] = float(np.prod(g[1:]))
+        rows.append({"model_id": model, "heritage": heritage, "family": family, **row})
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
 
 

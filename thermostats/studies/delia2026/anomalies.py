@@ -52,15 +52,15 @@ CATEGORY = "mean over the category {}"
 def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
     """Figures of a file of `BY_TEST` from its rows by prompt and category."""
 
-    def figures(own: pd.DataFrame) -> tuple[float, ...]:
-        gain, t = own["value"], stats.ttest_1samp(own["value"], 1.0, alternative="less")
+    def figures(of_model: pd.DataFrame) -> tuple[float, ...]:
+        gain, t = of_model["value"], stats.ttest_1samp(of_model["value"], 1.0, alternative="less")
         return gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue
 
     names = dict(zip(IN_TEST, BY_TEST[source], strict=True))
     audit = audit_by_model(tables, source, names, of_models(rows, figures))
     if source != GPTJ:
         return audit
-    means = {CATEGORY.format(name): float(own.mean()) for name, own in rows.groupby("category")["value"]}
+    means = {CATEGORY.format(name): float(values.mean()) for name, values in rows.groupby("category")["value"]}
     places = {CATEGORY.format(name): f"/category_means/{name}" for name in sorted(set(rows["category"]))}
     return joined(audit, Audit(stated(tables, places, source), means))
 
@@ -86,7 +86,7 @@ def opt_audit(tables: Evidence) -> Audit:
     rows = tables.table("summaries", source=OPT_FILE)
     rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
     both = pd.concat([entropy, rows.groupby("model_id")["value"].mean()], axis=1)
-    return audit_by_model(tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(own)) for m, own in both.iterrows()))
+    return audit_by_model(tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(figures)) for m, figures in both.iterrows()))
 
 
 def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:

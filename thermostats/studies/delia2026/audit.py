@@ -106,8 +106,8 @@ def density_in_the_family(evidence: Evidence, rows: pd.DataFrame, *, seed: int) 
     r = correlation(rows["rho"], rows["gain"], seed=seed)
     dense = rows["rho"] >= published_thresholds(evidence)[1]
     shares = (rows.loc[dense, "gain"] < 1).mean(), (rows.loc[~dense, "gain"] > 1).mean()
-    found = dict(zip(DENSITY_IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True))
-    return Audit(stated(evidence, DENSITY_IN_THE_FAMILY, PYTHIA), found)
+    figures = dict(zip(DENSITY_IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True))
+    return Audit(stated(evidence, DENSITY_IN_THE_FAMILY, PYTHIA), figures)
 
 
 def density_of_the_pair(evidence: Evidence) -> Audit:
@@ -126,7 +126,7 @@ def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audi
         published |= stated(evidence, names, file)
     hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
     dense = pythia["rho"] >= threshold
-    found = {
+    figures = {
         "accuracy with the norm, %": 100 * hunt["right_with"].mean(),
         "accuracy without, %": 100 * hunt["right_without"].mean(),
         "hunt, without the norm, share": hunt["right_without"].mean(),
@@ -139,7 +139,7 @@ def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audi
         "two models, without, %": 100 * clean["right_without"].mean(),
         "two models, with, %": 100 * clean["right_with"].mean(),
     }
-    return Audit(published, {name: float(value) for name, value in found.items()})
+    return Audit(published, {name: float(value) for name, value in figures.items()})
 
 
 def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
@@ -148,7 +148,7 @@ def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
     Standard deviations have the divisor n, as in the file.
     """
     r = [correlation(rows[name], rows["gain"], seed=seed) for name in ("n_layers", "n_layers", "rho")]
-    figures = [value for one in r for value in (one.estimate, one.p_value)]
+    figures = [value for fit in r for value in (fit.estimate, fit.p_value)]
     published = stated(evidence, DEPTH) | stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
     sd = rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
     points = zip(rows["model_id"], zip(rows["gain"], sd, strict=True), strict=True)
@@ -157,7 +157,7 @@ def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
 
 
 @dataclass(frozen=True)
-class Shares:
+class StatedShares:
     """Shares of dampening models as stated, of EleutherAI and of all other labs, and the bound of Fisher's p."""
 
     focal: float
@@ -170,10 +170,10 @@ class Shares:
         return fisher_exact([[a, inside - a], [c, outside - c]]).p_value
 
 
-def stated_shares(evidence: Evidence) -> Shares:
+def stated_shares(evidence: Evidence) -> StatedShares:
     """The study's shares and bound."""
     figures = stated(evidence, SIGNS)
-    return Shares(figures[DAMPENS] / 100, 1 - figures[EXPAND] / 100, figures[FISHER])
+    return StatedShares(figures[DAMPENS] / 100, 1 - figures[EXPAND] / 100, figures[FISHER])
 
 
 def dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
@@ -187,13 +187,13 @@ def signs_of_labs(evidence: Evidence, every: pd.DataFrame) -> Audit:
     hunt = features_of(evidence, HUNT)
     (a, b), (c, d) = counts = dampening(hunt, "penultimate_gain")
     means = every.groupby("heritage")["gain"].mean()
-    found = {DAMPENS: 100 * a / (a + b), EXPAND: 100 * d / (c + d), FISHER: fisher_exact(counts).p_value}
-    found |= {f"mean gain {lab}": float(means[lab]) for lab in LABS if lab in means}
+    figures = {DAMPENS: 100 * a / (a + b), EXPAND: 100 * d / (c + d), FISHER: fisher_exact(counts).p_value}
+    figures |= {f"mean gain {lab}": float(means[lab]) for lab in LABS if lab in means}
     for lab, gain in hunt.groupby("heritage")["penultimate_gain"]:
-        found[f"mean gain {lab} in the hunt"] = float(gain.mean())
-        found[f"{lab} dampens in the hunt, %"] = 100 * float((gain < 1).mean())
-    found[f"median gain {FOCAL}"] = float(every.loc[every["heritage"] == FOCAL, "gain"].median())
-    return Audit(stated(evidence, SIGNS) | stated(evidence, SIGNS_IN_THE_HUNT, HUNT), found)
+        figures[f"mean gain {lab} in the hunt"] = float(gain.mean())
+        figures[f"{lab} dampens in the hunt, %"] = 100 * float((gain < 1).mean())
+    figures[f"median gain {FOCAL}"] = float(every.loc[every["heritage"] == FOCAL, "gain"].median())
+    return Audit(stated(evidence, SIGNS) | stated(evidence, SIGNS_IN_THE_HUNT, HUNT), figures)
 
 
 INPUT = "input_dependency_thermodynamics.json"
@@ -217,7 +217,7 @@ CORRELATION = {
 def figure_7_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Prompts per model, means and standard deviations (divisor n, as in the file); `rows`: gains by prompt."""
     most = float(rows.groupby("model_id").size().max())
-    moments = of_models(rows, lambda own: (own["value"].mean(), own["value"].std(ddof=0)))
+    moments = of_models(rows, lambda of_model: (of_model["value"].mean(), of_model["value"].std(ddof=0)))
     return joined(
         Audit(stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: most}), audit_by_model(tables, PYTHIA, FIGURE_7, moments)
     )
@@ -228,9 +228,9 @@ def benchmark_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
     both = rows.merge(prompts[["prompt_set", "prompt_id", "complexity"]], on=["prompt_set", "prompt_id"])
 
-    def figures(own: pd.DataFrame) -> tuple[float, ...]:
-        low, high = own["value"].min(), own["value"].max()
-        return (low, high, high - low, *stats.spearmanr(own["complexity"].astype(float), own["value"]))
+    def figures(of_model: pd.DataFrame) -> tuple[float, ...]:
+        low, high = of_model["value"].min(), of_model["value"].max()
+        return (low, high, high - low, *stats.spearmanr(of_model["complexity"].astype(float), of_model["value"]))
 
     return audit_by_model(tables, BENCHMARK, OVER_PROMPTS, of_models(both, figures))
 
@@ -245,5 +245,5 @@ def of_one_model(tables: Evidence) -> pd.DataFrame:
 def entropy_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Correlations of gain and entropy over prompts; `rows` from `of_one_model`."""
     r, rho = stats.pearsonr(rows["value"], rows["entropy"]), stats.spearmanr(rows["value"], rows["entropy"])
-    found = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
-    return Audit(stated(tables, CORRELATION, INPUT), dict(zip(CORRELATION, map(float, found), strict=True)))
+    figures = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
+    return Audit(stated(tables, CORRELATION, INPUT), dict(zip(CORRELATION, map(float, figures), strict=True)))

@@ -58,8 +58,8 @@ def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
     axes.hlines(range(len(sizes)), 1, slower, linewidth=2)
     axes.scatter(slower, range(len(sizes)), s=48, zorder=3)
     for place, times in enumerate(slower):
-        said = f"{number(times, 2)} ×"
-        axes.annotate(said, (times, place), xytext=(7, -3), textcoords="offset points", bbox={**GROUND, "alpha": 1})
+        text = f"{number(times, 2)} ×"
+        axes.annotate(text, (times, place), xytext=(7, -3), textcoords="offset points", bbox={**GROUND, "alpha": 1})
     reference(axes, 1.0, vertical=True)
     axes.set(xlabel="time to build the operator / time of the formula")
     axes.margins(x=0.14)
@@ -100,8 +100,8 @@ def transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) 
         part = rows[rows["kind"] == kind]
         x, y = part["layer"] / part["n_layers"], part["model_id"].map(places)
         axes.scatter(x, y, marker=marker, s=40, label=words, zorder=3)
-    one = rows.drop_duplicates("model_id").set_index("model_id").loc[names]
-    axes.scatter(one["formula"] / one["n_layers"], range(len(names)), marker="|", s=260, color=INK)
+    models = rows.drop_duplicates("model_id").set_index("model_id").loc[names]
+    axes.scatter(models["formula"] / models["n_layers"], range(len(names)), marker="|", s=260, color=INK)
     axes.plot([], [], linestyle="", marker="|", markersize=8, color=INK, label="formula")
     axes.axvline(0.5, color=MUTED, linestyle="--", linewidth=1)
     axes.set_yticks(range(len(names)), [short_name(name) for name in names])
@@ -125,8 +125,8 @@ def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
     """Largest gain of an attention block and gain of the last MLP, one row a model in order of size."""
     rows = last.sort_values("n_params")
     reference(axes, 1.0, vertical=True)
-    shown = {"largest_attention_gain": ("largest of attention", "o"), "gain_mlp": ("last MLP", "s")}
-    for column, (label, marker) in shown.items():
+    columns = {"largest_attention_gain": ("largest of attention", "o"), "gain_mlp": ("last MLP", "s")}
+    for column, (label, marker) in columns.items():
         axes.scatter(rows[column], range(len(rows)), s=48, marker=marker, label=label, zorder=3)
     axes.set(xlabel="gain, output over normed input")
     log_axis(axes, "x")
@@ -134,12 +134,12 @@ def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
     legend_above(axes)
 
 
-def gain_by_size(axes: Axes, last: pd.DataFrame, found: PowerLaw, *, stated: float) -> None:
+def gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: float) -> None:
     """Gain of the last MLP over parameters, the fitted exponent with its interval and the stated one."""
     x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
-    axes.plot(x, found.prefactor * x**found.estimate, color="#0072B2", label=f"fit, exponent {found.estimate:.2f}")
+    axes.plot(x, law.prefactor * x**law.estimate, color="#0072B2", label=f"fit, exponent {law.estimate:.2f}")
     centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
-    ends = [centre[1] * (x / centre[0]) ** slope for slope in (found.lower, found.upper)]
+    ends = [centre[1] * (x / centre[0]) ** slope for slope in (law.lower, law.upper)]
     axes.fill_between(x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0)
     axes.plot(x, centre[1] * (x / centre[0]) ** stated, color=MUTED, linestyle="--", label=f"exponent {stated:g}")
     axes.set(xscale="log", yscale="log")

@@ -108,7 +108,7 @@ CAUSES: Choices = {
     "shape | size": CODINGS,
     "outcome": ERRORS,
 }
-"""Without other people's models: of labs that one source alone measured, the lab is not told from the source."""
+"""Without other people's models: a lab that one source alone measured cannot be separated from the source."""
 
 
 def deep_families(rows: pd.DataFrame) -> pd.DataFrame:

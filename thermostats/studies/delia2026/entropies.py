@@ -42,11 +42,14 @@ def with_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.Dat
 def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Correlations model by model; the GPT-2 file's are of entropy and the distance of the gain from 1."""
 
-    def of_gain(own: pd.DataFrame) -> tuple[float, ...]:
-        return (*stats.spearmanr(own["entropy"], own["value"]), *stats.pearsonr(own["entropy"], own["value"]))
+    def of_gain(of_model: pd.DataFrame) -> tuple[float, ...]:
+        return (
+            *stats.spearmanr(of_model["entropy"], of_model["value"]),
+            *stats.pearsonr(of_model["entropy"], of_model["value"]),
+        )
 
-    def of_distance(own: pd.DataFrame) -> tuple[float, ...]:
-        return tuple(stats.pearsonr(own["entropy"], (own["value"] - 1).abs()))
+    def of_distance(of_model: pd.DataFrame) -> tuple[float, ...]:
+        return tuple(stats.pearsonr(of_model["entropy"], (of_model["value"] - 1).abs()))
 
     four, gpt2 = (rows[rows["source"] == file] for file in (BENCHMARK, GPT2))
     return joined(
@@ -58,8 +61,8 @@ def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
 def cliche_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean entropies of clichés and novel prompts model by model, with the study's t test."""
 
-    def differences(own: pd.DataFrame) -> tuple[float, ...]:
-        first, second = (own.loc[own["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
+    def differences(of_model: pd.DataFrame) -> tuple[float, ...]:
+        first, second = (of_model.loc[of_model["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
         size = (first.mean() - second.mean()) / ((first.var() + second.var()) / 2) ** 0.5
         return (first.mean(), second.mean(), *stats.ttest_ind(first, second), size)
 

@@ -80,9 +80,9 @@ def gains(tables: Evidence) -> pd.DataFrame:
     """
     if tables.name in VIEWS:
         return model_rows(tables, incomparable=True)
-    rows, known = penultimate_features(tables)
+    rows, details = penultimate_features(tables)
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
-    rows["n_prompts"] = rows["prompt_set"].map(known["prompt_counts"]).astype("float64")
+    rows["n_prompts"] = rows["prompt_set"].map(details["prompt_counts"]).astype("float64")
     n = rows["n_prompts"]
     sd = rows["penultimate_gain_sd"] * np.where(averaged, np.sqrt(n / (n - 1)), 1.0)
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
@@ -105,8 +105,8 @@ def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
     for row in rows.itertuples():
         n = int(row.n_prompts)
         sd = (row.upper - row.lower) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * math.sqrt(n)
-        known = {"model_id": row.model_id, "heritage": row.heritage, "category": "", "prompt_id": range(n)}
-        made.append(pd.DataFrame(known).assign(gain=row.gain + sd * stats.zscore(np.arange(n), ddof=1)))
+        columns = {"model_id": row.model_id, "heritage": row.heritage, "category": "", "prompt_id": range(n)}
+        made.append(pd.DataFrame(columns).assign(gain=row.gain + sd * stats.zscore(np.arange(n), ddof=1)))
     return pd.concat(made, ignore_index=True)
 
 

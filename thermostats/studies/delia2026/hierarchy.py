@@ -47,7 +47,7 @@ def placed(rows: pd.DataFrame) -> pd.DataFrame:
 def neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Every model with every one of the next place: (lower, higher) as published."""
     models = rows.drop_duplicates("model_id").sort_values("model_id")
-    groups = [list(own) for _, own in models.groupby("place")["model_id"]]
+    groups = [list(of_place) for _, of_place in models.groupby("place")["model_id"]]
     return [pair for low, high in pairwise(groups) for pair in product(low, high)]
 
 
@@ -57,9 +57,9 @@ def means_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     published = stated(tables, {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)})
     published |= stated_by_model(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     means = four.mean()
-    found = dict(zip(NAMES, map(float, means), strict=True)) | {MEASUREMENTS: float(four.count().sum())}
-    found |= {IN_THE_FILE.format(short_name(model)): float(mean) for model, mean in means.items()}
-    return Audit(published, found)
+    figures = dict(zip(NAMES, map(float, means), strict=True)) | {MEASUREMENTS: float(four.count().sum())}
+    figures |= {IN_THE_FILE.format(short_name(model)): float(mean) for model, mean in means.items()}
+    return Audit(published, figures)
 
 
 def steps(rows: pd.DataFrame) -> pd.DataFrame:
@@ -73,13 +73,13 @@ def steps(rows: pd.DataFrame) -> pd.DataFrame:
     table = rows.pivot(index=["prompt_id", "category"], columns="model_id", values="log_gain").astype("float64")
     low, high = (table[[pair[k] for pair in pairs]].to_numpy() for k in (0, 1))
     apart = pd.DataFrame(high - low, index=table.index)
-    found = pd.DataFrame(pairs, columns=["lower", "higher"]).assign(n_prompts=apart.count())
+    ratios = pd.DataFrame(pairs, columns=["lower", "higher"]).assign(n_prompts=apart.count())
     means = {"ratio": (apart, 0.05 / len(pairs)), OVER_CATEGORIES: (apart.groupby(level="category").mean(), 0.05)}
     for name, (values, alpha) in means.items():
         df, error = values.count() - 1, values.sem()
         half = stats.t.isf(alpha / 2, df) * error
         for end, at in (("", 0), ("_lower", -half), ("_upper", half)):
-            found[f"{name}{end}"] = np.exp(values.mean() + at)
+            ratios[f"{name}{end}"] = np.exp(values.mean() + at)
         if name == "ratio":
-            found["p"] = stats.t.sf(values.mean() / error, df)
-    return found.assign(prompts_in_order=(apart > 0).sum())
+            ratios["p"] = stats.t.sf(values.mean() / error, df)
+    return ratios.assign(prompts_in_order=(apart > 0).sum())

@@ -28,12 +28,12 @@ def transition_layers(maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
     """L* (1-based) by the names of `DEFINITIONS`, among the layers that are numbers."""
     L, H = float(model["n_layers"]), float(model["n_heads"])
     steep = np.abs(np.gradient(traces["trace"].to_numpy(float)))  # missing where a neighbouring layer is
-    found = (
+    layers = (
         float(maps.loc[maps["contraction_ratio"].idxmin(), "layer"]),
         float(traces["layer"].iloc[int(np.nanargmax(steep))]),
         L * (0.11 + 0.012 * L + 4.9 / H),
     )
-    return dict(zip(DEFINITIONS, found, strict=True))
+    return dict(zip(DEFINITIONS, layers, strict=True))
 
 
 def before_and_after(maps: pd.DataFrame, layers: dict[str, float], measure: str) -> pd.DataFrame:
@@ -77,28 +77,28 @@ def maps_audit(tables: Evidence, layers: dict[str, float]) -> tuple[Audit, int, 
     every = every_layer(tables.table("attention", source=SOURCE))
     slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
     values = (layers["minimum"] - 1, float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1)
-    found = dict(zip(BY_INDEX, values, strict=True))
-    return Audit(stated(tables, BY_INDEX, SOURCE), found), int(every.isna().any(axis=1).sum()), len(every)
+    figures = dict(zip(BY_INDEX, values, strict=True))
+    return Audit(stated(tables, BY_INDEX, SOURCE), figures), int(every.isna().any(axis=1).sum()), len(every)
 
 
 def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per model and layer: geometric mean over prompts of both measures, mean trace; all heads together."""
-    whole = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(subset=[*MEASURES, "trace"])
-    logs = whole.assign(**{name: np.log(whole[name].astype(float)) for name in MEASURES})
+    all_heads = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(subset=[*MEASURES, "trace"])
+    logs = all_heads.assign(**{name: np.log(all_heads[name].astype(float)) for name in MEASURES})
     mean = logs.groupby(["model_id", "heritage", "layer"], as_index=False)[[*MEASURES, "trace"]].mean()
     return mean.assign(**{name: np.exp(mean[name]) for name in MEASURES})
 
 
 def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
     """One row per model deep enough: means before and after every L*, whether any definition shows the pattern."""
-    known, rows = models.drop_duplicates("model_id").set_index("model_id"), []
-    for (model, heritage), own in layers.groupby(["model_id", "heritage"]):
-        if len(own) < LEAST_BLOCKS:
+    by_model, rows = models.drop_duplicates("model_id").set_index("model_id"), []
+    for (model, heritage), of_model in layers.groupby(["model_id", "heritage"]):
+        if len(of_model) < LEAST_BLOCKS:
             continue
-        curve = own.sort_values("layer").astype({"layer": float}).reset_index(drop=True)
-        found = before_and_after(curve, transition_layers(curve, curve, known.loc[model]), measure)
-        means = found[["before", "after"]].to_numpy(float).ravel()
-        rows.append((model, heritage, *means, float(curve[measure].max()), bool(found["shows_it"].any())))
+        curve = of_model.sort_values("layer").astype({"layer": float}).reset_index(drop=True)
+        sides = before_and_after(curve, transition_layers(curve, curve, by_model.loc[model]), measure)
+        means = sides[["before", "after"]].to_numpy(float).ravel()
+        rows.append((model, heritage, *means, float(curve[measure].max()), bool(sides["shows_it"].any())))
     means = [f"{side}_{name}" for name in DEFINITIONS for side in ("before", "after")]
     return pd.DataFrame(rows, columns=["model_id", "heritage", *means, "largest", "shows_it"])
 

@@ -40,20 +40,20 @@ def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> 
     rows = rows[rows["value"].notna() & (rows["model_id"] != "")]
     figures: dict[str, float] = {}
     for name, pattern in names.items():
-        found = rows[rows["pointer"].str.fullmatch(pattern)]
-        if found.empty:
+        matching = rows[rows["pointer"].str.fullmatch(pattern)]
+        if matching.empty:
             raise DataError("a stated figure is not in the table statements", where=source, got=pattern)
-        figures |= {name.format(short_name(row.model_id)): float(row.value) for row in found.itertuples()}
+        figures |= {name.format(short_name(row.model_id)): float(row.value) for row in matching.itertuples()}
     return figures
 
 
 def audit_by_model(
-    tables: Evidence, source: str, names: Mapping[str, str], found: Iterable[tuple[object, Sequence[float]]]
+    tables: Evidence, source: str, names: Mapping[str, str], recomputed: Iterable[tuple[object, Sequence[float]]]
 ) -> Audit:
     """Figures of one file (`names` as in `stated_by_model`) against those recomputed: model and values in turn."""
     reproduced = {
         name.format(short_name(str(model))): float(value)
-        for model, values in found
+        for model, values in recomputed
         for name, value in zip(names, values, strict=True)
     }
     return Audit(stated_by_model(tables, source, names), reproduced)
@@ -63,7 +63,7 @@ def of_models(
     rows: pd.DataFrame, figures: Callable[[pd.DataFrame], Sequence[float]]
 ) -> Iterator[tuple[object, Sequence[float]]]:
     """Every model of some rows with the figures of its own rows, as `audit_by_model` takes them."""
-    return ((model, figures(own)) for model, own in rows.groupby("model_id"))
+    return ((model, figures(of_model)) for model, of_model in rows.groupby("model_id"))
 
 
 def joined(*audits: Audit) -> Audit:

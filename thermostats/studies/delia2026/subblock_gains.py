@@ -54,8 +54,8 @@ def exponent_audit(tables: Evidence, line: linregress) -> Audit:
     """The least-squares line of the file, and the exponent as the text claims it."""
     claimed = "exponent as claimed"
     values = (line.slope, line.stderr, line.intercept, line.rvalue**2, line.pvalue)
-    found = {claimed: float(line.slope)} | dict(zip(FIT, map(float, values), strict=True))
-    return Audit(stated(tables, {claimed: "MLP exponent"}) | stated(tables, FIT, SCALING), found)
+    figures = {claimed: float(line.slope)} | dict(zip(FIT, map(float, values), strict=True))
+    return Audit(stated(tables, {claimed: "MLP exponent"}) | stated(tables, FIT, SCALING), figures)
 
 
 def contracting_audit(tables: Evidence, layers: pd.DataFrame) -> Audit:

@@ -32,8 +32,10 @@ def against_formula(attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.D
 
 def over_exact(attention: pd.DataFrame) -> pd.DataFrame:
     """One row per model: each trace of the study over the exact one, layer by layer and prompt by prompt, median."""
-    whole = attention[(attention["head"] == "") & attention["trace"].notna()]
-    wide = whole.pivot_table(index=["model_id", "layer", "prompt_id"], columns="variant", values="trace", dropna=False)
+    all_heads = attention[(attention["head"] == "") & attention["trace"].notna()]
+    wide = all_heads.pivot_table(
+        index=["model_id", "layer", "prompt_id"], columns="variant", values="trace", dropna=False
+    )
     wide = wide.reindex(columns=["exact", "first_head", "multi_head", "printed_factor"]).astype(float).dropna()
     return wide.drop(columns="exact").div(wide["exact"], axis=0).groupby("model_id").median().reset_index()
 
@@ -72,8 +74,8 @@ def mean_traces(tables: Evidence) -> pd.DataFrame:
         models = model_rows(tables, incomparable=True)
         heads = tables.table("attention", variant="exact").dropna(subset="trace")
         heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(models[["model_id", "revision"]])
-        whole = heads.groupby(["model_id", "run_id", "layer", "prompt_id"])["trace"].sum()
-        means = whole.groupby("model_id").mean()
+        totals = heads.groupby(["model_id", "run_id", "layer", "prompt_id"])["trace"].sum()
+        means = totals.groupby("model_id").mean()
         return models.assign(multi_head=models["model_id"].map(means), by_gain=models["gain"] > 1).dropna(
             subset="multi_head"
         )

@@ -68,21 +68,21 @@ def published(tables: Evidence) -> pd.DataFrame:
     """L* as the study counts it, of figure 5 and by model, prompt and definition: columns model_id, kind, layer."""
     figure = tables.table("statements", source="preprint")
     figure = figure[figure["statistic"].str.startswith("L* read off")].rename(columns={"value": "layer"})
-    found = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
-    found = found[found["layer"].notna()].rename(columns={"definition": "kind"})
-    found = found.assign(layer=found["layer"] - 1)
-    return pd.concat([part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), found)])
+    layers = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
+    layers = layers[layers["layer"].notna()].rename(columns={"definition": "kind"})
+    layers = layers.assign(layer=layers["layer"] - 1)
+    return pd.concat([part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), layers)])
 
 
 def all_heads(tables: Evidence) -> pd.DataFrame:
     """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every layer a number."""
     rows = tables.table("attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head="").sort_values("layer")
-    found = [
+    steepest = [
         {"model_id": model, "kind": ALL_HEADS, "layer": float(np.abs(np.gradient(part["trace"])).argmax())}
         for model, part in rows.groupby("model_id")
         if part["trace"].notna().all()
     ]
-    return pd.DataFrame(found, columns=["model_id", "kind", "layer"])
+    return pd.DataFrame(steepest, columns=["model_id", "kind", "layer"])
 
 
 def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
@@ -125,8 +125,8 @@ def from_gains(tables: Evidence) -> Iterator[tuple[str, list[float]]]:
 
 def sign_changes(tables: Evidence, rows: pd.DataFrame) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L* and its error."""
-    found = tables.table("transitions", source=SIGN_CHANGE, definition="first_sign_change")
-    sd = found.groupby("model_id")["layer"].std(ddof=0)
+    layers = tables.table("transitions", source=SIGN_CHANGE, definition="first_sign_change")
+    sd = layers.groupby("model_id")["layer"].std(ddof=0)
     for row in rows.itertuples():
         yield row.model_id, (row.layer, sd[row.model_id], row.formula, row.error_formula)
 

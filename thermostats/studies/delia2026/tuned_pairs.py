@@ -54,12 +54,12 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
         base_of = {child: family.index[family == models.loc[child, "family"]][0] for child in tuned}
     for child, base in base_of.items():
         both = wide[[base, child]].dropna()
-        found = {"model_id": base, "instruct": child, "heritage": labs[child]}
-        found |= {"base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both)}
-        found |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
-        found |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
-        found |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(base_of), seed=seed)
-        rows.append(found | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())})
+        pair = {"model_id": base, "instruct": child, "heritage": labs[child]}
+        pair |= {"base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both)}
+        pair |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
+        pair |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
+        pair |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(base_of), seed=seed)
+        rows.append(pair | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())})
     return pd.DataFrame(rows, columns=None if rows else ["model_id", "instruct", "heritage", "base_and_child"])
 
 
@@ -83,29 +83,33 @@ def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) ->
     base, child = (both[model] for model in both)
     b, c = (one_sample(gain, against=1, log=True, seed=seed) for gain in (base, child))
     ratio = paired_difference(child, base, level=level, seed=seed)
-    found: dict[str, Any] = {}
-    for name, one in (("base", b), (tuned, c)):
-        found |= {f"{name}_geometric": one.ratio, f"{name}_lower": one.ratio_lower, f"{name}_upper": one.ratio_upper}
-    found["flips"] = b.upper < 0 < c.lower or c.upper < 0 < b.lower
-    found |= {"ratio": ratio.ratio, "ratio_lower": ratio.ratio_lower, "ratio_upper": ratio.ratio_upper}
-    return found | {"p": ratio.p_value}
+    figures: dict[str, Any] = {}
+    for name, sample in (("base", b), (tuned, c)):
+        figures |= {
+            f"{name}_geometric": sample.ratio,
+            f"{name}_lower": sample.ratio_lower,
+            f"{name}_upper": sample.ratio_upper,
+        }
+    figures["flips"] = b.upper < 0 < c.lower or c.upper < 0 < b.lower
+    figures |= {"ratio": ratio.ratio, "ratio_lower": ratio.ratio_lower, "ratio_upper": ratio.ratio_upper}
+    return figures | {"p": ratio.p_value}
 
 
 def counts_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
     """Numbers of pairs and measurements of the file; `table` from `pairs`."""
-    found = {"measurements": float(2 * table["n_prompts"].sum()), "pairs": float(len(table))}
-    return Audit(stated(tables, COUNTS, TWIN), found)
+    figures = {"measurements": float(2 * table["n_prompts"].sum()), "pairs": float(len(table))}
+    return Audit(stated(tables, COUNTS, TWIN), figures)
 
 
 def gains_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
     """Gains of the text and of the file, their standard deviations (divisor n), ratios and differences."""
     published = stated(tables, IN_THE_TEXT) | stated_by_model(tables, TWIN, BY_MODEL)
     true = table[table["base_and_child"]]
-    found = {LARGEST: float(100 * (true["instruct_gain"] / true["base_gain"] - 1).abs().max())}
+    figures = {LARGEST: float(100 * (true["instruct_gain"] / true["base_gain"] - 1).abs().max())}
     for row in table.itertuples():
         base, child = short_name(row.model_id), short_name(row.instruct)
         for name, gain, sd in ((base, row.base_gain, row.base_sd), (child, row.instruct_gain, row.instruct_sd)):
-            found |= {name: gain, f"{name} in the file": gain, f"SD of {name}": sd}
-        found[f"{child} over its base"] = row.instruct_gain / row.base_gain
-        found[f"{child} less its base"] = row.instruct_gain - row.base_gain
-    return Audit(published, {name: float(value) for name, value in found.items() if name in published})
+            figures |= {name: gain, f"{name} in the file": gain, f"SD of {name}": sd}
+        figures[f"{child} over its base"] = row.instruct_gain / row.base_gain
+        figures[f"{child} less its base"] = row.instruct_gain - row.base_gain
+    return Audit(published, {name: float(value) for name, value in figures.items() if name in published})

@@ -21,11 +21,11 @@ def weights_by_layer(tables: Evidence) -> pd.DataFrame:
 
     Columns: model_id, heritage, layer, matrix, value.
     """
-    whole = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
-    rows = whole.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
+    matrices = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
+    rows = matrices.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
     chosen = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True]).drop_duplicates("model_id")
-    whole = whole[whole["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
-    return whole[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True)
+    matrices = matrices[matrices["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
+    return matrices[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True)
 
 
 def by_layer(tables: Evidence) -> pd.DataFrame:
@@ -69,8 +69,8 @@ def squared_means(tables: Evidence) -> pd.DataFrame:
 
 def pairs(models: pd.DataFrame, column: str, inside: pd.Series[bool] | None = None) -> pd.DataFrame:
     """Ratios of models to models of another lab or recipe; `inside`: rows that stand above, all without it."""
-    own, others = (models, models) if inside is None else (models[inside], models[~inside])
-    both = own.merge(others, how="cross", suffixes=("", "_other"))
+    above, others = (models, models) if inside is None else (models[inside], models[~inside])
+    both = above.merge(others, how="cross", suffixes=("", "_other"))
     both = both[both["heritage"] != both["heritage_other"]]
     return both.assign(ratio=both[column] / both[f"{column}_other"])
 
@@ -87,9 +87,9 @@ def norms_and_gains(tables: Evidence) -> pd.DataFrame:
     wide = rows.pivot(index="model_id", columns="estimand", values="value").reindex(columns=[W_V, CUT, W_O])
     table = pd.DataFrame({"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()})
     table["ratio"] = table["W_V"] / table["W_O"]
-    known = gains(tables).set_index("model_id")
+    of_models = gains(tables).set_index("model_id")
     labs = tables.table("models").drop_duplicates("model_id").set_index("model_id")[["heritage", "family"]]
-    return table.join(labs).join(known[["gain", "lower", "upper", "comparable"]]).reset_index()
+    return table.join(labs).join(of_models[["gain", "lower", "upper", "comparable"]]).reset_index()
 
 
 def value_norm_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:

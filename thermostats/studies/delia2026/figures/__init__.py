@@ -25,21 +25,21 @@ INTRODUCTION = (
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`figures.md`, and of each figure an SVG and its rows under `figures/`."""
-    found = Files()
+    page = Files()
     parts = ["# Figures", "[All claims](index.md)", INTRODUCTION]
     for figure in FIGURES:
-        parts += _section(figure, tables, found)
-    found.add("figures.md", ("\n\n".join(parts) + "\n").encode())
-    return found.found
+        parts += _section(figure, tables, page)
+    page.add("figures.md", ("\n\n".join(parts) + "\n").encode())
+    return page.found
 
 
-def _section(figure: Figure, tables: Evidence, found: Files) -> list[str]:
+def _section(figure: Figure, tables: Evidence, page: Files) -> list[str]:
     head = [f"## {words.markdown(figure.title)}"]
     head += [f"Claims: {', '.join(figure.claims)}."] * bool(figure.claims)
     table = figure.table(tables)
     if table.empty:
         return [*head, EMPTY]
     name = f"figures/{slug(figure.id)}"
-    drawn = found.figure(compact(svg(figure, table)), f"{name}.svg", figure.caption(table))
-    rows = found.table(table, f"Rows: {figure.title}", f"{name}.csv")
+    drawn = page.figure(compact(svg(figure, table)), f"{name}.svg", figure.caption(table))
+    rows = page.table(table, f"Rows: {figure.title}", f"{name}.csv")
     return [*head, drawn, "#### Rows drawn", rows]

@@ -71,13 +71,13 @@ def combine(figures: Sequence[Figure]) -> Figure:
         place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
         assert place is not None and isinstance(canvas, Canvas)  # noqa: S101 - `svg` makes them by add_subplot
         axes.set_axis_off()
-        shown = [part for part in figures if (rows[PANEL] == part.id).any()]
-        grid = place.subgridspec(-(-len(shown) // COLUMNS), COLUMNS)
-        for number, part in enumerate(shown):
+        panels = [part for part in figures if (rows[PANEL] == part.id).any()]
+        grid = place.subgridspec(-(-len(panels) // COLUMNS), COLUMNS)
+        for number, part in enumerate(panels):
             panel = canvas.add_subplot(grid[divmod(number, COLUMNS)])
             part.draw(_rows_of(rows, part), panel)
-            if (own := panel.get_legend()) is not None:
-                own.remove()
+            if (inner := panel.get_legend()) is not None:
+                inner.remove()
             panel.set_title(f"{chr(ord('A') + number)}  {part.title}")
         for lab in sorted(rows["heritage"].dropna().unique()):
             lab_entry(axes, lab)
@@ -86,13 +86,13 @@ def combine(figures: Sequence[Figure]) -> Figure:
         plain_text(legend.get_texts())
 
     def numbers(rows: pd.DataFrame) -> dict[str, Any]:
-        own = [(part, _rows_of(rows, part)) for part in figures if (rows[PANEL] == part.id).any()]
-        return {"panels": [(part.title, first_sentences(part.caption(table))) for part, table in own]}
+        panels = [(part, _rows_of(rows, part)) for part in figures if (rows[PANEL] == part.id).any()]
+        return {"panels": [(part.title, first_sentences(part.caption(table))) for part, table in panels]}
 
     claims = tuple(dict.fromkeys(claim for part in figures for claim in part.claims))
     return Figure("combined", "All figures", claims, table, draw, numbers, width=2.05 * COLUMN, height=11.0)
 
 
 def _rows_of(rows: pd.DataFrame, part: Figure) -> pd.DataFrame:
-    own = rows[rows[PANEL] == part.id].drop(columns=PANEL).reset_index(drop=True)
-    return own.loc[:, own.notna().any() | own.columns.str.endswith(("_lower", "_upper"))].infer_objects()
+    of_panel = rows[rows[PANEL] == part.id].drop(columns=PANEL).reset_index(drop=True)
+    return of_panel.loc[:, of_panel.notna().any() | of_panel.columns.str.endswith(("_lower", "_upper"))].infer_objects()

@@ -227,10 +227,10 @@ def pythia(tables: Evidence) -> pd.DataFrame:
 
 def with_stated(tables: Evidence) -> pd.DataFrame:
     """`pythia` with the mean and the standard deviation that the study prints: columns stated_mean, stated_sd."""
-    rows, said = pythia(tables), tables.table("statements", source=PYTHIA)
+    rows, statements = pythia(tables), tables.table("statements", source=PYTHIA)
     for column, pointer in (("stated_mean", "residual_gain_mean"), ("stated_sd", "residual_gain_std")):
-        own = said[said["pointer"].str.endswith(f"/{pointer}")].drop_duplicates("model_id").set_index("model_id")
-        rows[column] = rows["model_id"].map(own["value"]).astype(float)
+        values = statements[statements["pointer"].str.endswith(f"/{pointer}")].drop_duplicates("model_id")
+        rows[column] = rows["model_id"].map(values.set_index("model_id")["value"]).astype(float)
     return rows
 
 

@@ -129,8 +129,8 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
 def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Which models have norms by layer, and how these run."""
     by_model = table[table["layer"].notna()].groupby("model_id")["value"]
-    known = [(short_name(str(model)), values) for model, values in by_model]
-    return {"known": known, "rest": _listed(table[table["layer"].isna()]) or "none", "cut": _cut(table)}
+    by_name = [(short_name(str(model)), values) for model, values in by_model]
+    return {"known": by_name, "rest": _listed(table[table["layer"].isna()]) or "none", "cut": _cut(table)}
 
 
 def draw_squared(table: pd.DataFrame, axes: Axes) -> None:

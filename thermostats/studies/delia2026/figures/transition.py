@@ -31,8 +31,8 @@ def transitions(tables: Evidence) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS)
     judged = rows[rows["kind"].isin(JUDGED)].groupby("model_id")
     spread = judged.agg(lower=("layer", "min"), upper=("layer", "max"), n_definitions=("kind", "nunique"))
-    found = with_predictions(figure[["model_id", "layer"]], tables)
-    out = found.rename(columns={"layer": "found"}).join(spread, on="model_id")[COLUMNS].astype({"found": float})
+    predicted = with_predictions(figure[["model_id", "layer"]], tables)
+    out = predicted.rename(columns={"layer": "found"}).join(spread, on="model_id")[COLUMNS].astype({"found": float})
     return out.sort_values(["n_layers", "found"], ignore_index=True)
 
 

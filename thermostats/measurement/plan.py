@@ -1,0 +1,287 @@
+"""What measuring a spec comes to: its runs, those that are finished, and the model's row; no weight is read.
+
+A model is measured in up to three runs, each with its own run_id: `weights` from its files alone, `residual` with the
+attention implementation that is its default, and `attention` with eager attention, the only one with weights to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import ThermostatsError, UsageError
+from thermostats.measurement import spectra
+from thermostats.measurement.architectures import ARCHITECTURES, STACKS, Architecture, UnknownArchitectureError, lookup
+from thermostats.measurement.checkpoint import doubled, open_checkpoint
+from thermostats.measurement.digest import model_sha
+from thermostats.measurement.gguf_parts import is_gguf, stem
+from thermostats.measurement.hub import ModelFolder, model_folder
+from thermostats.measurement.identity import MEASURE_VERSION, check_name, standing
+from thermostats.measurement.layouts import geometry
+from thermostats.measurement.model_row import model_row, stored_dtype, unused
+from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.spec import AGAIN, PRECISIONS, WHAT, RunSpec
+from thermostats.measurement.switches import check_switches
+from thermostats.tables import store
+from thermostats.tables.model_facts import FACTS, check_lab
+from thermostats.tables.parameters import COUNTED
+from thermostats.tables.runs import LIKE, prompt_sha, run_id
+
+TIED = "the configuration says that the embeddings are tied, the files hold another unembedding, which the model uses"
+STORED = (*PRECISIONS, "float64", "mixed")
+"""Precisions that checkpoints are stored in."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a spec: its row of `runs`, and the tables that are still to be filled."""
+
+    kind: str
+    run: dict[str, Any]
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MeasurementPlan:
+    """What a spec comes to: the model's folder and row, its prompts, and its runs, finished ones without tables."""
+
+    spec: RunSpec
+    folder: ModelFolder
+    model: dict[str, Any]
+    prompts: pd.DataFrame
+    runs: tuple[PlannedRun, ...]
+    sha: str = ""
+    """Hash of the model."""
+    confirmed: tuple[str, ...] = ()
+    """Older runs that the spec says are of this model."""
+    differences: tuple[str, ...] = ()
+    """Where files and configuration differ, and which counts."""
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to measure."""
+        return not any(run.tables for run in self.runs)
+
+    def outcome(self, status: str, rows: dict[str, int] | None = None, seconds: float = 0.0) -> Outcome:
+        """The outcome of a spec that was planned, and measured where there are rows."""
+        todo = tuple(run.run["run_id"] for run in self.runs if run.tables)
+        finished = tuple(run.run["run_id"] for run in self.runs if not run.tables)
+        folder, n_params = self.folder, int(self.model["n_params"])
+        return Outcome(folder.model_id, status, folder.revision, todo, finished, rows, n_params, seconds=seconds)
+
+
+def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
+    """What measuring a spec would do; reads the model's configuration and headers, not its weights.
+
+    Raises UsageError or DataError where model or prompts cannot be had or read.
+    """
+    prompts = load_prompts(spec.prompts, data)
+    folder = _stack(folder_of(spec), str(prompts["modality"].iloc[0]))
+    entry = _entry(spec, folder)
+    check_switches(spec, spectra.read_config(folder.path, folder.reads), folder.path)
+    sha = model_sha(folder.path)
+    recorded = recorded_rows(folder.model_id, folder.revision, data)
+    named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
+    row = model_row(folder.path, models=store.load("models", data), reads=folder.reads, **named)
+    earlier = store.load("runs", data)
+    earlier = earlier[(earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)]
+    check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)
+    _check_lab(spec, folder, recorded, data)
+    kinds = _fitting(_kinds(spec), entry, prompts)
+    if set(kinds) - {"weights"}:
+        check_loadable(folder)
+    runs: list[PlannedRun] = []
+    confirmed: list[str] = []
+    for kind, tables in kinds.items():
+        dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
+        new = _run(kind, spec, folder.model_id, folder.revision, dtype, prompts, sha)
+        run, answered = standing(new, folder, earlier, spec.older)
+        confirmed += answered
+        runs.append(PlannedRun(kind, run, missing_tables(tables, run["run_id"], data)))
+    differences: list[str] = []
+    if any(run.tables for run in runs):
+        row, differences = _reconciled(row, entry, folder, trusted=spec.trust_remote_code)
+    if len(recorded):
+        row = _recorded_facts(recorded.iloc[0].to_dict(), row, spec.older)
+    return MeasurementPlan(spec, folder, row, prompts, tuple(runs), sha, tuple(confirmed), tuple(differences))
+
+
+def _check_lab(spec: RunSpec, folder: ModelFolder, recorded: pd.DataFrame, data: Path) -> None:
+    """Raise UsageError where a spec names another lab than the tables, or one whose name is not a lab's."""
+    lab = recorded["heritage"].iloc[0] if len(recorded) else ""
+    if spec.heritage and lab not in ("", spec.heritage):
+        step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
+        raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
+    check_lab(spec.heritage, folder.model_id, data)
+
+
+def model_id(spec: RunSpec) -> str:
+    """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else it is named."""
+    path = Path(spec.model)
+    return spec.name or (path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model)
+
+
+def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
+    """Runs of a spec if every one is finished, otherwise None; a model that is gone is taken for the one measured."""
+    if spec.heritage and {spec.heritage} != set(recorded_rows(model_id(spec), spec.revision, data)["heritage"]):
+        return None
+    here = replace(spec, download=False)
+    try:
+        folder_of(here)
+    except ThermostatsError:
+        return _finished_by_name(spec, prompts, data)
+    try:
+        planned = plan(here, data)
+    except ThermostatsError:
+        return None  # said when it is measured
+    return tuple(run.run["run_id"] for run in planned.runs) if planned.finished and not planned.confirmed else None
+
+
+def _finished_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
+    runs, finished = store.load("runs", data), []
+    for kind, tables in _kinds(spec).items():
+        precisions = STORED if kind == "weights" else (spec.dtype,)
+        wanted = [_run(kind, spec, model_id(spec), spec.revision, dtype, prompts, "") for dtype in precisions]
+        alike = runs[runs[LIKE].apply(tuple, axis=1).isin([tuple(run[label] for label in LIKE) for run in wanted])]
+        done = [run for run in alike["run_id"] if not missing_tables(tables, run, data)]
+        if not done:
+            return None
+        finished.append(str(done[-1]))
+    return tuple(finished)
+
+
+def folder_of(spec: RunSpec) -> ModelFolder:
+    """The folder of a spec's model, downloaded where it is not on this machine; raises as `model_folder` does."""
+    cache = None if spec.cache is None else Path(spec.cache)
+    how: dict[str, Any] = {"download": spec.download, "code": spec.trust_remote_code, "pickles": spec.pickles}
+    folder = model_folder(spec.model, revision=spec.revision, cache=cache, **how)
+    return replace(folder, model_id=spec.name) if spec.name else folder
+
+
+def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
+    """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a run of its own."""
+    model_type = str(spectra.read_config(folder.path, "").get("model_type"))
+    stack = next((entry.stack for entry in ARCHITECTURES if entry.model_type == model_type), "")
+    if model_type not in STACKS:
+        return replace(folder, model_id=f"{folder.model_id}:{stack}") if stack else folder
+    name = f"{folder.model_id}:{'vision' if reads == 'image' else 'text'}"
+    return replace(folder, reads=reads, model_id=name)
+
+
+def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
+    """The entry of a model's class; raises UsageError for the model's own code, where nobody allowed it to run."""
+    config = spectra.read_config(folder.path, folder.reads)
+    try:
+        return lookup(config)
+    except UnknownArchitectureError:
+        if not config.get("auto_map") or spec.trust_remote_code:
+            raise
+        what = "the model comes with its own code, and no entry describes its class"
+        step = "read that code, add an entry (docs/how-to/architecture.md), then --set trust_remote_code=yes to run it"
+        raise UsageError(what, where=folder.model_id, next_step=step) from None
+
+
+def check_loadable(folder: ModelFolder) -> None:
+    """Raise UsageError where transformers would load another model than the one whose weights are in the files."""
+    left = "--what weights reads the files alone"
+    if (folder.path / "adapter_config.json").is_file():
+        what = "the folder holds a model's weights and adapters, and it is not certain which of them would run"
+        step = f"merge the adapters with merge_and_unload, or move adapter_config.json away; {left}"
+        raise UsageError(what, where=folder.path, got="adapter_config.json", next_step=step)
+
+
+def _recorded_facts(recorded: dict[str, Any], row: Mapping[str, Any], older: str) -> dict[str, Any]:
+    """A model's row as the tables have it; what an older version counted is counted again where that was asked for."""
+    if older != AGAIN or recorded["source"] != COUNTED:
+        return recorded
+    return {**recorded, **{name: value for name, value in row.items() if name not in FACTS}}
+
+
+def recorded_rows(model: str, revision: str, data: Path) -> pd.DataFrame:
+    """Rows of `models` that a model has already."""
+    models = store.load("models", data)
+    return models[(models["model_id"] == model) & (models["revision"] == revision)]
+
+
+def _kinds(spec: RunSpec) -> dict[str, list[str]]:
+    """Runs that a spec comes to, each with the tables it fills."""
+    kinds: dict[str, list[str]] = {}
+    for name in spec.what:
+        kind, filled = WHAT[name]
+        kinds.setdefault(kind, []).extend(filled)
+    return kinds
+
+
+def missing_tables(tables: Sequence[str], run: str, data: Path) -> tuple[str, ...]:
+    """Tables of a run that are still to be filled; summaries alone are not: they came with the rest, or there are none.
+
+    A model without a final norm has no summary of its gains, and no file of a run says that.
+    """
+    missing = tuple(name for name in tables if not store.has_run(name, run, data))
+    return () if set(missing) <= {"summaries"} else missing
+
+
+def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame) -> dict[str, list[str]]:
+    """The kinds without what a model has none of: the next-token distribution of one without a head, attention of all
+    tokens to all of one that attends within windows.
+
+    Raises UsageError where nothing is left, and where the model reads images and the prompts are texts, or the reverse.
+    """
+    other = [name for name in prompts["modality"].unique() if name != entry.reads]
+    if other and set(kinds) - {"weights"}:
+        step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
+        what = f"a model that reads {entry.reads} cannot be given {other[0]}"
+        raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
+    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
+    left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
+    if not any(left.values()):
+        step = "thermostats measure MODEL --dry-run says what can be measured"
+        raise UsageError("the model has none of the requested quantities", got=", ".join(kinds), next_step=step)
+    return {kind: names for kind, names in left.items() if names}
+
+
+def _run(
+    kind: str, spec: RunSpec, model: str, revision: str, dtype: str, prompts: pd.DataFrame, sha: str
+) -> dict[str, Any]:
+    with_prompts = kind != "weights"
+    row = {
+        "model_id": model,
+        "revision": revision,
+        "dtype": dtype,
+        "attention": {"weights": "", "residual": "default", "attention": "eager"}[kind],
+        "prompt_set": str(prompts["prompt_set"].iloc[0]) if with_prompts else "",
+        "prompt_sha": prompt_sha(prompts) if with_prompts else "",
+        "measure_version": MEASURE_VERSION,
+        "source": spec.source,
+        "model_sha": sha,
+    }
+    return {"run_id": run_id(row), **row}
+
+
+def _reconciled(
+    row: dict[str, Any], entry: Architecture, folder: ModelFolder, *, trusted: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """A model's row with the facts of its class where files say otherwise, and where they do, in words."""
+    from thermostats.measurement.estimate import built  # noqa: PLC0415 - torch is loaded only where it is needed
+    from thermostats.measurement.facts import differing, facts_of  # noqa: PLC0415 - as above
+
+    config, tensors = spectra.read_config(folder.path, folder.reads), open_checkpoint(folder.path)
+    differences = doubled(folder.path)
+    if spectra.contradicts_tie(entry, config, tensors):
+        differences.append(TIED)
+    if idle := unused(entry, tensors, geometry(entry, config).n_layers):
+        differences.append(f"{len(idle)} tensors, such as {idle[0]}, belong to no block that runs and are not counted")
+    if config.get("auto_map") and not trusted:
+        return row, differences
+    try:
+        model = built(folder.path, entry.loader)
+        model = model.get_submodule(entry.part) if entry.part else model
+    except ThermostatsError as error:
+        return row, [*differences, f"not held against its class: {error.got or error.what}"]
+    facts = facts_of(model, entry, config, tied=bool(row["tied_embeddings"]))
+    return {**row, **facts}, [*differences, *differing(row, facts, "of its class")]

@@ -1,0 +1,291 @@
+"""`fit_lineage`: gains of models on a tree of descent, by the exact engine; what of the gain is inherited.
+
+log G = α + Xβ + u + e, u drifting along the tree (`lineage_processes`), e the model's own. On a tree of unit height the
+share of u in u + e is Pagel's λ, the heritability of quantitative genetics (Lynch 1991, doi:10.2307/2409687; Housworth,
+Martins and Lynch 2004, doi:10.1086/380570).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import UsageError, unknown
+from thermostats.modelling.classical.estimates import columns_of, named, numbers
+from thermostats.modelling.draws import SEED, Settings
+from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
+from thermostats.modelling.heritage.blocks import OWN, in_order, orders_of
+from thermostats.modelling.heritage.law import STANDARD
+from thermostats.modelling.heritage.means import model_means
+from thermostats.modelling.heritage.rows import said_of
+from thermostats.modelling.lineage_answers import TABLES, dendrogram, restricted, wanted
+from thermostats.modelling.lineage_law import INSTRUMENT, REPEAT, Lineage, quantities, statistics
+from thermostats.modelling.lineage_processes import (
+    BROWNIAN,
+    DESCENT,
+    FREE,
+    LEVELS,
+    OU,
+    PROCESSES,
+    columns_by_level,
+    unit_height,
+)
+from thermostats.tables.tree import Tree
+
+LEAST, MOST = 4, 400
+"""Models; what a draw costs grows with their third power."""
+WIDE = 0.5
+"""Length of the interval of λ from which on it counts as not told."""
+EQUATIONS = {
+    BROWNIAN: "f_descent: Brownian motion along the tree, covariance of two models the path that they share",
+    OU: "f_descent: Ornstein–Uhlenbeck, correlation exp(−α · distance along the tree)",
+    FREE: "f_descent: r = exp(−α t) between parent and child, r² + (1 − r²) η between siblings",
+    LEVELS: "f_descent: independent effects of labs, families and parents, each level with a scale of its own",
+}
+
+
+def fit_lineage(
+    rows: pd.DataFrame,
+    tree: Tree,
+    blocks: Mapping[str, Sequence[str]] | None = None,
+    *,
+    process: str = BROWNIAN,
+    estimand: str = "gain",
+    instrument: str | None = None,
+    total_sd: float = STANDARD.total_sd,
+    concentration: float = 1.0,
+    seed: int = SEED,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+) -> Fit:
+    """log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i; shares φ of τ² ~ Dirichlet(a, …, a).
+
+    rows: `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd` and `n_prompts`), or
+    `log_gain` with its standard error `error`, one row per model and `instrument` (a column of who measured); several
+    rows of a model count as repeats. tree: of `thermostats.tree`; base and tuned models enter together. blocks: name to
+    columns of numbers; by default geometry and scale by their logarithms, where the rows have them; `{}`: none.
+    process: `brownian`, `ou` (pull α, by quadrature), `free` (siblings may resemble each other more than parent and
+    child do), `levels` (labs, families and parents each with a scale; the nested heritage model). The covariance is
+    that of a tree whose highest model stands at 1, not a correlation; in trees of unequal heights lower models vary
+    less. total_sd: scale of the half-normal prior of τ.
+
+    Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
+    parent_child and siblings of `ou` and `free`. Statements: orders of the blocks. Tables: slopes (least squares,
+    Brownian and Pagel's λ beside the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
+    the side of 1 changes), next (sibling, child, lab), left out (exact, clade by clade), power.
+
+    Raises UsageError for rows that are not in the tree, fewer than 4 models, gains that are not positive or all the
+    same, a tree on which no two models share a branch, a process or column that does not exist.
+    """
+    if process not in PROCESSES:
+        raise unknown("no such process", process, PROCESSES)
+    if not isinstance(tree, Tree):
+        raise UsageError(
+            "no tree", got=type(tree).__name__, allowed="a Tree", next_step="tree = thermostats.tree(rows)"
+        )
+    if not (0 < concentration < math.inf and 0 < total_sd < math.inf):
+        got = f"concentration {concentration}, total_sd {total_sd}"
+        raise UsageError("priors out of range", got=got, allowed="finite numbers above 0")
+    columns_of(rows, "model_id", *([instrument] if instrument else []))
+    chosen, logs = _blocks(rows, blocks)
+    columns = [column for own in chosen.values() for column in own]
+    means, warnings = _means(rows, estimand, columns, instrument, positive=logs)
+    warnings += [*_in_tree(means, tree, process), *_borrowed(rows, tree)]
+    numbers(means["log_gain"], f"log {estimand}", varied=True)
+    models = list(dict.fromkeys(means["model_id"]))
+    lineage = Lineage(
+        tree=unit_height(tree.keep(models), models),
+        process=process,
+        blocks=chosen,
+        logs=logs,
+        total_sd=total_sd,
+        concentration=concentration,
+        instrument=instrument or "",
+        repeated=bool(means["model_id"].duplicated().any()),
+    )
+    means["clade"] = lineage.tree.clades(means["model_id"].tolist())
+    warnings += _odd(means, lineage)
+    sources = sorted(set(rows["source"].dropna())) if "source" in rows else []
+    return law_fitted(
+        lineage_law(lineage),
+        means,
+        seed=seed,
+        settings=settings,
+        estimand=estimand,
+        sources=sources,
+        warnings=(*said_of(rows), *tree.notes, *warnings),
+    )
+
+
+def lineage_law(lineage: Lineage) -> Law:
+    """The law of a tree, a process and blocks."""
+    own = (*([REPEAT] if lineage.repeated else []), *([INSTRUMENT] if lineage.instrument else []))
+    parts = (DESCENT, *lineage.blocks, OWN)
+    law = Law(
+        name="lineage",
+        lay_out=lineage.lay_out,
+        quantities=quantities,
+        reported=(
+            *(f"sd_{name}" for name in (*parts, *own)),
+            *(f"share_{name}" for name in parts),
+            *("lambda", "half_life", "parent_child", "siblings", "total_sd", "mean_log_gain"),
+            *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
+        ),
+        statements={order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))},
+        statistics=statistics,
+        equations=_equations(lineage),
+        priors=_priors(lineage),
+        tables=TABLES,
+        figures={"tree": dendrogram},
+        units=("clade", "model_id"),
+    )
+    others = {
+        f"concentration {factor * lineage.concentration:g}": replace(
+            law, lay_out=replace(lineage, concentration=factor * lineage.concentration).lay_out
+        )
+        for factor in (0.5, 2.0)
+    }
+    return replace(law, alternatives=others)
+
+
+def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """Blocks of columns, and whether they enter by their logarithms."""
+    if blocks is None:
+        standard = {name: STANDARD.blocks[name] for name in ("geometry", "scale")}
+        return {name: own for name, own in standard.items() if set(own) <= set(rows)}, True
+    chosen = {str(name): tuple([own] if isinstance(own, str) else own) for name, own in blocks.items()}
+    if not all(chosen.values()) or {DESCENT, OWN, INSTRUMENT, REPEAT} & set(chosen):
+        allowed = f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
+        raise UsageError("no such blocks", got=chosen, allowed=allowed)
+    columns_of(rows, *(column for own in chosen.values() for column in own))
+    for column in (column for own in chosen.values() for column in own):
+        if not pd.api.types.is_numeric_dtype(rows[column]):
+            raise UsageError(
+                "a block of descent is of numbers; groups belong into the tree",
+                where=column,
+                got=rows[column].dtype,
+                next_step="make columns of numbers with pandas.get_dummies, or name a parent in the tree",
+            )
+    return chosen, False
+
+
+def _means(
+    rows: pd.DataFrame, estimand: str, columns: Sequence[str], instrument: str | None, *, positive: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """One row per model and instrument: log_gain, error, freedom, columns."""
+    if "log_gain" in rows:
+        kept = ["model_id", "log_gain", *columns, *([instrument] if instrument else [])]
+        means = rows[list(dict.fromkeys(kept))].copy()
+        means["model_id"] = means["model_id"].astype(str)
+        for name in ("log_gain", *columns):
+            means[name] = numbers(rows[name].astype("float64"), name, positive=positive and name in columns)
+        means["error"] = rows["error"].astype("float64").to_numpy() if "error" in rows else 0.0
+        if not (np.isfinite(means["error"]) & (means["error"] >= 0)).all():
+            raise UsageError("a standard error is missing or below 0", where="error", allowed="0 or above")
+        return means.assign(freedom=np.inf).reset_index(drop=True), []
+    if not instrument:
+        return model_means(rows, estimand, names=[], numbers=columns, positive=positive)
+    parts, said = [], list[str]()
+    for name, own in rows.groupby(instrument, sort=True):
+        part, warnings = model_means(own, estimand, names=[], numbers=columns, positive=positive)
+        parts.append(part.assign(**{instrument: name}))
+        said += [f"{name}: {warning}" for warning in warnings]
+    return pd.concat(parts, ignore_index=True), said
+
+
+def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
+    """Refuse rows that the tree does not have and trees that say nothing; what else is odd about the two."""
+    lacking = sorted({name for name in means["model_id"] if name not in tree})
+    if lacking:
+        raise UsageError(
+            f"{len(lacking)} models have rows and no place in the tree",
+            got=named(lacking),
+            allowed="models that are nodes of the tree",
+            next_step='rows = rows[rows["model_id"].isin(tree.names)], or thermostats.tree(rows)',
+        )
+    models = list(dict.fromkeys(means["model_id"]))
+    if len(models) < LEAST:
+        raise UsageError("too few models", got=len(models), allowed=f"{LEAST} or more")
+    if len(models) > MOST:
+        raise UsageError(
+            "too many models for draws",
+            got=len(models),
+            allowed=f"{MOST}",
+            next_step="maximise the likelihood instead: thermostats.modelling.lineage_pruning.pagel_by_pruning",
+        )
+    kept = tree.keep(models)
+    if process == LEVELS:
+        columns_by_level(kept, kept.roots()[[kept.place(name) for name in models]])
+    k = kept.covariance(models)
+    apart = k[~np.eye(len(k), dtype=bool)]
+    if np.ptp(apart) < 1e-12:
+        raise UsageError(
+            "every two models share as much of the tree as any other two, so descent cannot be told from a mean",
+            got=f"{len(models)} models, all on {kept.names[0]}",
+            allowed="a tree on which some models share a branch that others do not",
+            next_step="give the models their labs, families or parents",
+        )
+    without = sorted(set(tree.tips) - set(models))
+    said = [f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"] * bool(without)
+    clades = sorted(set(kept.clades(models)))
+    if len(tree.keep(models).names) < len(tree) and set(tree.clades(models)) != set(clades):
+        said.append(f"all models lie in one clade ({kept.names[0]}): what is inherited is told within it alone")
+    return said
+
+
+def _borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
+    """Models that hang on those of another lab, where the rows name labs that the tree has."""
+    if "heritage" not in rows:
+        return []
+    labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"].dropna().astype(str)
+    other = [name for name, lab in labs.items() if lab in tree and lab not in tree.ancestors(str(name))]
+    return [f"hang on models of another lab, whose clade they count for: {named(other)}"] * bool(other)
+
+
+def _odd(means: pd.DataFrame, lineage: Lineage) -> list[str]:
+    """Where λ cannot be told, with the size of a study that could."""
+    n, clades = means["model_id"].nunique(), means["clade"].nunique()
+    test = restricted(means, lineage)
+    low, high = test.interval()
+    if high - low < WIDE:
+        return []
+    size = wanted(means, lineage)
+    could = f"{size[0]} models in {size[1]} clades" if size else "more than 1,000 models"
+    return [
+        f"λ cannot be told from {n} models in {clades} clades (likelihood interval {low:.2f} to {high:.2f}); "
+        f"with trees of this shape it takes {could} to tell λ = 0.6 from 0 in 80% of studies"
+    ]
+
+
+def _equations(lineage: Lineage) -> tuple[str, ...]:
+    parts = " + ".join(f"f_i,{name}" for name in (*lineage.blocks, DESCENT, OWN))
+    return (
+        "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²)   (model i)",
+        f"m_i = α + {parts}",
+        "f_b = τ √φ_b X_b u_b, scaled so that E Σ_i f_b,i²/M = τ² φ_b",
+        EQUATIONS[lineage.process],
+        "λ = σ²/(σ² + own²), σ² the variance of drift at the height of the highest model",
+        *(
+            f"{name}: {', '.join(f'log {column}' if lineage.logs else column for column in own)}"
+            for name, own in lineage.blocks.items()
+        ),
+    )
+
+
+def _priors(lineage: Lineage) -> tuple[Prior, ...]:
+    shares = ", ".join(
+        [f"{lineage.concentration:g}"] * (len(lineage.blocks) + 2 + lineage.repeated + bool(lineage.instrument))
+    )
+    pulled: tuple[Prior, ...] = ()
+    if lineage.process in {OU, FREE}:
+        pulled = (("α", "even on the log scale, 0.25 to 16 per height", "from near all to nothing is inherited"),)
+    return (
+        ("α (mean)", f"N(0, {2 * lineage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),
+        ("τ", f"half-normal({lineage.total_sd:g})", "models that differ by that many e-folds are no surprise"),
+        ("φ", f"Dirichlet({shares})", "no block has a head start"),
+        *pulled,
+    )

@@ -1,0 +1,325 @@
+"""ȳ_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i: rows of models on a tree, laid out for the exact engine.
+
+Descent is a block like any other, its basis the sources of drift (`lineage_processes`), centred over models and scaled
+to unit expected variance. On a star of labs that is the block of labs of the heritage model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.modelling import residuals
+from thermostats.modelling.checks import Statistic
+from thermostats.modelling.draws import Array
+from thermostats.modelling.fit import Constants, Laid
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
+from thermostats.modelling.lineage_processes import (
+    BROWNIAN,
+    DESCENT,
+    LEVELS,
+    Sources,
+    columns_by_level,
+    nodes_of,
+    sources,
+)
+from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.residuals import Design
+from thermostats.modelling.scales import Shares
+from thermostats.tables.tree import Tree
+
+INSTRUMENT, REPEAT = "instrument", "repeat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lineage:
+    """A tree, a process along it, blocks of columns, and priors."""
+
+    tree: Tree
+    """Of unit height, with the models and what they come from alone."""
+    process: str = BROWNIAN
+    """brownian, ou, free, levels; empty: no descent."""
+    blocks: Mapping[str, tuple[str, ...]]
+    logs: bool
+    """Columns enter by their logarithms."""
+    total_sd: float
+    """Of the half-normal prior of τ."""
+    concentration: float = 1.0
+    instrument: str = ""
+    """Column of who measured; empty: one instrument."""
+    repeated: bool = False
+    """Whether models have several rows, so that what is a model's own differs from what is left."""
+
+    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
+        """The model of these rows; those not in the tree hang on the node that their `parent` names."""
+        models = list(dict.fromkeys(rows["model_id"].astype(str)))
+        of = pd.Index(models).get_indexer(rows["model_id"].astype(str))
+        drifts = like["drifts"] if like else self._drifts(models)
+        made = [
+            {name: one.rows_of(models, rows, of)[of] for name, one in drift.items()} for drift in drifts
+        ]  # of every node of the process its blocks
+        fixed, constants = self._columns(rows, like)
+        own = self._own(models, of, like)
+        constants |= {
+            "lineage": self,
+            "drifts": drifts,
+            "nodes": [own_bases | fixed for own_bases in made],
+            "models": like["models"] if like else tuple(models),
+            "of": of,
+            "own": own,
+            "outcomes": tuple(rows["model_id"].astype(str)),
+            "design": Design(x=constants["x"], groups=self._clades(models, of, like)),
+        }
+        gaussians = tuple(self._gaussian(rows, bases | own) for bases in constants["nodes"])
+        if len(gaussians) == 1:
+            return Laid(model=gaussians[0], constants=constants)
+        weights = np.full(len(gaussians), 1 / len(gaussians))
+        return Laid(model=Mixture(nodes=gaussians, weights=weights), constants=constants)
+
+    def without(self, *names: str) -> Lineage:
+        """The same without some blocks, or without descent."""
+        kept = {name: columns for name, columns in self.blocks.items() if name not in names}
+        return replace(self, blocks=kept, process="" if DESCENT in names else self.process)
+
+    def _drifts(self, models: Sequence[str]) -> list[dict[str, Drift]]:
+        """Blocks of descent, for every node of the process."""
+        if not self.process:
+            return [{}]
+        found = []
+        for process in nodes_of(self.process):
+            drift = sources(self.tree, process)
+            rows = drift.rows[[self.tree.place(name) for name in models]]
+            masks = {DESCENT: (drift.rows != 0).any(axis=0)}
+            if self.process == LEVELS:
+                masks = columns_by_level(self.tree, rows)
+            found.append({name: Drift.of(drift, rows, mask) for name, mask in masks.items()})
+        return found
+
+    def _columns(self, rows: pd.DataFrame, like: Constants | None) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Bases of blocks of columns and of instruments."""
+        columns = list(dict.fromkeys(column for own in self.blocks.values() for column in own))
+        x = rows[columns].to_numpy(dtype=np.float64) if columns else np.zeros((len(rows), 0))
+        x = np.log(x) if self.logs else x
+        centre = like["centre"] if like else x.mean(axis=0)
+        maps, bases = dict(like["maps"]) if like else {}, {}
+        for name, own in self.blocks.items():
+            at = [columns.index(column) for column in own]
+            if like is None:
+                maps[name] = np.zeros((len(columns), 0))
+                by = scaled_map(x[:, at])
+                maps[name] = np.zeros((len(columns), by.shape[1]))
+                maps[name][at] = by
+            bases[name] = (x - centre) @ maps[name]
+        levels = like["levels"] if like else pd.Series(dtype=np.float64)
+        if self.instrument:
+            labels = rows[self.instrument].astype(str)
+            new = sorted(set(labels) - set(levels.index))
+            shares = labels.value_counts(normalize=True)[new] if like is None else pd.Series(0.0, index=new)
+            levels = pd.concat([levels, shares]) if len(levels) else shares
+            bases[INSTRUMENT] = group_basis(levels.index.get_indexer(labels), levels.to_numpy(np.float64))
+        return bases, {
+            "centre": centre,
+            "maps": maps,
+            "levels": levels,
+            "columns": tuple(columns),
+            "x": (x - centre) / np.maximum(x.std(axis=0), 1e-300),
+        }
+
+    def _own(self, models: Sequence[str], of: Array, like: Constants | None) -> dict[str, Array]:
+        """What is the single model's own, where its rows repeat; else it is the residual."""
+        if not self.repeated:
+            return {}
+        held = list(like["models"]) if like else list(models)
+        every = pd.Index([*held, *(name for name in models if name not in set(held))])
+        return {OWN: np.eye(len(every))[every.get_indexer(models)][of]}
+
+    def _clades(self, models: Sequence[str], of: Array, like: Constants | None) -> Any:
+        if like is not None:
+            return None
+        return pd.factorize(np.array(self.tree.clades(models)))[0][of]
+
+    def _gaussian(self, rows: pd.DataFrame, bases: Mapping[str, Array]) -> Gaussian:
+        missing = pd.Series(0.0, index=rows.index)
+        freedom = rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64)
+        return Gaussian(
+            y=rows.get("log_gain", missing).to_numpy(dtype=np.float64),
+            X=np.ones((len(rows), 1)),
+            sd=np.array([2 * self.total_sd]),
+            blocks={f"u_{name}": basis for name, basis in bases.items()},
+            prior=Shares(total=self.total_sd, number=len(bases) + 1, concentration=self.concentration),
+            error=rows.get("error", missing).to_numpy(dtype=np.float64),
+            freedom=freedom if np.isfinite(freedom).any() else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """One block of descent: sources, which of them are its own, and how models' rows are centred, scaled and turned.
+
+    Of its sources only the axes along which the models of the fit differ enter it; ancestors and new models have what
+    is at right angles to these besides, of which the fit says nothing.
+    """
+
+    sources: Sources
+    mask: Any
+    mean: Array
+    unit: float
+    """Root mean square of a centred row: a drift of variance 1 at the top has 1/unit² of the block's."""
+    axes: Array
+    """Sources × axes, orthonormal."""
+
+    @classmethod
+    def of(cls, drift: Sources, rows: Array, mask: Any) -> Drift:
+        """Centred over models and scaled so that the mean variance of their effects is 1."""
+        own = rows[:, mask]
+        mean = own.mean(axis=0)
+        unit = float(np.sqrt(np.square(own - mean).sum(axis=1).mean()))
+        _, s, right = np.linalg.svd((own - mean) / unit, full_matrices=False)
+        return cls(drift, mask, mean, unit, right[s > 1e-9 * s[0]].T)
+
+    def scaled(self, rows: Array) -> Array:
+        """Rows of sources, centred over the models of the fit and in units of the block."""
+        return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
+
+    def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: Array) -> Array:
+        """Basis of models: the axes and, where some are new, what lies besides and what is their own."""
+        tree = self.sources.tree
+        new = [name for name in models if name not in tree]
+        if not new:
+            held = self.sources.rows[[tree.place(name) for name in models]]
+            return np.asarray(self.scaled(held) @ self.axes)
+        parents, found, own = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
+        for i, name in enumerate(models):
+            if name in tree:
+                found.append(self.sources.rows[tree.place(name)])
+                continue
+            parent = parents[int(np.flatnonzero(of == i)[0])]
+            row, scale = self.sources.child(parent, branch_below(tree, parent))
+            found.append(row)
+            own[i, new.index(name)] = scale / self.unit
+        known, besides = self.split(self.scaled(np.array(found)))
+        return np.column_stack([known, besides, own])
+
+    def split(self, scaled: Array) -> tuple[Array, Array]:
+        """Rows along the axes, and what is left of them."""
+        known = scaled @ self.axes
+        return known, scaled - known @ self.axes.T
+
+    def nodes(self) -> tuple[Array, Array]:
+        """The same of every node of the tree."""
+        return self.split(self.scaled(self.sources.rows))
+
+
+def branch_below(tree: Tree, parent: str) -> float:
+    """Length of a branch to a new model below a node, so that it stands as high as the models there do, or all."""
+    place = tree.place(parent)
+    children = [i for i, own in enumerate(tree.parents) if place in own]
+    if not children:
+        return float(np.median(tree.lengths[1:]))
+    heights, below = tree.heights, {place}
+    tips = set(tree.tips)
+    for i, own in enumerate(tree.parents):
+        if below & set(own):
+            below.add(i)
+    return max(float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]), 1e-9)
+
+
+def descended(constants: Constants, values: Mapping[str, Array], *, nodes: bool = False) -> Array:
+    """Contribution of descent to every row, or to every node of the tree, … × rows."""
+    drifts: list[dict[str, Drift]] = constants["drifts"]
+    lead = values["beta"].shape[:-1]
+    which = values["node"].astype(np.int64) if "node" in values else np.zeros(lead, dtype=np.int64)
+    size = len(constants["lineage"].tree) if nodes else len(constants["of"])
+    found, rng = np.zeros((*lead, size)), np.random.default_rng(0)
+    for k in np.unique(which):
+        at = which == k
+        for place, (name, drift) in enumerate(drifts[k].items()):
+            if not nodes:
+                basis = constants["nodes"][k][name]
+                found[at] += values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T
+                continue
+            known, besides = drift.nodes()
+            fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
+            found[at] += values[f"u_{name}"][at] @ known.T + values["scale"][at][:, [place]] * (fresh @ besides.T)
+    return found
+
+
+def contributions(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """Contribution of every block to every row, what is left to the single model last."""
+    lineage: Lineage = constants["lineage"]
+    bases = constants["nodes"][0]
+    parts = {DESCENT: descended(constants, values)} if lineage.process else {}
+    for name in (*lineage.blocks, *([INSTRUMENT] if lineage.instrument else [])):
+        parts[name] = values[f"u_{name}"][..., : bases[name].shape[1]] @ bases[name].T
+    return parts
+
+
+def log_gains(values: Mapping[str, Array], constants: Constants, y: Array, error: Array) -> Array:
+    """Log gains of models without errors of measurement, repeats and instruments, … × rows; drawn given all else."""
+    parts = contributions(values, constants)
+    instrument = parts.pop(INSTRUMENT, 0.0)
+    centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
+    if OWN in constants["own"]:
+        return np.asarray(centre + values[f"u_{OWN}"] @ constants["own"][OWN].T)
+    own = np.square(values["scale"][..., -1:])
+    weight = own / (own + np.square(values.get("error", error)))
+    noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(0).standard_normal(
+        centre.shape
+    )
+    return np.asarray(centre + weight * (y - instrument - centre) + noise)
+
+
+def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """Standard deviations over models, shares of variance, λ and what the process has besides."""
+    lineage: Lineage = constants["lineage"]
+    parts, square = contributions(values, constants), np.square(values["scale"])
+    names = list(constants["nodes"][0]) + list(constants["own"]) + [REPEAT if constants["own"] else OWN]
+    by = {name: square[..., k] for k, name in enumerate(names)}
+    descents = list(constants["drifts"][0])
+    if descents:
+        by = {
+            DESCENT: np.asarray(sum(by[name] for name in descents)),
+            **{n: v for n, v in by.items() if n not in descents},
+        } | {f"{DESCENT}_{name}": by[name] for name in descents if name != DESCENT}
+    counted = [name for name in (DESCENT, *lineage.blocks, OWN) if name in by]
+    total = sum(by[name] for name in counted)
+    drawn = block_sds(parts) | {f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by}
+    drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
+    drawn |= {"total_sd": np.sqrt(total), "mean_log_gain": (values["beta"][..., 0])}
+    if lineage.process and lineage.process != LEVELS:
+        drawn |= _of_process(values, constants, by)
+    return drawn
+
+
+def _of_process(values: Mapping[str, Array], constants: Constants, by: Mapping[str, Array]) -> dict[str, Array]:
+    """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life, of siblings r's."""
+    drifts, lineage = constants["drifts"], constants["lineage"]
+    which = values["node"].astype(np.int64) if "node" in values else np.zeros(by[OWN].shape, dtype=np.int64)
+    unit = np.array([drift[DESCENT].unit for drift in drifts])[which]
+    drift = by[DESCENT] / np.square(unit)
+    found = {"lambda": drift / (drift + by[OWN])}
+    if len(drifts) == 1:
+        return found
+    processes = [drift[DESCENT].sources.process for drift in drifts]
+    length = float(np.median(lineage.tree.lengths[1:]))
+    kept = np.array([process.kept(length) for process in processes])
+    common = np.array([process.common for process in processes])
+    half = np.array([np.log(2) / process.alpha for process in processes])
+    return found | {
+        "half_life": half[which],
+        "parent_child": kept[which],
+        "siblings": (kept**2 + (1 - kept**2) * common)[which],
+    }
+
+
+def statistics(constants: Constants) -> dict[str, Statistic]:
+    """Whether models dampen, and what of the residuals moves the shares."""
+    return {
+        "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
+        **residuals.statistics(constants["design"], residuals.CLOSING),
+    }

@@ -1,0 +1,293 @@
+"""A tree of descent: nodes with their parents and branch lengths, and the covariance of what drifts along it.
+
+What starts at 0 at the root and gains an independent N(0, length) on every branch has, over nodes i and j, covariance
+K_ij, the length of the path that they share: K = RRᵀ with R a row for every node and a column for every branch. A node
+with several parents is their mean by their shares, plus its own branch. Felsenstein 1985, doi:10.1086/284325.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.errors import DataError, UsageError, unknown
+
+Array = NDArray[np.float64]
+EQUAL = "equal"
+"""Unit of branches that all count 1."""
+MOST_DENSE = 1_000
+"""Tips of a tree in which a model may have several parents: its covariance is held whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Nodes, parents before children; the first is the root, and any node may be a model with rows of its own."""
+
+    names: tuple[str, ...]
+    parents: tuple[tuple[int, ...], ...]
+    """Of every node, as places in `names`; none of the root."""
+    shares: tuple[tuple[float, ...], ...]
+    """Of every parent; together 1."""
+    lengths: Array
+    """Of the branch above every node; 0 of the root."""
+    kinds: tuple[str, ...]
+    """Of that branch: lab, family, scratch, tuned, …; empty where not stated."""
+    unit: str = EQUAL
+    """What lengths are: equal, tokens, distance, or as given."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know: branches of length 0, lengths filled in."""
+    _place: Mapping[str, int] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Keep the place of every name."""
+        object.__setattr__(self, "_place", {name: i for i, name in enumerate(self.names)})
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a node has this name."""
+        return name in self._place
+
+    def __repr__(self) -> str:  # noqa: D105
+        head = f"Tree of {len(self)} nodes, {len(self.tips)} tips; branches: {self.unit}"
+        return "\n".join([head, *(f"  {note}" for note in self.notes)])
+
+    @classmethod
+    def of(cls, edges: pd.DataFrame, *, unit: str = EQUAL, notes: Sequence[str] = ()) -> Tree:
+        """The tree of a table: name, parent (empty: the root), length; share and kind where there are such columns.
+
+        Raises DataError for a node that is its own ancestor, two roots, a parent that is no node, a branch twice,
+        lengths that are missing, infinite or below 0, and shares that do not add up to 1.
+        """
+        return _made(edges, unit, tuple(notes))
+
+    @property
+    def tips(self) -> tuple[str, ...]:
+        """Nodes without children."""
+        inner = {parent for own in self.parents for parent in own}
+        return tuple(name for i, name in enumerate(self.names) if i not in inner)
+
+    @property
+    def merges(self) -> tuple[str, ...]:
+        """Nodes with several parents."""
+        return tuple(name for name, own in zip(self.names, self.parents, strict=True) if len(own) > 1)
+
+    @property
+    def heights(self) -> Array:
+        """Length of the path from the root to every node, by shares where there are several: the variance K_ii."""
+        if self.merges:
+            return np.asarray(np.square(self.roots()).sum(axis=1))
+        found = np.zeros(len(self))
+        for i, own in enumerate(self.parents):
+            found[i] = self.lengths[i] + (found[own[0]] if own else 0.0)
+        return found
+
+    def place(self, name: str) -> int:
+        """Where a node stands among `names`; UsageError for one that is not in the tree."""
+        if name not in self._place:
+            raise unknown("no such node in the tree", name, self.names)
+        return self._place[name]
+
+    def roots(self) -> Array:
+        """R, nodes × nodes, with K = RRᵀ; row i holds the square roots of the branches that lead to node i."""
+        found = np.zeros((len(self), len(self)))
+        for i, (own, shares) in enumerate(zip(self.parents, self.shares, strict=True)):
+            for parent, share in zip(own, shares, strict=True):
+                found[i] += share * found[parent]
+            found[i, i] = self.lengths[i] ** 0.5
+        return found
+
+    def covariance(self, names: Sequence[str] | None = None) -> Array:
+        """K over some nodes, all tips by default, on a tree whose highest of these is 1 high."""
+        rows = self.roots()[[self.place(name) for name in (self.tips if names is None else names)]]
+        k = rows @ rows.T
+        return np.asarray(k / k.diagonal().max())
+
+    def ancestors(self, name: str) -> tuple[str, ...]:
+        """A node and all that it comes from, root first."""
+        seen, waiting = set(), [self.place(name)]
+        while waiting:
+            seen.add(at := waiting.pop())
+            waiting += [parent for parent in self.parents[at] if parent not in seen]
+        return tuple(self.names[i] for i in sorted(seen))
+
+    def keep(self, names: Iterable[str]) -> Tree:
+        """The tree of some nodes and what they come from, without the stem that all share."""
+        kept = {self.place(name) for name in names}
+        if not kept:
+            raise UsageError("no node is kept of the tree", got="no names", allowed="one or more of its nodes")
+        wanted = set(kept)
+        for i in range(len(self) - 1, -1, -1):
+            if i in wanted:
+                wanted.update(self.parents[i])
+        order = sorted(wanted)
+        while len(order) > 1 and order[0] not in kept and sum(order[0] in self.parents[i] for i in order) == 1:
+            order = order[1:]
+        new = {old: i for i, old in enumerate(order)}
+        lengths = self.lengths[order].copy()
+        lengths[0] = 0.0
+        return replace(
+            self,
+            names=tuple(self.names[i] for i in order),
+            parents=((), *(tuple(new[p] for p in self.parents[i]) for i in order[1:])),
+            shares=((), *(self.shares[i] for i in order[1:])),
+            lengths=lengths,
+            kinds=("", *(self.kinds[i] for i in order[1:])),
+        )
+
+    def clades(self, names: Sequence[str]) -> list[str]:
+        """For every node the branch from the root that it lies on; of a merge of several all of them, joined by +."""
+        of: list[frozenset[str]] = []
+        for i, own in enumerate(self.parents):
+            above = frozenset[str]().union(*(of[parent] for parent in own)) if own else frozenset[str]()
+            of.append(above or (frozenset({self.names[i]}) if own else above))
+        return [" + ".join(sorted(of[self.place(name)])) or self.names[0] for name in names]
+
+    def edges(self) -> pd.DataFrame:
+        """One row per node and parent: name, parent, share, length, kind, height of the node."""
+        heights = self.heights
+        rows = [
+            (self.names[i], self.names[parent], share, self.lengths[i], self.kinds[i], heights[i])
+            for i, own in enumerate(self.parents)
+            for parent, share in zip(own, self.shares[i], strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["name", "parent", "share", "length", "kind", "height"])
+
+    def newick(self) -> str:
+        """The tree in Newick's notation, with names of inner nodes; UsageError where a model has several parents."""
+        from thermostats.tables.newick import written  # noqa: PLC0415 - it makes trees
+
+        return written(self)
+
+
+def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
+    names = edges["name"].astype(str)
+    if twice := list(edges.loc[edges.duplicated(["name", "parent"]), "name"]):
+        raise DataError("a model has the same parent twice", got=twice[0], allowed="one row per model and parent")
+    share = edges["share"].astype("float64") if "share" in edges else pd.Series(np.nan, index=edges.index)
+    kind = edges["kind"].fillna("").astype(str) if "kind" in edges else pd.Series("", index=edges.index)
+    above: dict[str, list[tuple[str, float]]] = {}
+    length: dict[str, float] = {}
+    kinds: dict[str, str] = {}
+    columns = (names, edges["parent"].fillna("").astype(str), share, edges["length"].astype("float64"), kind)
+    for name, parent, own_share, own_length, own_kind in zip(*columns, strict=True):
+        parents = above.setdefault(name, [])
+        if parent:
+            parents.append((parent, own_share))
+        length[name], kinds[name] = own_length, own_kind
+    _check_parents(above)
+    order = _ordered(above)
+    root = order[0]
+    _check_lengths({name: value for name, value in length.items() if name != root})
+    place = {name: i for i, name in enumerate(order)}
+    merged = [name for name in order if len(above[name]) > 1]
+    if merged and len(order) > 2 * MOST_DENSE:
+        raise UsageError(
+            "too many nodes for a tree with merged models",
+            got=f"{len(order)} nodes",
+            allowed=f"{2 * MOST_DENSE} where a model has several parents",
+            next_step="leave the merged models out",
+        )
+    flat = [name for name in order[1:] if length[name] == 0]
+    said = [f"branches of length 0, so these cannot differ from their parents by descent: {_few(flat)}"] * bool(flat)
+    said += [f"models with several parents, so there is no Newick notation: {_few(merged)}"] * bool(merged)
+    return Tree(
+        names=tuple(order),
+        parents=tuple(tuple(place[parent] for parent, _ in above[name]) for name in order),
+        shares=tuple(_shares(name, above[name]) for name in order),
+        lengths=np.array([0.0, *(length[name] for name in order[1:])]),
+        kinds=("", *(kinds[name] for name in order[1:])),
+        unit=unit,
+        notes=(*notes, *said),
+    )
+
+
+def _check_parents(above: Mapping[str, Sequence[tuple[str, float]]]) -> None:
+    for name, parents in above.items():
+        for parent, _ in parents:
+            if parent == name:
+                raise DataError(
+                    "a model is its own parent", got=name, next_step="leave its parent empty, or correct it"
+                )
+            if parent not in above:
+                raise DataError(
+                    "an orphan: its parent is not in the tree",
+                    where=name,
+                    got=f"parent {parent}",
+                    next_step=f"add a row for {parent} (its gain may be empty), or leave the parent empty",
+                )
+    roots = [name for name, parents in above.items() if not parents]
+    if len(roots) > 1:
+        raise DataError(
+            f"{len(roots)} roots",
+            got=_few(roots),
+            allowed="one node without a parent",
+            next_step="give all but one of them a parent, such as a lab, and the labs a root",
+        )
+
+
+def _ordered(above: Mapping[str, Sequence[tuple[str, float]]]) -> list[str]:
+    """Names, parents before children; DataError where a model is its own ancestor."""
+    children: dict[str, list[str]] = {name: [] for name in above}
+    for name, parents in above.items():
+        for parent, _ in parents:
+            children[parent].append(name)
+    missing = {name: len(parents) for name, parents in above.items()}
+    order = [name for name, count in missing.items() if count == 0]
+    for name in order:
+        for child in children[name]:
+            missing[child] -= 1
+            if missing[child] == 0:
+                order.append(child)
+    if len(order) < len(above):
+        raise DataError(
+            "a model is its own ancestor",
+            got=" ← ".join(_cycle(above, set(above) - set(order))),
+            allowed="descent without a circle",
+            next_step="correct the parent of one of them",
+        )
+    return order
+
+
+def _cycle(above: Mapping[str, Sequence[tuple[str, float]]], left: Collection[str]) -> list[str]:
+    path = [sorted(left)[0]]
+    while True:
+        nearest = next(parent for parent, _ in above[path[-1]] if parent in left)
+        if nearest in path:
+            return [*path[path.index(nearest) :], nearest]
+        path.append(nearest)
+
+
+def _check_lengths(lengths: Mapping[str, float]) -> None:
+    bad = {name: value for name, value in lengths.items() if not (np.isfinite(value) and value >= 0)}
+    if bad:
+        name, value = next(iter(bad.items()))
+        raise DataError(
+            "a branch length is no finite number of at least 0",
+            where=name,
+            got=f"{value:g} in {len(bad)} of {len(lengths)} branches",
+            allowed="0 or above",
+            next_step="correct it, or take equal branches (lengths='equal')",
+        )
+    if lengths and max(lengths.values()) == 0:
+        raise DataError("all branches have length 0", got=f"{len(lengths)} branches", allowed="one above 0")
+
+
+def _shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[float, ...]:
+    given = np.array([share for _, share in parents], dtype=np.float64)
+    if np.isnan(given).all():
+        return tuple(np.full(given.size, 1 / max(given.size, 1)))
+    if not (given > 0).all() or abs(given.sum() - 1) > 1e-6:
+        said = ", ".join(f"{parent} {share:g}" for parent, share in parents)
+        raise DataError("shares of parents do not add up to 1", where=name, got=said, allowed="above 0, together 1")
+    return tuple(given)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + f" and {len(names) - 5} more" * (len(names) > 5)
