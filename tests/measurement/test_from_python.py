@@ -165,3 +165,23 @@ def test_a_notebook_sees_lines_of_progress(
     monkeypatch.setattr("thermostats.measurement.from_python.looked_at", lambda: True)
     measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains")
     assert f"{folder}: gains" in capsys.readouterr().err
+
+
+def test_hooks_on_a_model_in_memory_are_not_left_out_in_silence(model: Any, tokenizer: Any) -> None:
+    handle = model.transformer.h[1].register_forward_hook(lambda _module, _args, output: output)
+    with pytest.raises(UsageError, match=r"has hooks.*got transformer\.h\.1.*handle\.remove"):
+        measure(model, tokenizer, prompts=TEXTS, what="gains")
+    handle.remove()
+    model(**tokenizer("a b", return_tensors="pt"), output_hidden_states=True)  # transformers leaves hooks of its own
+    assert len(measure(model, tokenizer, prompts=TEXTS, what="gains"))
+
+
+def test_a_weight_that_is_computed_from_others_is_named(model: Any, tokenizer: Any) -> None:
+    torch.nn.utils.parametrizations.weight_norm(model.lm_head)
+    with pytest.raises(UsageError, match=r"computed from others.*got lm_head: weight.*remove_parametrizations"):
+        measure(model, tokenizer, prompts=TEXTS, what="gains")
+
+
+def test_a_model_in_a_wrapper_is_pointed_out(model: Any, tokenizer: Any) -> None:
+    with pytest.raises(UsageError, match=r"Next: measure\(model\.module, tokenizer\)"):
+        measure(torch.nn.DataParallel(model), tokenizer, prompts=TEXTS, what="gains")

@@ -169,3 +169,21 @@ def test_special_tokens_in_front_stay_and_those_behind_go(folder: Path) -> None:
     assert before == "<s>"
     with pytest.raises(UsageError, match="the prompt is empty"):
         tokenise(words, [("a", "")])
+
+
+def test_a_text_that_begins_with_what_the_tokenizer_adds_is_refused(folder: Path) -> None:
+    words = opened(folder).tokenizer
+    with pytest.raises(UsageError, match=r"there twice \(prompt a\).*leave <s> out"):
+        tokenise(words, [("a", "<s> the cat")])
+    write_tokenizer(folder, "$A")
+    prompts, before = tokenise(opened(folder).tokenizer, [("a", "<s> the cat")])
+    assert prompts[0].token_ids == (1, 3, 4) and before == ""
+
+
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module."])
+def test_a_prefix_of_all_names_in_the_files_is_named(prefix: str, folder: Path) -> None:
+    path = folder / "model.safetensors"
+    tensors = {f"{prefix}{name}": tensor for name, tensor in load_file(path).items()}
+    save_file(tensors, path, metadata={"format": "pt"})
+    with pytest.raises(DataError, match=rf"all names in the files begin with '{prefix}'.*model\._orig_mod"):
+        opened(folder)

@@ -85,14 +85,14 @@ def test_what_cannot_be_fitted_is_refused_and_what_is_left_out_is_said() -> None
     rows = measured(models=6)
     with pytest.raises(UsageError, match="no model was measured by two sources"):
         fit_sources(rows[rows["source"] == "x"])
-    with pytest.raises(UsageError, match="a measurement twice"):
+    with pytest.raises(UsageError, match=r"repeated|several rows"):
         fit_sources(pd.concat([rows, rows.iloc[[3]]]))
     with pytest.raises(UsageError, match="no such column"):
         fit_sources(rows.drop(columns="dtype"))
     with pytest.raises(UsageError, match="above 0"):
         fit_sources(rows.assign(penultimate_gain=-rows["penultimate_gain"]))
     fit = fit_sources(rows.assign(comparable=rows["model_id"] != "m0", dtype="float32", run_id=range(len(rows))))
-    assert "left out, since normalised after the sum: m0" in fit.warnings
+    assert fit.warnings[0].startswith("left out, since normalised after the sum: m0")
     assert "one dtype: no level of it is fitted" in fit.warnings and "dtype" not in fit.quantities
     assert len(fit.rows) == 20
 

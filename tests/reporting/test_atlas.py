@@ -146,3 +146,18 @@ def _bundle(page: str) -> str:
     found = re.search(r"<script>(.*?)</script>", page, re.S)
     assert found
     return found[1]
+
+
+def test_a_model_that_leaves_the_panel_of_gains_is_marked_at_its_edge() -> None:
+    gains = [1.0 + 0.001 * number for number in range(100)]
+    line = {"quantity": atlas_rows.GAIN, "origin": atlas_rows.PUBLISHED_ORIGIN, "heritage": "Meta", "first": True}
+    ends = {"a/within": 1.05, "a/above": 9.0, "a/below": 0.2}
+    rows = pd.DataFrame([line | {"model": name, "value": gain} for name, end in ends.items() for gain in (*gains, end)])
+    low, high = atlas._common_gains(rows)
+    assert {row["label"]: low <= row["at"] <= high for row in atlas._names(rows, atlas_rows.GAIN)} == {
+        "within": True,
+        "above ↑": True,
+        "below ↓": True,
+    }
+    edges = atlas._leaving(atlas.alt.Chart(), [], low, high)
+    assert [edge.to_dict()["encoding"]["y"]["datum"] for edge in edges] == [high, low]

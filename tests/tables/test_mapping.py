@@ -257,3 +257,12 @@ def test_nothing_is_joined_to_the_findings() -> None:
     assert when_joined("layers", "run_id") == "filled in from model_id and source"
     assert (when_joined("layers", "prompt_id"), when_joined("layers", "norm_in")) == (NEEDED, OPTIONAL)
     assert when_joined("runs", "dtype") == "filled in: unstated"
+
+
+@pytest.mark.parametrize("columns", [[("x", "layer"), ("x", "gain")], [0, 1]])
+def test_names_of_columns_that_are_no_text_are_named(columns: list[object]) -> None:
+    frame = pd.DataFrame([[1, 2.0]])
+    frame.columns = pd.MultiIndex.from_tuples(columns) if isinstance(columns[0], tuple) else pd.Index(columns)
+    with pytest.raises(UsageError, match="the mapping does not name") as caught:
+        mapped(frame, ColumnMap("layers", {}), "here")
+    assert caught.value.got == ", ".join(map(str, columns))

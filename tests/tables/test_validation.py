@@ -175,6 +175,8 @@ NAMES = {
     "lab/a\nb": "hidden character",
     "lab/a\x00b": "hidden character",
     "\ufefflab/a": "hidden character",
+    "lab/cafe\u0301": "a letter and its accent as two characters",
+    "lab/\u1112\u1161\u11ab": "a letter and its accent as two characters",
     "=cmd|'/c calc'!A1": "formula",
     "+1": "formula",
     "-1": "formula",

@@ -113,7 +113,8 @@ def tokenise(
 
     What an encoder's tokenizer puts behind stays, as each of its tokens reads it, but is no token of the prompt.
 
-    Raises UsageError where a text gives no tokens of its own.
+    Raises UsageError where a text gives no tokens of its own, and where it begins with a special token that the
+    tokenizer adds itself.
     """
     prompts, before = [], set()
     for prompt_id, text in texts:
@@ -124,6 +125,13 @@ def tokenise(
         ids = list(tokenizer(text)["input_ids"])
         start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
         read = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
+        if start and bare[0] == ids[start - 1] and bare[0] in tokenizer.all_special_ids:
+            raise UsageError(
+                "the text begins with a token that the tokenizer puts in front of it, which would be there twice",
+                where=f"prompt {prompt_id}",
+                got=repr(text[:40]),
+                next_step=f"leave {tokenizer.convert_ids_to_tokens(bare[0])} out of the text",
+            )
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
         behind = 0 if causal else len(ids) - len(read)
         first = 1 if causal else max(start, 1)

@@ -24,6 +24,8 @@ from thermostats.terminal import looked_at
 IN_MEMORY = "a hub id, a model's folder, or a transformers model in memory with its tokenizer or image processor"
 COMPILED = "_orig_mod."
 """What torch.compile puts before the names of a module's weights."""
+LIBRARIES = ("transformers.", "accelerate.", "torch.")
+"""Whose hooks leave what a model computes as it is."""
 DIGITS = 12
 """Hexadecimal digits of the weights of a model in memory, or of a list of prompts, in its name."""
 
@@ -156,11 +158,33 @@ def _plain(model: Any) -> Any:
     """A model in memory without what torch.compile puts around it; UsageError for what cannot be measured."""
     plain = getattr(model, "_orig_mod", model)
     if not all(hasattr(plain, name) for name in ("save_pretrained", "config", "state_dict")):
-        raise UsageError("not a model that can be measured", got=repr(model)[:60], allowed=IN_MEMORY)
+        inner = "measure(model.module, tokenizer)" if hasattr(getattr(plain, "module", None), "config") else ""
+        got = " ".join(repr(model).split())[:60]
+        raise UsageError("not a model that can be measured", got=got, allowed=IN_MEMORY, next_step=inner)
     if hasattr(plain, "peft_config"):
         step = "measure(model.merge_and_unload(), tokenizer)"
         raise UsageError("adapters can be measured only after merging", got=type(plain).__name__, next_step=step)
+    _check_weights_alone(plain)
     return plain
+
+
+def _check_weights_alone(model: Any) -> None:
+    """Raise UsageError where a model in memory computes with more than the weights that it saves."""
+    for name, module in model.named_modules():
+        hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+        if any(not str(getattr(hook, "__module__", "")).startswith(LIBRARIES) for hook in hooks):
+            raise UsageError(
+                "a model in memory has hooks, and what they do to it would not be measured",
+                got=name or type(module).__name__,
+                next_step="remove them (handle.remove()): rows are those of the weights alone",
+            )
+        if hasattr(module, "parametrizations"):
+            weights = ", ".join(module.parametrizations)
+            raise UsageError(
+                "a weight of the model in memory is computed from others",
+                got=f"{name}: {weights}",
+                next_step="torch.nn.utils.parametrize.remove_parametrizations(module, name)",
+            )
 
 
 def _dtype(model: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,9 +132,20 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple
         f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})" for what, names in wrong.items() if names
     ] + [str(message) for message in info["error_msgs"]]
     if problems:
-        step = "check that config.json and the weights belong to the same model"
+        step = _prefixed(missing, unexpected) or "check that config.json and the weights belong to the same model"
         got = "tensors " + ", ".join(problems)
         raise DataError("weights and configuration disagree", where=folder.path, got=got, next_step=step)
+
+
+def _prefixed(missing: Sequence[str], unexpected: Sequence[str]) -> str:
+    """What to do where every name in the files is one that is missing, behind a prefix; empty elsewhere."""
+    prefix = unexpected[0].removesuffix(missing[0]) if missing and unexpected else ""
+    if not prefix or {f"{prefix}{name}" for name in missing} != set(unexpected):
+        return ""
+    return (
+        f"all names in the files begin with {prefix!r}, as torch.compile or DistributedDataParallel write them: "
+        "save the model inside again (model._orig_mod, model.module)"
+    )
 
 
 def _reason(error: BaseException) -> str:

@@ -27,6 +27,7 @@ def cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
     prompt in two categories, fewer than 2 models or 4 prompts, missing labels.
     """
     columns_of(table, "model_id", "prompt_id", "category", "value")
+    table = table.reset_index(drop=True)
     for name in ("model_id", "prompt_id", "category", *(["heritage"] if "heritage" in table else [])):
         labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)

@@ -51,6 +51,7 @@ def fit_means(
     outcomes of a model, a scale that is not above 0.
     """
     columns_of(table, "model_id", outcome, group)
+    table = table.reset_index(drop=True)
     if not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
     labels(table[group], group)

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
+from thermostats.modelling.columns import comparable_only, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
@@ -83,16 +84,14 @@ def fit_sources(
     measurement twice, and where no model was measured by two sources.
     """
     columns_of(table, *KINDS, gain)
-    rows, said = _comparable(table[table[gain].notna()])
+    rows, said = comparable_only(table[table[gain].notna()].reset_index(drop=True))
+    rows = rows.reset_index(drop=True)
     for kind in ("model_id", "heritage", "source"):
         labels(rows[kind], kind)
     y = np.log(numbers(rows[gain].astype("float64"), gain, least=4, positive=True, varied=True))
     rows = rows.assign(log_gain=y, error=_errors(rows, gain))
     run = ["run_id"] if "run_id" in rows else ["model_id", *OF_MEASUREMENT]
-    if (twice := rows.duplicated(run)).any():
-        raise UsageError(
-            "a measurement twice", where=", ".join(run), got=named(rows.loc[twice, "model_id"]), allowed="one row each"
-        )
+    units_once(rows, run)
     if (rows.groupby("model_id")["source"].nunique() < 2).all():
         raise UsageError(
             "no model was measured by two sources", where=gain, got=named(rows["source"]), allowed="one model or more"
@@ -100,15 +99,6 @@ def fit_sources(
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
     law = _law(Measurements(kinds=kinds))
     return law_fitted(law, rows, seed=seed, estimand=gain, sources=sources, warnings=[*said, *_warnings(rows, kinds)])
-
-
-def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Rows without models whose gains are near 1 by construction, and what says so."""
-    if "comparable" not in rows or rows["comparable"].astype(bool).all():
-        return rows.reset_index(drop=True), []
-    kept = rows[rows["comparable"].astype(bool)].reset_index(drop=True)
-    out = set(rows["model_id"]) - set(kept["model_id"])
-    return kept, [f"left out, since normalised after the sum: {named(out)}"]
 
 
 def _errors(rows: pd.DataFrame, gain: str) -> pd.Series:

@@ -32,6 +32,8 @@ Declare = Callable[[Mapping[str, Any]], None]
 LONG = 10.0
 """Seconds from which on it is said how long sampling took."""
 SMALLEST_PAD = 8
+RESERVED = {"chain", "draw"}
+"""Names of the dimensions of draws."""
 CORES_VARIABLE = "THERMOSTATS_CORES"
 _STRUCTURES: dict[Any, Structure] = {}
 
@@ -168,6 +170,7 @@ class Sampled:
                 "missing or infinite values in a model's data", got=", ".join(bad), allowed="finite numbers"
             )
         model = self._structure().model
+        _check_variables(model, getattr(self.declare, "__name__", "model"))
         observed = [rv.name for rv in model.observed_RVs]
         if self.outcome not in observed:
             raise UsageError(
@@ -185,6 +188,22 @@ class Sampled:
                 got=f"{tuple(int(n) for n in size)}",
                 allowed=f"{self.observed.shape}",
             )
+
+
+def _check_variables(model: Any, where: str) -> None:
+    """Raise UsageError for variables that NUTS cannot draw, and for names that draws have."""
+    if counts := [rv.name for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]:
+        raise UsageError(
+            "variables that take whole numbers alone cannot be drawn",
+            where=where,
+            got=", ".join(counts),
+            allowed="continuous variables",
+            next_step="sum over their values: pm.Mixture, or a likelihood written with pm.math.logsumexp",
+        )
+    if taken := RESERVED & set(model.named_vars):
+        raise UsageError(
+            "a variable has a name that is taken", where=where, got=", ".join(sorted(taken)), next_step="rename it"
+        )
 
 
 def padded(levels: int) -> int:

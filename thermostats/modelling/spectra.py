@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statistic
-from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
+from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Constants, Fit, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
@@ -63,10 +63,11 @@ def spectral_rows(
     `chosen`: source, error_from, prompt_counts.
     """
     columns_of(ratios, "model_id", "ratio")
-    ratio = pd.Series(numbers(ratios["ratio"].astype("float64"), "ratio", positive=True), index=ratios["model_id"])
+    names = labels(ratios["model_id"], "model_id")
+    ratio = pd.Series(numbers(ratios["ratio"].astype("float64"), "ratio", positive=True), index=names)
     logs = np.log(ratio).groupby(level=0).mean()
     models = model_rows(table[table["model_id"].isin(list(logs.index))], estimand, least=LEAST, **chosen)
-    rows = models.table.assign(log_ratio=models.table["model_id"].map(logs)).reset_index(drop=True)
+    rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs)).reset_index(drop=True)
     if (labs := rows["heritage"].nunique()) < 2:
         raise UsageError(
             "labs are predicted from the others", where="heritage", got=f"{labs} labs", allowed="2 labs or more"

@@ -263,6 +263,7 @@ def _rows(
 ) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
     """One row per network, the files they are from, and what was left out or put together."""
     columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads", column)
+    table = table.reset_index(drop=True)
     chosen = table
     if source is not None:
         chosen = table[table["source"].isin([source] if isinstance(source, str) else list(source))]

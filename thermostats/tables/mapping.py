@@ -42,7 +42,7 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
             raise unknown("a column that the mapping names is missing", name, map(str, frame), where=where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
-    if unnamed := [name for name in spare if using.ignore != OTHERS and name not in using.ignore]:
+    if unnamed := [str(name) for name in spare if using.ignore != OTHERS and name not in using.ignore]:
         raise UsageError(
             "columns that are not ours and that the mapping does not name",
             where=where,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import operator
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -198,6 +199,8 @@ def _fault(value: str, label: str, *, free: bool) -> str:
         return "names a run with characters other than letters, digits, - and _"
     if HIDDEN.search(value):
         return "holds a hidden character"
+    if not unicodedata.is_normalized("NFC", value):
+        return "holds a letter and its accent as two characters, which look like one"
     return "begins like a spreadsheet formula" if value.startswith(FORMULA) else ""
 
 

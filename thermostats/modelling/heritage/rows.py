@@ -157,6 +157,7 @@ def model_rows(
     without a lab, and for fewer than `least` models.
     """
     columns_of(table, "model_id", "heritage", "source", estimand)
+    table = table.reset_index(drop=True)
     units_once(table, ())
     files = [source] if isinstance(source, str) else source
     asked = _of_sources(table, estimand, files, table[estimand].notna())
