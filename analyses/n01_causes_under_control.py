@@ -1,13 +1,13 @@
-"""N01: with recipes given by design, is the gain a matter of recipe first, then of shape, then of size?"""
+"""N01: the corpus apart, is the gain a matter of recipe first, then of shape, then of size?"""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew, Trial
 from thermostats.claims.heritage import tables_of, variance_shares
 from thermostats.claims.rule import NEVER, Above, AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
@@ -18,8 +18,8 @@ from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery import components, second, shares, together
-from thermostats.studies.nursery.glance import at_a_glance
+from thermostats.studies.nursery import components, glance, second, shares, together
+from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -49,34 +49,37 @@ depth or of predictions (null: 0), where 20% lie between recipes."""
 PAIRS = AtLeast(rows={"pairs of seeds": 5})
 STATED = ORDER.replace("heritage", "recipe")
 PREDICTS = Posterior("the nursery's slopes err less than the published mean")
-PRIMARY = Case("penultimate_gain", "penultimate gain (block L − 1), models of four blocks or more")
-GAINS = (
-    PRIMARY,
-    Case("last_gain", "last gain"),
-    Case("geometric_gain", "mean gain per block, blocks 2 to L"),
-    Case("max_gain", "largest gain, blocks 2 to L"),
-    Case("total_amplification", "product of gains, blocks 2 to L"),
-)
+PRIMARY = "penultimate_gain"
+OTHERS = {
+    "last gain": "last_gain",
+    "mean gain per block, blocks 2 to L": "geometric_gain",
+    "largest gain, blocks 2 to L": "max_gain",
+    "product of gains, blocks 2 to L": "total_amplification",
+}
+"""Gains by which the order of the first study is shown too."""
+CORPORA = ("english", "synthetic")
+IN_ORDER = "recipe > geometry > scale"
+"""What `second` and `together` both ask."""
 
 CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def models(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def models(evidence: Evidence, gain: str = PRIMARY) -> pd.DataFrame:
     """Models that a gain is judged by."""
-    return ENOUGH.of(judged(final(evidence), gain.id))
+    return ENOUGH.of(judged(final(evidence), gain))
 
 
-def read(evidence: Evidence, gain: Case = PRIMARY) -> pd.DataFrame:
+def read(evidence: Evidence, gain: str = PRIMARY) -> pd.DataFrame:
     """What tests read of them; `pair`: the distinct model that each is."""
     rows = read_by_tests(models(evidence, gain))
     return rows.assign(pair=distinct(rows))
 
 
 @CLAIM.shared
-def recipe_fit(evidence: Evidence, gain: Case) -> Fit:
+def recipe_fit(evidence: Evidence) -> Fit:
     """C04's model with recipes in the place of labs."""
-    return fit_recipes(models(evidence, gain), gain.id, seed=SEED, left_out=gain is PRIMARY)
+    return fit_recipes(models(evidence), PRIMARY, seed=SEED, left_out=True)
 
 
 @CLAIM.shared
@@ -85,47 +88,67 @@ def published(evidence: Evidence) -> pd.DataFrame:
     return published_rows(evidence.named(PUBLISHED))
 
 
-IN_ORDER = Posterior("recipe > geometry > scale, over the published models' shapes")
-RATIOS: dict[str, Any] = {"primary": components.ORDERED, "robustness": IN_ORDER, **STUDY}
-
-
-def ratios(rows: pd.DataFrame, found: components.Components) -> Result:
-    """Ratios of the components of variance, geometry and scale over the published models' shapes."""
-    in_order = (found.recipe > found.geometry) & (found.geometry > found.scale)
+def ratios(rows: pd.DataFrame, found: components.Components, estimate: str = components.OVER) -> Result:
+    """Ratios of the components, geometry and scale over the published models' shapes."""
     sizes = {name: float(np.median(drawn)) for name, drawn in vars(found).items()}
     words = {"sizes": sizes, "in_order": found.in_order}
-    return Result.of(rows, components.ratios(found), words=words, statements={IN_ORDER.statement: in_order})
+    return Result.of(rows, components.ratios(found), estimate=estimate, table=None, words=words)
 
 
 def by_components(rows: pd.DataFrame) -> Result:
     """Of the second study, recipes that were seen at every shape."""
-    return ratios(rows, components.components(*second.whole(rows), seed=SEED))
+    return ratios(rows, components.components(second.by_corpus(rows), seed=SEED))
+
+
+def by_corpora(rows: pd.DataFrame) -> Result:
+    """The same, headed by the corpus."""
+    return replace(by_components(rows), estimate=components.CORPUS)
 
 
 def by_both(rows: pd.DataFrame) -> Result:
-    """Of both studies, each with a level of its own."""
+    """Of both studies, every study and corpus with slopes of its own."""
     return ratios(rows, together.components(rows, seed=SEED))
 
 
 @CLAIM.finding(
-    "second", trial=Trial(second.enough, by_components, "recipe", components.worlds_of_components()), **RATIOS
+    "second",
+    primary=components.ORDERED,
+    trial=Trial(second.enough, by_components, "recipe", worlds_of_components()),
+    statement=IN_ORDER,
+    **STUDY,
 )
 def ratio(evidence: Evidence) -> Result:
-    """In the second study, how do recipe, geometry and scale compare in size over the published shapes?"""
+    """In the second study, how do recipe within a corpus, geometry and scale compare over the published shapes?"""
     rows = second.enough(evidence)
     found, seeds = by_components(rows), second.repeats(evidence)
+    tables = second.by_corpus(rows)
+    drawn = {"both corpora": components.components(tables, seed=SEED)}
+    drawn |= {name: components.components([own], seed=SEED) for name, own in zip(CORPORA, tables, strict=True)}
     learned = rows.groupby("recipe")["learned"].transform("all")
-    words = {**found.words, "learned": int(rows["learned"].sum()), "repeats": len(seeds)}
+    words = {"learned": int(rows["learned"].sum()), "repeats": len(seeds), "errors": second.checked(rows)}
+    words["alone"] = {name: components.ratios(drawn[name]) for name in CORPORA}
     if len(seeds):
         words["seed"] = float(np.sqrt(np.square(seeds).mean() / 2))
     if learned.any() and not learned.all():
         words["without"] = by_components(rows[learned]).quantities
-    table = second.scored(rows, components.components(*second.whole(rows), seed=SEED))
-    alone = together.contrasts(second.recipes(evidence), second.FACTORS).set_index("factor")["share"]
-    words |= {"factor": alone.idxmax(), "of_recipe": float(alone.max())}
+    table = second.scored(rows, drawn["both corpora"])
     outside = table.loc[table["inside"].eq(False), "quantity"].str.replace("_", " ")
-    words |= {"predicted": int(table["inside"].notna().sum()), "outside": list(outside)}
-    return replace(found, words=words, table=table, draw=drawing(at_a_glance, second.ends(evidence, drawn=False)))
+    words |= {"predicted": int(table["inside"].notna().sum()), "outside": list(outside), "power": second.power()}
+    return found.adding(words=words, table=table, draw=partial(glance.spreads, drawn))
+
+
+@CLAIM.finding(
+    "corpus",
+    primary=Above(components.CORPUS, 1),
+    trial=Trial(second.enough, by_corpora, "recipe", worlds_of_corpus()),
+    **STUDY,
+)
+def corpus(evidence: Evidence) -> Result:
+    """Does the corpus do more than a shape does?"""
+    rows = second.enough(evidence)
+    alone = together.contrasts(second.recipes(evidence), second.FACTORS).set_index("factor")["share"]
+    words = {"factor": alone.idxmax(), "of_recipe": float(alone.max())}
+    return by_corpora(rows).adding(words=words, draw=drawing(glance.at_a_glance, second.ends(evidence, drawn=False)))
 
 
 def by_shares(rows: pd.DataFrame) -> Result:
@@ -142,35 +165,38 @@ def by_shares(rows: pd.DataFrame) -> Result:
     "order",
     primary=ORDERED,
     robustness=Posterior(STATED),
-    over=GAINS,
     trial=Trial(read, by_shares, worlds=worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair")),
     **CONTROLLED,
 )
-def order(evidence: Evidence, gain: Case) -> Result:
-    """Do recipe, geometry and scale come in the claimed order?"""
-    rows = models(evidence, gain)
-    fit = recipe_fit(evidence, gain)
+def order(evidence: Evidence) -> Result:
+    """Do recipe, geometry and scale of the first study come in the claimed order?"""
+    rows, fit = models(evidence), recipe_fit(evidence)
     found, columns = by_shares(rows), shares.design_blocks(rows)
     tests = block_f(rows, "log_gain", columns)
-    shuffled = {name: freedman_lane(rows, "log_gain", columns, name, seed=SEED).p_value for name in tests}
-    found = replace(
-        found,
-        fit=fit,
-        fit_tables=tables_of(fit, ("orders",)) | {"recipes": fit.table("labs").rename(columns={"heritage": "recipe"})},
-        words={"blocks": list(columns), "tests": tests, "shuffled": shuffled},
-    )
-    if gain is not PRIMARY:
-        return found
     others = published(evidence)
     both = shares.caused_and_observed(rows, others, seed=SEED, level=SURE)
     own = both[both["columns"] == "the design's"]
+    observed = own[own["study"] == "published, observed"].set_index("what")["estimate"]
+    words = {
+        "blocks": list(columns),
+        "tests": tests,
+        "shuffled": {name: freedman_lane(rows, "log_gain", columns, name, seed=SEED).p_value for name in tests},
+        "n_published": len(others),
+        "observed": observed,
+        "level": SURE,
+        "gains": {name: by_shares(read(evidence, gain)).quantities for name, gain in OTHERS.items()},
+        **shares.other_choices(final(evidence), PRIMARY),
+    }
     named = own.assign(row=own["what"] + ", " + own["study"].str.split(",").str[0])
     xlabel = "corrected share of the variance of the log gain"
-    observed = own[own["study"] == "published, observed"].set_index("what")["estimate"]
-    words = {**found.words, "n_published": len(others), "observed": observed, "level": SURE}
-    words |= shares.other_choices(final(evidence), gain.id)
-    draw = drawing(forest, named, label="row", null=0.0, xlabel=xlabel)
-    return replace(found, table=both, draw=draw, panels=(variance_shares(fit),), words=words)
+    return found.adding(
+        words=words,
+        fit=fit,
+        fit_tables=tables_of(fit, ("orders",)) | {"recipes": fit.table("labs").rename(columns={"heritage": "recipe"})},
+        table=both,
+        draw=drawing(forest, named, label="row", null=0.0, xlabel=xlabel),
+        panels=(variance_shares(fit),),
+    )
 
 
 def by_seeds(rows: pd.DataFrame) -> Result:
@@ -226,8 +252,8 @@ def by_recipes_left_out(rows: pd.DataFrame) -> Result:
 )
 def unseen_recipes(evidence: Evidence) -> Result:
     """Do geometry and scale predict the models of a recipe that was not seen?"""
-    rows = models(evidence, PRIMARY)
-    held = leave_one_out(recipe_fit(evidence, PRIMARY), by="heritage")
+    rows = models(evidence)
+    held = leave_one_out(recipe_fit(evidence), by="heritage")
     predictions = held.predictions.rename(columns={"heritage": "recipe"})
     draw = drawing(left_out_errors, held.predictions)
     return replace(by_recipes_left_out(rows), table=predictions, draw=draw, words={"held": held})
@@ -235,7 +261,7 @@ def unseen_recipes(evidence: Evidence) -> Result:
 
 def of_published(evidence: Evidence) -> pd.DataFrame:
     """Published models with what the nursery's slopes, posterior means, predict about their mean."""
-    drawn = shares.drawn_slopes(recipe_fit(evidence, PRIMARY), models(evidence, PRIMARY))
+    drawn = shares.drawn_slopes(recipe_fit(evidence), models(evidence))
     return shares.with_predictions(published(evidence), drawn.mean(axis=0))
 
 
@@ -247,8 +273,7 @@ def of_published_by_both(evidence: Evidence) -> pd.DataFrame:
 
 def by_predictions(rows: pd.DataFrame) -> Result:
     """Squared error that predictions save over the mean."""
-    saved = shares.jackknifed_error_saved(rows)
-    return Result.of(rows, {SAVED: Estimate(*saved, "95% jackknife t interval, labs left out")})
+    return Result.of(rows, {SAVED: shares.jackknifed_error_saved(rows)})
 
 
 def compared(shown: pd.DataFrame) -> Result:
@@ -265,14 +290,14 @@ PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
     "carry_over",
     primary=Above(SAVED, 0),
     robustness=PREDICTS,
-    trial=Trial(of_published, by_predictions, worlds=PREDICTED),
+    trial=Trial(of_published, by_predictions, worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )
 def carry_over(evidence: Evidence) -> Result:
     """Do the nursery's slopes predict the published gains better than their mean does?"""
-    others, fit = published(evidence), recipe_fit(evidence, PRIMARY)
-    drawn, found = shares.drawn_slopes(fit, models(evidence, PRIMARY)), compared(of_published(evidence))
+    others, fit = published(evidence), recipe_fit(evidence)
+    drawn, found = shares.drawn_slopes(fit, models(evidence)), compared(of_published(evidence))
     skill = shares.error_saved(others, drawn).reshape(fit.draws["scale"].shape[:2])
     words = {
         **found.words,
@@ -282,18 +307,23 @@ def carry_over(evidence: Evidence) -> Result:
     return replace(found, fit=fit, statements={PREDICTS.statement: skill > 0}, words=words)
 
 
-@CLAIM.finding("together", trial=Trial(together.models, by_both, "recipe", components.worlds_of_components()), **RATIOS)
+@CLAIM.finding(
+    "together",
+    primary=components.ORDERED,
+    trial=Trial(together.models, by_both, "recipe", worlds_of_components()),
+    statement=IN_ORDER,
+    **STUDY,
+)
 def of_both_studies(evidence: Evidence) -> Result:
     """The same of both studies together."""
     rows = together.models(evidence)
-    found, widths = by_both(rows), {str(study): together.slope(own, "log_d") for study, own in rows.groupby("study")}
-    return replace(found, words={**found.words, "widths": widths})
+    return by_both(rows).adding(words={"slopes": together.by_study(rows).to_dict("records")})
 
 
 @CLAIM.finding(
     "carry_over_both",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_both, by_predictions, worlds=PREDICTED),
+    trial=Trial(of_published_by_both, by_predictions, worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )

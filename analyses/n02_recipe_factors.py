@@ -15,7 +15,7 @@ from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.nursery import factor_effects as effects
-from thermostats.studies.nursery import second, together
+from thermostats.studies.nursery import languages, second, together
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, fit_recipes, jackknife, judged, read_by_tests
 from thermostats.tables.vocabulary import NURSERY
 
@@ -77,6 +77,10 @@ IN_WORDS = {
     "depth_power": "init by depth",
     "log_init": "log init",
     "log_embed": "log embedding",
+    "log_warmup": "log warm-up",
+    "log_batch": "log batch",
+    "log_clip": "log clipping",
+    "log_tokens": "log tokens",
 }
 """Factors whose columns do not say what they are."""
 
@@ -103,17 +107,22 @@ def by_shared(rows: pd.DataFrame) -> Result:
     return by_tests(rows, together.LEVELS)
 
 
-def by_tests(rows: pd.DataFrame, factors: dict[str, str]) -> Result:
-    """Every factor alone; the strongest."""
-    tests = together.factor_tests(rows, factors)
+def by_others(rows: pd.DataFrame) -> Result:
+    """Everything that recipes differ in but the corpus, given the corpus."""
+    return by_tests(rows, second.GIVEN_CORPUS, "corpus")
+
+
+def by_tests(rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
+    """Every factor alone, given levels of a column; the strongest."""
+    tests = together.factor_tests(rows, factors, given)
     best = tests.loc[tests["p"].idxmin()]
     strongest = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
     return Result.of(rows, {STRONGEST: strongest}, rows={"factors": tests}, words={"factor": best["factor"]})
 
 
-def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str]) -> Result:
+def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
     """The same, headed by the strongest factor's ratio of geometric mean gains."""
-    table = together.contrasts(rows, factors)
+    table = together.contrasts(rows, factors, given)
     own = table.set_index("factor").loc[found.words["factor"]]
     interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
     known = {name: own[name] for name in ("lower", "upper")}
@@ -123,7 +132,12 @@ def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str]) -> R
         quantities={RATIO: ratio, **found.quantities},
         n_models=int(rows["n"].sum()),
         table=table,
-        words={"factor": own.name, "what": own["what"], "of_variance": own["share"], "tests": len(table)},
+        words={
+            "factor": IN_WORDS.get(str(own.name), own.name),
+            "what": own["what"],
+            "of_variance": own["share"],
+            "tests": len(table),
+        },
         draw=of_ratios(table.assign(factor=table["factor"].replace(IN_WORDS))),
     )
 
@@ -138,7 +152,17 @@ def of_ratios(table: pd.DataFrame) -> Callable[..., None]:
 def of_drawn_recipes(evidence: Evidence) -> Result:
     """Does a factor of recipes that were drawn at random move the gain?"""
     rows = of_second(evidence)
-    return with_ratios(by_nine(rows), rows, second.FACTORS)
+    words = {"languages": languages.by_language(evidence).to_dict("records")}
+    return with_ratios(by_nine(rows), rows, second.FACTORS).adding(words=words)
+
+
+@CLAIM.finding("given_corpus", trial=Trial(of_second, by_others, "recipe", a_line("log_embed")), **RECIPES)
+def of_recipes_of_a_corpus(evidence: Evidence) -> Result:
+    """Does anything but the corpus move the gain, given the corpus?"""
+    rows = of_second(evidence)
+    found = by_others(rows)
+    least = float(found.rows["factors"]["p"].min())
+    return with_ratios(found, rows, second.GIVEN_CORPUS, "corpus").adding(words={"least": least})
 
 
 def by_factors(rows: pd.DataFrame) -> Result:

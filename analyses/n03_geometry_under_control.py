@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
-from thermostats.claims.rule import NEVER, Decide, Given, Pick, Posterior, Rule, V, Within
-from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
+from thermostats.claims.noise import ERRORS, Errors, Noise
+from thermostats.claims.rule import NEVER, Decide, EveryRow, Given, Pick, Posterior, V, Within
+from thermostats.claims.worlds import World, worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.fit import Fit
@@ -21,9 +22,9 @@ from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.nursery import second, together
+from thermostats.studies.nursery import languages, second, together
 from thermostats.studies.nursery.design import blocks
-from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, by_t, final, judged, read_by_tests
+from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, judged, read_by_tests
 from thermostats.studies.nursery.second import STUDY
 from thermostats.studies.nursery.signs import standard_errors
 from thermostats.studies.nursery.slopes import (
@@ -34,6 +35,7 @@ from thermostats.studies.nursery.slopes import (
     WORDS,
     against_published,
     both_slopes,
+    combined,
     draw_density,
     draw_depth,
     draw_largest,
@@ -76,21 +78,42 @@ def doubled(slope: Estimate) -> list[float]:
     return [float(np.expm1(v * np.log(2))) for v in (slope.value, slope.lower, slope.upper) if v is not None]
 
 
-def below(slope: V) -> Rule:
+def below(slope: V) -> Decide:
     """The rule of a slope: below 0, or not as much as a fall of 5% a doubling."""
     return Decide((slope < 0) & (slope.p <= ALPHA), slope.lower > -SMALL)
 
 
 FALLING = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
+"""Of one corpus; for both, worlds in which the gain falls in one of them alone are added."""
 DEPTH, DENSITY = (Case(id_, WORDS[column], column) for id_, column in (("depth", "log_L"), ("density", "log_rho")))
 IN_LOGS = (replace(DEPTH, words="log L"), replace(DENSITY, words="log ρ"))
-MEAN = "mean slope over recipes"
+MEAN, APART = "mean slope over corpora", "difference between corpora"
+IN_BOTH = EveryRow(below(V("slope")), "corpora")
 
 
 def asked(models: Callable[[Evidence], pd.DataFrame], evidence: Evidence, term: Case) -> pd.DataFrame:
     """Models with the term that is asked about, and its values as `column`."""
     return models(evidence).assign(term=term.column, column=lambda rows: rows[term.column])
 
+
+def in_one(rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
+    """A world of `FALLING`, in which the models of one corpus do not fall."""
+    made = FALLING[0].signal(rows, noise, rng)
+    flat = FALLING[1].signal(rows, noise, rng)
+    return made.assign(log_gain=made["log_gain"].where(rows["corpus"] == "synthetic", flat["log_gain"]))
+
+
+IN_ONE = tuple(
+    World(
+        f"in one corpus alone, {kind}",
+        f"correlation −{QUARTER:g} in models of the synthetic corpus, none in others, {words}",
+        False,
+        in_one,
+        Errors(kind),
+    )
+    for kind, words in ERRORS.items()
+    if kind in {"normal", "t3", "heteroscedastic labs"}
+)
 
 of_first, of_second, of_both = (partial(asked, models) for models in (read, second.enough, together.models))
 """Models of the first study, of the second and of both."""
@@ -101,15 +124,22 @@ def by_slope(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {"slope": slope_of(rows, rows["term"].iloc[0])}, table=None)
 
 
+def by_corpora(rows: pd.DataFrame, corpora: pd.DataFrame) -> Result:
+    """Slopes of every corpus, their mean, and how far they lie apart; corpora: columns of `slopes_of_corpora`."""
+    by = corpora.set_index("corpus")
+    mean, apart = (combined(by, sign) for sign in (1.0, -1.0))
+    words = {"by": {corpus: (row["slope"], row["slope_lower"], row["slope_upper"]) for corpus, row in by.iterrows()}}
+    return Result.of(rows, {MEAN: mean, APART: apart}, table=None, rows={"corpora": corpora}, words=words)
+
+
 def by_recipes(rows: pd.DataFrame) -> Result:
-    """Of the second, the mean over recipes of the slope at the shapes that all have."""
-    own = second.slopes(rows)[rows["term"].iloc[0]]
-    return Result.of(rows, {MEAN: by_t(own.mean(), own.sem(), len(own) - 1, "95% t interval over recipes")})
+    """Of the second study, slopes of recipes at the shapes that all have."""
+    return by_corpora(rows, second.slopes_of_corpora(rows, rows["term"].iloc[0]))
 
 
 def by_both(rows: pd.DataFrame) -> Result:
-    """Of both, the slope within recipes."""
-    return Result.of(rows, {MEAN: together.slope(rows, rows["term"].iloc[0])}, table=None)
+    """Of both, slopes within recipes."""
+    return by_corpora(rows, together.slopes_of_corpora(rows, rows["term"].iloc[0]))
 
 
 def falls(term: Case) -> dict[str, Any]:
@@ -117,7 +147,8 @@ def falls(term: Case) -> dict[str, Any]:
     on = f"slope on {term.words}"
     trial = Trial(partial(of_first, term=term), by_slope, "recipe", FALLING)
     posterior = Posterior(f"{on} < 0", draws=V(f"slope on {term.column}") < 0, against=f"{on} < −{SMALL:.3g}")
-    return {"primary": below(V("slope")), "robustness": posterior, "trial": trial, **CONTROLLED}
+    statement = f"the gain falls, {term.id}"
+    return {"primary": below(V("slope")), "robustness": posterior, "trial": trial, "statement": statement, **CONTROLLED}
 
 
 def slope(evidence: Evidence, term: Case) -> Result:
@@ -145,14 +176,24 @@ def drawn(rows: pd.DataFrame, term: Case, slope: Estimate) -> Callable[[Axes], N
 
 
 @CLAIM.finding(
-    "second", primary=below(V(MEAN)), over=IN_LOGS, trial=Trial(of_second, by_recipes, "recipe", FALLING), **STUDY
+    "second",
+    primary=IN_BOTH,
+    over=IN_LOGS,
+    trial=Trial(of_second, by_recipes, "recipe", (*FALLING, *IN_ONE)),
+    statement="the gain falls",
+    **STUDY,
 )
 def of_drawn_recipes(evidence: Evidence, term: Case) -> Result:
     """Slopes of the second study, recipes drawn at random as the unit."""
     rows = of_second(evidence, term)
     found = by_recipes(rows)
     gains = rows.assign(**{PENULTIMATE: np.exp(rows["log_gain"])})
-    return replace(found, draw=drawn(gains, term, found.headline), words={"doubled": doubled(found.headline)})
+    words: dict[str, Any] = {
+        "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in found.words["by"].items()}
+    }
+    if term.id == DEPTH.id:
+        words["languages"] = languages.by_language(evidence).to_dict("records")
+    return found.adding(words=words, draw=drawn(gains, term, found.headline))
 
 
 @CLAIM.finding("depth", **falls(DEPTH))
@@ -395,7 +436,12 @@ def through_trace(evidence: Evidence) -> Result:
 
 
 @CLAIM.finding(
-    "together", primary=below(V(MEAN)), over=IN_LOGS, trial=Trial(of_both, by_both, "recipe", FALLING), **STUDY
+    "together",
+    primary=IN_BOTH,
+    over=IN_LOGS,
+    trial=Trial(of_both, by_both, "recipe", (*FALLING, *IN_ONE)),
+    statement="the gain falls",
+    **STUDY,
 )
 def of_both_studies(evidence: Evidence, term: Case) -> Result:
     """The same of both studies, each with a level of its own."""

@@ -11,17 +11,19 @@ from scipy import stats
 from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Given, Posterior, Some, V
 from thermostats.claims.worlds import World, worlds_of_groups, worlds_of_line, worlds_of_share
-from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.counts import clustered_share, proportion
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import slopes
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN
-from thermostats.studies.nursery import glance
+from thermostats.studies.nursery import glance, second
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, SHALLOW, checkpoints
-from thermostats.studies.nursery.second import HALF_WITH_CHOSEN, early_and_late
+from thermostats.studies.nursery.second import CHOSEN, HALF_WITH_CHOSEN, early_and_late
+from thermostats.studies.nursery.shipped import SHARES
 from thermostats.studies.nursery.signs import (
     HALF,
+    KAPPA,
     RARE,
     RARER,
     R,
@@ -42,6 +44,7 @@ from thermostats.tables.vocabulary import NURSERY
 SEED = 104
 GAIN = "last_gain"
 ALPHA, MOST_FLIPS, NEGLIGIBLE = 0.05, 0.10, 0.05
+SETTLED = "the gain at a tenth of training goes with that at the end"
 FIXED = 0.9
 """Correlation with the end that is called fixed; the null is 0, what chance keeps."""
 CELL = ["n_layers", "rho", "d_model"]
@@ -101,12 +104,13 @@ def at_moment(evidence: Evidence, moment: Moment) -> pd.DataFrame:
 
 
 def of_both(evidence: Evidence) -> pd.DataFrame:
-    """Penultimate gains at a tenth of training and at the end, models of both studies, cells apart."""
+    """Penultimate gains at a tenth of training and at the end, models of both studies; cells of a study and corpus."""
     later = HALF_WITH_CHOSEN.of(early_and_late(evidence)).assign(study="second")
     rows = checkpoints(evidence)
     deep = rows[rows["comparable"] & (rows["n_layers"] > SHALLOW)]
     logs, models = with_models(deep, "penultimate_gain")
-    first = early_and_end(logs, models.assign(cell="first " + models["cell"], study="first"), 0.1)
+    cell = "first " + models["cell"] + " " + models["corpus"].astype(str)
+    first = early_and_end(logs, models.assign(cell=cell, study="first"), 0.1)
     return ranked(pd.concat([first, later[list(first)]], ignore_index=True))
 
 
@@ -128,7 +132,8 @@ WORLDS = (inside(FIXED), AT_HALF, *worlds_of_line("end", "ranked", FIXED)[1:])
 @CLAIM.finding(
     "together",
     primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
-    trial=Trial(of_both, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED)),
+    trial=Trial(of_both, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED), version=2),
+    statement=SETTLED,
     evidence=NURSERY,
     needs=HALF_WITH_CHOSEN,
 )
@@ -136,6 +141,45 @@ def of_both_studies(evidence: Evidence) -> Result:
     """Does a tenth of training go with the end, among models of one shape and study?"""
     rows = of_both(evidence)
     return replace(by_ranks(rows), draw=partial(glance.early_and_late, rows))
+
+
+def moments(evidence: Evidence) -> pd.DataFrame:
+    """Log gains at a tenth of training and at the end."""
+    return HALF_WITH_CHOSEN.of(early_and_late(evidence))
+
+
+@CLAIM.finding(
+    "second",
+    primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
+    trial=Trial(moments, by_ranks, "heritage", worlds_of_line("end", "ranked", FIXED), version=2),
+    statement=SETTLED,
+    evidence=NURSERY,
+    needs=HALF_WITH_CHOSEN,
+)
+def of_second_study(evidence: Evidence) -> Result:
+    """Does the gain at a tenth of training go with that at the end, among models of one shape?"""
+    rows = moments(evidence)
+    found, table = by_ranks(rows), along_training(evidence)
+    words = {
+        "settled": table.to_dict("records"),
+        "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
+        "chosen": int(((rows["end"] < 0) & rows["recipe"].str.startswith(CHOSEN)).sum()),
+    }
+    return replace(found, table=table, words=words, draw=partial(glance.settling, table))
+
+
+def along_training(evidence: Evidence) -> pd.DataFrame:
+    """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
+    rows = []
+    for share in SHARES[:-1]:
+        if (own := early_and_late(evidence, share)).empty:
+            continue
+        known = by_ranks(own).quantities
+        row: dict[str, float | None] = {"share": share, "models": len(own), "dampen": int((own["early"] < 0).sum())}
+        for name, q in (("r", known[R.name]), ("kappa", known[KAPPA])):
+            row |= {name: q.value, f"{name}_lower": q.lower, f"{name}_upper": q.upper}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 @CLAIM.finding(
@@ -197,6 +241,9 @@ MOVED = Decide(
     Each("pairs", (RATIO.lower > 1 - NEGLIGIBLE) & (RATIO.upper < 1 + NEGLIGIBLE)),
 )
 PAIRS = AtLeast(models=16)
+SOME, MANY, SHOULD = 0.01, 0.10, 0.20
+"""Crossings in more than 1% are some; in fewer than 10% tuning as good as never crosses; 20% should be found."""
+TUNED, CROSSED = AtLeast(models=40), V("share of pairs that cross 1")
 BETWEEN = 0.2
 """Share of the variance of log ratios between pairs that would be of interest: pairs that change by 9% where prompts
 differ by 18%; the null is none, so that a recipe that does differ is no world of it."""
@@ -292,6 +339,38 @@ def tuning_magnitude(evidence: Evidence) -> Result:
     found, fit = by_prompts(ratios(evidence)), fit_pairs(evidence)
     statements = {SOME_MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1)}
     return replace(found, fit=fit, fit_tables=("pairs",), statements=statements)
+
+
+def tuned(evidence: Evidence) -> pd.DataFrame:
+    """Pairs of a base and a tuned model."""
+    return TUNED.of(second.pairs(evidence))
+
+
+def by_bases(rows: pd.DataFrame) -> Result:
+    """Share of pairs that cross 1 clearly."""
+    return Result.of(rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))})
+
+
+@CLAIM.finding(
+    "tuning.share",
+    primary=Decide(CROSSED.lower > SOME, CROSSED.upper < MANY),
+    trial=Trial(tuned, by_bases, "", worlds_of_share("flips", SHOULD, 0.0, "pair"), "pair"),
+    evidence=NURSERY,
+    needs=TUNED,
+)
+def tuning_share(evidence: Evidence) -> Result:
+    """Can tuning cross 1?"""
+    rows = tuned(evidence)
+    crossing = rows[rows["flips"]]
+    words = {
+        "flips": len(crossing),
+        "pairs": len(rows),
+        "kinds": rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index"),
+        "bases": rows["pair"].nunique(),
+        "crossed": crossing["pair"].nunique(),
+        "dampened": int(rows.drop_duplicates("pair")["dampens"].sum()),
+    }
+    return replace(by_bases(rows), words=words)
 
 
 if __name__ == "__main__":

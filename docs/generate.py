@@ -1,16 +1,17 @@
 """Write the reference pages that follow from code and data: commands, tables, rules in simulated worlds.
 
-Those are not committed, so that they cannot be stale. The page of models and the table of findings in the README follow
-from the report and are: `make snapshot` writes them with it (`--snapshot`), and the rates on the page about checks from
-`benchmarks/results/alarms.csv`; tests hold both tables against them.
+Those are not committed, so that they cannot be stale. The page of models and the table of findings in the README are:
+`make snapshot` writes them (`--snapshot`), and the rates on the page about checks from
+`benchmarks/results/alarms.csv`; tests hold them against what they are made of.
 """
 
 from __future__ import annotations
 
-import json
+import inspect
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ from thermostats.tables.describe import codebook
 from thermostats.words import number, with_interval
 
 ROOT = Path(__file__).resolve().parents[1]
-IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05", "N06")
+FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
+IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05")
 SETTING = """
 import thermostats
 
@@ -94,21 +96,35 @@ def worlds() -> str:
     return "\n".join(lines) + "\n"
 
 
-def models(reports: Path) -> str:
-    """Equations and priors of every model that the report holds, as its fits gave them."""
+def models() -> str:
+    """Every law with its equation, as the docstring of its function begins, its engine and the claims that fit it."""
     lines = [
         "# Models",
         "",
-        "This page lists every model in the report with its equations and priors, as its fit states them "
-        "(`fit.equations`, `fit.priors`), and the claims that use it. Prior scales depend on the outcome, so a family "
-        "can appear more than once. [Fits](api/fits.md) lists the functions that fit these models.",
+        "One row per law. The docstring of its function ([Fits](api/fits.md)) has quantities, tables and sources; "
+        "`fit.law.equations` and `fit.law.priors` state the model of a fit in full, as does the page of a claim. Laws "
+        "that are Gaussian given a few scales are drawn exactly, in a second; the others by PyMC, in up to a minute, "
+        "most of which goes into compiling.",
+        "",
+        "| function | model | engine | fitted by the scripts of |",
+        "|---|---|---|---|",
     ]
-    for (equations, priors), uses in _fits(reports).items():
-        claims = sorted({claim for claim, _ in uses})
-        lines += ["", f"## {', '.join(claims)}: {uses[0][1].rstrip('.')}", "", "```text", *equations, "```", ""]
-        lines += ["| quantity | prior | why |", "|---|---|---|"]
-        lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in prior)} |" for prior in priors]
+    for home in re.findall(
+        r"^::: (thermostats\.modelling\S+\.fit_\w+)$", FITS.read_text(encoding="utf-8"), re.MULTILINE
+    ):
+        module, _, name = home.rpartition(".")
+        code = import_module(module)
+        equation = (getattr(code, name).__doc__ or "").partition("\n")[0].rstrip(".")
+        engine = "PyMC" if "Sampled(declare" in inspect.getsource(code) else "exact"
+        cells = (f"`{name}`", equation.replace("|", "\\|"), engine, ", ".join(_using(name)) or "none")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _using(name: str) -> list[str]:
+    """Claims whose analysis fits a law itself."""
+    scripts = sorted((ROOT / "analyses").glob("[cnrx]*.py"))
+    return [path.name[:3].upper() for path in scripts if f"{name}(" in path.read_text(encoding="utf-8")]
 
 
 def verdicts(reports: Path) -> str:
@@ -173,18 +189,6 @@ def _rate(rows: pd.DataFrame, at: tuple[str, str], outcomes: list[str]) -> str:
     return f"{row[outcomes].sum() / row['data_sets']:.1%} of {row['data_sets']:,}"
 
 
-def _fits(reports: Path) -> dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], list[tuple[str, str]]]:
-    """Equations and priors of every fit of a report → claim and sentence of each of its uses."""
-    found: dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], list[tuple[str, str]]] = {}
-    for path in sorted(reports.glob("[cn]*/findings.json")):
-        page = json.loads(path.read_text(encoding="utf-8"))
-        for finding in page["findings"]:
-            if fit := finding.get("posterior"):
-                key = tuple(fit["equations"]), tuple(tuple(prior) for prior in fit["priors"])
-                found.setdefault(key, []).append((page["claim"]["id"], fit["model"]))
-    return found
-
-
 def gallery(folder: Path) -> str:
     """Figures of two fits, each with the line that made it; they are drawn into the folder."""
     lines = [
@@ -245,7 +249,7 @@ def pictures(folder: Path) -> None:
 def snapshot(root: Path) -> None:
     """Write the page of models, the README's table of findings, the rates of checks, and pictures."""
     pictures(root / "docs" / "how-to")
-    (root / "docs" / "reference" / "models.md").write_text(models(root / "reports"), encoding="utf-8")
+    (root / "docs" / "reference" / "models.md").write_text(models(), encoding="utf-8")
     marked = {
         root / "README.md": (BEGIN, END, verdicts(root / "reports" / "snapshot")),
         root / "docs" / "explanation" / "posterior-checks.md": (RATES, END_OF_RATES, alarms()),

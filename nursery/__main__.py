@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -70,7 +71,7 @@ def design(
     """
     from nursery import designs  # noqa: PLC0415 - numpy
     from nursery.recipes import drawn  # noqa: PLC0415
-    from thermostats.studies.nursery import components  # noqa: PLC0415 - numpy
+    from thermostats.studies.nursery import component_worlds  # noqa: PLC0415 - numpy
 
     if recipes is None and (shapes or factors):
         raise UsageError(
@@ -79,21 +80,22 @@ def design(
             next_step="python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80",
         )
     if recipes is None:
-        own = designs.read(shipped_design())
+        study = designs.read(shipped_design())
     else:
         grid, taken = designs.parse_grid([*shapes, *factors]), tuple(drawn(recipes, seed, CONTEXT))
-        own = designs.Design(out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, taken)
-        own.check()
-    packs = own.packs()
+        study = designs.Design(out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, taken)
+        study.check()
+    packs = study.packs()
     models = sum(len(pack.members) for pack in packs)
-    print(f"{models} models in {len(packs)} packs, about {own.hours:.1f} core-hours of a processor", file=sys.stderr)
+    print(f"{models} models in {len(packs)} packs, about {study.hours:.1f} core-hours of a processor", file=sys.stderr)
     if power:
-        shown = components.operating(len(own.recipes), components.logs(own.grid))
+        corpora = Counter(recipe.corpus for recipe in study.recipes)
+        rows = component_worlds.operating(list(corpora.values()), component_worlds.logs(study.grid))
     else:
-        shown = [asdict(recipe) for recipe in (*own.recipes, *own.apart)]
-    print_rows(shown, list(shown[0]), as_json)
+        rows = [asdict(recipe) for recipe in (*study.recipes, *study.apart)]
+    print_rows(rows, list(rows[0]), as_json)
     if out is not None:
-        designs.write(own, out)
+        designs.write(study, out)
         say_next(f"python -m nursery corpora, then python -m nursery train {out}", shown=not as_json)
 
 
@@ -153,19 +155,19 @@ def train(
     from nursery.training import train_all  # noqa: PLC0415 - torch
 
     claim_folder(folder, path)
-    shown: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
 
     def through(packs: Sequence[Pack]) -> None:
         before = sum(pack.work for pack in packs if pack.records(folder))
         with _progress(sum(pack.work for pack in packs), before) as report:
             for step in train_all(packs, folder, device=device, processes=processes, engine=where):
                 report(step.pack.name, step.pack.work, step.share, step.trained)
-                shown.extend(asdict(trained) for trained in step.trained)
+                rows.extend(asdict(trained) for trained in step.trained)
 
     through(packs)
     if tune:
         through(_tuned(path, folder))
-    print_rows(shown, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
+    print_rows(rows, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
     say_next(f"python -m nursery measure{_of(design)} --folder {folder} --data mine", shown=not as_json)
 
 
@@ -187,12 +189,12 @@ def measure(
     _check_installed()
     from nursery.measuring import measure_all  # noqa: PLC0415 - torch
 
-    shown = []
+    rows = []
     for model, outcome in measure_all(wanted, folder, data):
-        shown.append({"model": model, **asdict(outcome)} | {"model": model})
+        rows.append({"model": model, **asdict(outcome)} | {"model": model})
         print(f"{model} {outcome.revision}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr, flush=True)
-    print_rows(shown, ["model", "revision", "status", "seconds", "reason"], as_json)
-    if any(row["status"] == "failed" for row in shown):
+    print_rows(rows, ["model", "revision", "status", "seconds", "reason"], as_json)
+    if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(1)
     say_next("thermostats report --all", data=data, shown=not as_json)
 
@@ -260,19 +262,19 @@ def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tupl
     members = [member for pack in packs for member in pack.members]
     named = {"model": (models, {m.model for m in members}), "recipe": (recipes, {m.recipe.name for m in members})}
     for what, (names, there) in named.items():
-        known = sorted(there)
+        listed = sorted(there)
         for name in names:
             if name not in there:
                 raise UsageError(
                     f"no such {what} in the design",
                     got=name,
-                    allowed=" … ".join(known[:1] + known[-1:]),
-                    next_step=did_you_mean(name, known, "python -m nursery design lists them"),
+                    allowed=" … ".join(listed[:1] + listed[-1:]),
+                    next_step=did_you_mean(name, listed, "python -m nursery design lists them"),
                 )
     if models or recipes:
         members = [member for member in members if member.model in models or member.recipe.name in recipes]
-    asked = {member.model for member in members}
-    return [pack for pack in packs if any(member.model in asked for member in pack.members)], members
+    chosen = {member.model for member in members}
+    return [pack for pack in packs if any(member.model in chosen for member in pack.members)], members
 
 
 def _tuned(design: Path, folder: Path) -> list[Pack]:
@@ -294,8 +296,10 @@ def _trained(models: list[str], recipes: list[str], folder: Path, design: Path |
     if not (models or recipes):
         members += [member for pack in _tuned(path, folder) for member in pack.members]
     if not any(read_record(folder, member.model) for member in members):
-        asked = [f"--model {model}" for model in models] + [f"--recipe {recipe}" for recipe in recipes]
-        place = "".join([_of(design), *(f" {each}" for each in asked), "" if folder == HERE else f" --folder {folder}"])
+        options = [f"--model {model}" for model in models] + [f"--recipe {recipe}" for recipe in recipes]
+        place = "".join(
+            [_of(design), *(f" {each}" for each in options), "" if folder == HERE else f" --folder {folder}"]
+        )
         raise DataError(
             "none of these models is trained here",
             where=folder,
@@ -336,8 +340,8 @@ def _progress(total: float, before: float) -> Iterator[Callable[[str, float, flo
                 seconds = (time.perf_counter() - began) * (total - now) / (now - before)
                 left = f"about {seconds / 60:.0f} min left"
             bars.update(task, completed=now, description=f"training {name}")
-            for one in trained:
-                line = f"{one.model}: {one.steps} steps, held-out loss {one.loss}, {left}"
+            for model in trained:
+                line = f"{model.model}: {model.steps} steps, held-out loss {model.loss}, {left}"
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield report

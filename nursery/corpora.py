@@ -69,28 +69,30 @@ def build(folder: Path, text: Path | None = None) -> None:
     fewer than 20 documents, or if the folder cannot be written; ThermostatsError if the package cannot be downloaded.
     """
     with only_writer(folder):
-        known = _record(folder) or {}
-        own = None if text is None else _joined(english.documents(_read(text)))
-        if own is not None and known and known["files"]["english.txt"]["sha256"] != _sha256(own):
+        record = _record(folder) or {}
+        content = None if text is None else _joined(english.documents(_read(text)))
+        if content is not None and record and record["files"]["english.txt"]["sha256"] != _sha256(content):
             raise UsageError(
                 "the folder holds corpora made from another text",
                 where=folder,
                 got=text,
                 next_step="give another folder, since models trained on the first text are measured with it",
             )
-        if {*NAMES} <= {*known.get("documents", ())} and all(_intact(folder, name, known) for name in known["files"]):
+        if {*NAMES} <= {*record.get("documents", ())} and all(
+            _intact(folder, name, record) for name in record["files"]
+        ):
             return
-        if own is None and known and _intact(folder, "english.txt", known):
-            own = (folder / "english.txt").read_bytes()
-        if own is None:
-            if known.get("english") == "text":
+        if content is None and record and _intact(folder, "english.txt", record):
+            content = (folder / "english.txt").read_bytes()
+        if content is None:
+            if record.get("english") == "text":
                 raise DataError(
                     "the English text is damaged, and it was your own text",
                     where=folder / "english.txt",
                     next_step="give it again with --text FILE",
                 )
-            own = _joined(english.documents(english.fetch()))
-        _write(folder, own, "text" if text is not None else known.get("english", english.PACKAGE))
+            content = _joined(english.documents(english.fetch()))
+        _write(folder, content, "text" if text is not None else record.get("english", english.PACKAGE))
 
 
 def load(folder: Path, name: str, context: int = 0) -> Corpus:
@@ -165,10 +167,10 @@ def _frequencies(corpus: Corpus) -> npt.NDArray[np.float64]:
     return np.asarray(counts / counts.sum())
 
 
-def split(found: Sequence[str]) -> tuple[list[str], list[str]]:
+def split(documents: Sequence[str]) -> tuple[list[str], list[str]]:
     """Documents for training, and the last 5%, rounded up, held out."""
-    first = len(found) - math.ceil(HELD_OUT * len(found))
-    return list(found[:first]), list(found[first:])
+    first = len(documents) - math.ceil(HELD_OUT * len(documents))
+    return list(documents[:first]), list(documents[first:])
 
 
 def _write(folder: Path, text: bytes, source: str) -> None:
@@ -206,10 +208,10 @@ def _write(folder: Path, text: bytes, source: str) -> None:
     write_all(folder, {folder / name: content for name, content in files.items()})
 
 
-def encode(learned: Tokenizer, found: Sequence[str]) -> Tokens:
+def encode(learned: Tokenizer, documents: Sequence[str]) -> Tokens:
     """Tokens of documents one after the other, an end-of-text token behind each; uint16 of shape (tokens,)."""
     end = learned.token_to_id(tokenizer.END_OF_TEXT)
-    return np.array([i for one in learned.encode_batch(found) for i in (*one.ids, end)], dtype=np.uint16)
+    return np.array([i for encoding in learned.encode_batch(documents) for i in (*encoding.ids, end)], dtype=np.uint16)
 
 
 def _record(folder: Path) -> Mapping[str, Any] | None:
@@ -218,14 +220,14 @@ def _record(folder: Path) -> Mapping[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found = json.loads(_read(path))
-        if found["format"] != _FORMAT or not isinstance(found["files"]["english.txt"]["sha256"], str):
+        record = json.loads(_read(path))
+        if record["format"] != _FORMAT or not isinstance(record["files"]["english.txt"]["sha256"], str):
             raise ValueError("another format")
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"not a record of corpora: {error}", where=path, next_step="remove this file and make the corpora again"
         ) from error
-    return dict(found)
+    return dict(record)
 
 
 def _intact(folder: Path, name: str, record: Mapping[str, Any]) -> bool:
@@ -233,15 +235,15 @@ def _intact(folder: Path, name: str, record: Mapping[str, Any]) -> bool:
     return path.is_file() and _sha256(path.read_bytes()) == record["files"][name]["sha256"]
 
 
-def _joined(found: Sequence[str]) -> bytes:
-    if len(found) < _LEAST_DOCUMENTS:
+def _joined(documents: Sequence[str]) -> bytes:
+    if len(documents) < _LEAST_DOCUMENTS:
         raise DataError(
             "too few documents in the English text",
-            got=str(len(found)),
+            got=str(len(documents)),
             allowed=f"{_LEAST_DOCUMENTS} or more",
             next_step="chapters begin with a line such as Chapter 1, or documents are separated by form feeds",
         )
-    return SEPARATOR.join(found).encode()
+    return SEPARATOR.join(documents).encode()
 
 
 def _read(path: Path) -> str:

@@ -91,11 +91,11 @@ def lines(y: Array, z: Array) -> tuple[Array, Array]:
 
 def statistics(effects: Array, noise: Array) -> Array:
     """Half the log of both ratios of variances, and `alike`."""
-    found = variances(effects, noise)
+    estimates = variances(effects, noise)
     recipe, architecture, shape, size = np.log(
-        np.maximum([found.recipe, found.architecture, found.shape, found.size], LEAST)
+        np.maximum([estimates.recipe, estimates.architecture, estimates.shape, estimates.size], LEAST)
     )
-    return np.array([(recipe - architecture) / 2, (shape - size) / 2, found.alike])
+    return np.array([(recipe - architecture) / 2, (shape - size) / 2, estimates.alike])
 
 
 def variances(effects: Array, noise: Array) -> Variances:

@@ -79,8 +79,8 @@ class Pack:
 
     def records(self, folder: Path) -> list[Trained]:
         """What its models came to, where all of them are trained."""
-        known = [read_record(folder, member.model) for member in self.members]
-        return [record for record in known if record is not None] if all(known) else []
+        records = [read_record(folder, member.model) for member in self.members]
+        return [record for record in records if record is not None] if all(records) else []
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Design:
 
     def packs(self) -> list[Pack]:
         """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
-        shapes, found, rng = self.shapes, [], np.random.default_rng([self.seed, 1])
+        shapes, packs, rng = self.shapes, [], np.random.default_rng([self.seed, 1])
         chosen = rng.choice(len(self.recipes) * len(shapes), size=self.repeats, replace=False)
         again = {divmod(int(place), len(shapes)) for place in chosen}
         for number, shape in enumerate(shapes):
@@ -129,8 +129,8 @@ class Design:
                 members.append(Member(name, recipe, self._seed(place, number, 0)))
                 if (place, number) in again:
                     members.append(Member(f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name))
-            found += self.grouped(members, shape, self.shares)
-        return found
+            packs += self.grouped(members, shape, self.shares)
+        return packs
 
     def check(self) -> None:
         """Raise UsageError where it cannot be trained as it is."""
@@ -195,15 +195,15 @@ class Design:
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
     """Depths, head densities and widths of texts such as L=4,8 rho=0.125,2 d=32,80. Raises UsageError for others."""
-    found: dict[str, list[float]] = {}
+    grid: dict[str, list[float]] = {}
     for text in " ".join(texts).split():
         key, _, values = text.partition("=")
         try:
-            found["" if key in found else key] = [float(value) for value in values.split(",")]
+            grid["" if key in grid else key] = [float(value) for value in values.split(",")]
         except ValueError:
-            found[""] = []
-    check_grid(found, " ".join(texts))
-    return found
+            grid[""] = []
+    check_grid(grid, " ".join(texts))
+    return grid
 
 
 def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
@@ -224,11 +224,11 @@ def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
 def read(path: Path) -> Design:
     """The design of a file. Raises DataError where it is none, UsageError where it cannot be trained."""
     try:
-        known = tomllib.loads(path.read_text(encoding="utf-8"))
-        known |= {key: tuple(_recipe(found) for found in known.get(key, [])) for key in OF_RECIPES}
-        if isinstance(shares := known.get("shares"), list):
-            known["shares"] = tuple(shares)
-        design = Design(**known)
+        stated = tomllib.loads(path.read_text(encoding="utf-8"))
+        stated |= {key: tuple(_recipe(recipe) for recipe in stated.get(key, [])) for key in OF_RECIPES}
+        if isinstance(shares := stated.get("shares"), list):
+            stated["shares"] = tuple(shares)
+        design = Design(**stated)
     except (OSError, ValueError, OverflowError, TypeError, AttributeError) as error:
         step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
         raise DataError("not a design file", where=path, got=str(error), next_step=step) from error
@@ -238,10 +238,10 @@ def read(path: Path) -> Design:
 
 def write(design: Design, path: Path) -> None:
     """Write a design file."""
-    known = asdict(design)
-    tables = [("[grid]", known.pop("grid"))]
-    tables += [(f"[[{name}]]", recipe) for name in OF_RECIPES for recipe in known.pop(name)]
-    lines = _toml(known)
+    facts = asdict(design)
+    tables = [("[grid]", facts.pop("grid"))]
+    tables += [(f"[[{name}]]", recipe) for name in OF_RECIPES for recipe in facts.pop(name)]
+    lines = _toml(facts)
     for name, table in tables:
         lines += ["", name, *_toml(table)]
     write_atomically(path, ("\n".join(lines) + "\n").encode())
@@ -267,10 +267,10 @@ def claim_folder(folder: Path, path: Path) -> None:
         )
 
 
-def _recipe(found: Mapping[str, Any]) -> Recipe:
+def _recipe(stated: Mapping[str, Any]) -> Recipe:
     broken = {f.name for f in fields(Recipe) if f.type == "float"}
-    whole = {key: float(value) for key, value in found.items() if key in broken and type(value) is int}
-    return Recipe(**{**found, **whole})
+    numbers = {key: float(value) for key, value in stated.items() if key in broken and type(value) is int}
+    return Recipe(**{**stated, **numbers})
 
 
 def _numbers(values: object) -> bool:

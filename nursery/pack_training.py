@@ -46,12 +46,12 @@ def run(pack: Pack, folder: Path, *, device: str = "cpu", progress: Any = None) 
     states = folder / STATES
     states.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(states / f".{pack.name}.lock"):
-        if known := pack.records(folder):
-            return known
+        if records := pack.records(folder):
+            return records
         training = PackTraining(pack, folder, device)
-        found = training.result(progress)
+        records = training.result(progress)
         training.place.unlink(missing_ok=True)
-        return found
+        return records
 
 
 class PackTraining:
@@ -67,7 +67,7 @@ class PackTraining:
         self.optimiser = Optimiser(self.weights, self.recipes)
         self.step, self.seconds = 0, 0.0
         self.losses: list[list[float]] = []
-        self.kept: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
         self.place = folder / STATES / f"{pack.name}.pt"
         self.moments = {round(share * pack.steps) for share in pack.shares}
         self.prompts = prompts_of(folder, pack.prompts)
@@ -81,7 +81,7 @@ class PackTraining:
     def result(self, progress: Any) -> list[Trained]:
         """Go on to the last step and write the models."""
         self._resume()
-        if not self.kept:
+        if not self.rows:
             self._keep()
         began = saved = perf_counter()
         spent = self.seconds
@@ -103,8 +103,8 @@ class PackTraining:
         dropped = self._dropped(tokens.shape[1] * self.pack.context)
         logits = stacked.forward(self.weights, tokens[..., :-1], self.pack.shape, dropped).logits
         losses = by_model(logits, tokens[..., 1:])
-        found = torch.autograd.grad(losses.sum(), list(self.weights.values()))
-        self.optimiser.step(self.weights, dict(zip(self.weights, found, strict=True)), self.step)
+        gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        self.optimiser.step(self.weights, dict(zip(self.weights, gradients, strict=True)), self.step)
         self.losses.append(losses.tolist())
         self.step += 1
 
@@ -137,7 +137,7 @@ class PackTraining:
                     row: dict[str, Any] = {"number": number, "step": self.step, "layer": i + 1, "loss": losses[number]}
                     row |= {"prompts": name} if name else {}
                     row |= {"log_gain": float(gains.mean()), "log_gain_sd": float(gains.std(ddof=1))}
-                    self.kept.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
+                    self.rows.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
 
     def _log_norms(self) -> tuple[Tensor, Tensor]:
         """Logs of the stream's norms, (layers + 1, models, prompts): at the last token, and of the mean over tokens.
@@ -168,13 +168,13 @@ class PackTraining:
 
     def _spectra(self) -> list[tuple[list[float], list[float]]]:
         """σ_max of W_V and of W_O by layer, of every model."""
-        found = []
+        largest = []
         for name in ("v", "o"):
             matrices = self.weights[name].detach().cpu()
             fine = matrices.isfinite().all(dim=-1).all(dim=-1)
             norms = torch.linalg.matrix_norm(matrices.nan_to_num(0.0, 0.0, 0.0), ord=2)
-            found.append(torch.where(fine, norms, torch.nan).tolist())
-        return list(zip(*found, strict=True))
+            largest.append(torch.where(fine, norms, torch.nan).tolist())
+        return list(zip(*largest, strict=True))
 
     def _heldout(self) -> list[float]:
         """Held-out loss of every model, nat per token, on windows evenly spread."""
@@ -192,20 +192,20 @@ class PackTraining:
 
     def _save(self) -> None:
         stream = io.BytesIO()
-        known = {"step": self.step, "seconds": self.seconds, "losses": self.losses, "kept": self.kept}
+        facts = {"step": self.step, "seconds": self.seconds, "losses": self.losses, "kept": self.rows}
         weights = {name: tensor.detach() for name, tensor in self.weights.items()}
-        torch.save(known | {"weights": weights, "moments": self.optimiser.moments}, stream)
+        torch.save(facts | {"weights": weights, "moments": self.optimiser.moments}, stream)
         write_atomically(self.place, stream.getvalue())
 
     def _resume(self) -> None:
         if not self.place.is_file() or not zipfile.is_zipfile(self.place):
             return
-        known = torch.load(self.place, map_location=self.device, weights_only=True)
-        self.step, self.seconds, self.losses, self.kept = (known[k] for k in ("step", "seconds", "losses", "kept"))
+        saved = torch.load(self.place, map_location=self.device, weights_only=True)
+        self.step, self.seconds, self.losses, self.rows = (saved[k] for k in ("step", "seconds", "losses", "kept"))
         with torch.no_grad():
-            for name, tensor in known["weights"].items():
+            for name, tensor in saved["weights"].items():
                 self.weights[name].copy_(tensor)
-        self.optimiser.moments = known["moments"]
+        self.optimiser.moments = saved["moments"]
 
     def _finished(self, number: int, by_prompt: pd.DataFrame | None) -> Trained:
         """Write a model's folder, whole: its last checkpoint, gains and losses, and its record."""
@@ -218,7 +218,7 @@ class PackTraining:
         weights = {name: tensor.detach().cpu() for name, tensor in self.weights.items()}
         stacked.export(weights, number, pack.shape, pack.context).save_pretrained(last)
         tokenizer.load(self.folder).save_pretrained(last)
-        rows = pd.DataFrame(self.kept)
+        rows = pd.DataFrame(self.rows)
         rows = rows[rows["number"] == number].drop(columns="number")
         rows.drop(columns="loss").to_csv(part / GAINS, index=False, float_format="%.7g")
         if by_prompt is not None:
@@ -246,9 +246,9 @@ class PackTraining:
         return done
 
     def _training_losses(self, number: int) -> pd.DataFrame:
-        own = pd.Series([losses[number] for losses in self.losses])
-        means = own.groupby(own.index // LOSSES_EVERY).mean()
-        steps = np.minimum((means.index + 1) * LOSSES_EVERY, len(own))
+        of_model = pd.Series([losses[number] for losses in self.losses])
+        means = of_model.groupby(of_model.index // LOSSES_EVERY).mean()
+        steps = np.minimum((means.index + 1) * LOSSES_EVERY, len(of_model))
         return pd.DataFrame({"step": steps, "loss": means.to_numpy(), "part": "train"})
 
 

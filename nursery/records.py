@@ -54,12 +54,12 @@ def read_record(folder: Path, model: str) -> Trained | None:
     if not path.is_file():
         return None
     try:
-        found = Trained(**json.loads(path.read_text(encoding="utf-8")))
-        if found.model != model or type(found.steps) is not int:
-            raise ValueError(f"model = {found.model!r}, steps = {found.steps!r}")
+        record = Trained(**json.loads(path.read_text(encoding="utf-8")))
+        if record.model != model or type(record.steps) is not int:
+            raise ValueError(f"model = {record.model!r}, steps = {record.steps!r}")
     except (OSError, ValueError, TypeError) as error:
         raise _damaged(path, error) from error
-    return found
+    return record
 
 
 def read_gains(folder: Path, model: str) -> pd.DataFrame:

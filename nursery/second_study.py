@@ -9,6 +9,7 @@ import sys
 import warnings
 from argparse import ArgumentParser
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
-from thermostats.studies.nursery.components import Array, logs, operating, over_reference
+from thermostats.studies.nursery.component_worlds import AS_FOUND, CLAIMED, FOUND, World, logs, operating, rates
+from thermostats.studies.nursery.components import Array, over_reference, root
 from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
 from thermostats.studies.nursery.signs import within_cells
 from thermostats.tables.vocabulary import NURSERY
@@ -50,22 +52,25 @@ def candidates() -> pd.DataFrame:
     rows = []
     for recipes, text in CANDIDATES:
         grid = designs.parse_grid([text])
-        own = designs.Design("candidate", 1, 64, np.inf, 8, grid, tuple(drawn(recipes, 23, 64)))
-        facts = {"recipes": recipes, "shapes": text, "models": recipes * len(own.shapes), "core_hours": own.hours}
-        rows += [facts | row for row in operating(recipes, logs(grid), simulations=SIMULATIONS)]
+        design = designs.Design("candidate", 1, 64, np.inf, 8, grid, tuple(drawn(recipes, 23, 64)))
+        facts = {"recipes": recipes, "shapes": text, "models": recipes * len(design.shapes), "core_hours": design.hours}
+        rows += [
+            facts | row
+            for row in operating((recipes // 2, recipes - recipes // 2), logs(grid), simulations=SIMULATIONS)
+        ]
         print(facts, flush=True)
     return pd.DataFrame(rows).round(3)
 
 
-def verdict(rule: Decide, found: Estimate) -> str:
+def verdict(rule: Decide, estimate: Estimate) -> str:
     """What a rule says of an estimate, which it calls x."""
-    return rule.verdict(Result(quantities={"x": found}))
+    return rule.verdict(Result(quantities={"x": estimate}))
 
 
 def mean_slope(rng: np.random.Generator, slope: float) -> str:
     """N03: slope on log L by recipe, 32 of them, t interval of the mean."""
-    own = rng.normal(slope, np.hypot(0.058, 0.05 / np.sqrt(12) / 0.566), 32)
-    return verdict(Below("x", 0), by_t(own.mean(), stats.sem(own), len(own) - 1, ""))
+    slopes = rng.normal(slope, np.hypot(0.058, 0.05 / np.sqrt(12) / 0.566), 32)
+    return verdict(Below("x", 0), by_t(slopes.mean(), stats.sem(slopes), len(slopes) - 1, ""))
 
 
 def factor(rng: np.random.Generator, difference: float) -> str:
@@ -90,14 +95,14 @@ def ranks(rng: np.random.Generator, r: float) -> str:
     end = rng.normal(size=432)
     early = r * end + np.sqrt(1 - r * r) * rng.normal(size=432)
     cells = pd.Series(np.repeat(np.arange(12), 36))
-    found = within_cells(pd.Series(early), pd.Series(end), cells, pd.Series(np.tile(np.arange(36), 12)))
-    return verdict(Above("x", 0.71), found)
+    correlation = within_cells(pd.Series(early), pd.Series(end), cells, pd.Series(np.tile(np.arange(36), 12)))
+    return verdict(Above("x", 0.71), correlation)
 
 
 def crossings(rng: np.random.Generator, share: float) -> str:
     """N06, tuning: 42 pairs, of which so many cross 1 clearly."""
-    found = Estimate.of(proportion(int(rng.binomial(42, share)), 42))
-    return verdict(Decide(V("x").lower > 0.01, V("x").upper < 0.10), found)
+    crossed = Estimate.of(proportion(int(rng.binomial(42, share)), 42))
+    return verdict(Decide(V("x").lower > 0.01, V("x").upper < 0.10), crossed)
 
 
 RULES: list[tuple[str, Callable[[np.random.Generator, Any], str], dict[str, float]]] = [
@@ -114,8 +119,10 @@ def rules() -> pd.DataFrame:
     rows = []
     for rule, tried, worlds in RULES:
         for world, size in worlds.items():
-            found = [tried(np.random.default_rng([7, number]), size) for number in range(SIMULATIONS)]
-            rates = {name.replace(" ", "_"): found.count(name) / SIMULATIONS for name in ("supported", "not supported")}
+            verdicts = [tried(np.random.default_rng([7, number]), size) for number in range(SIMULATIONS)]
+            rates = {
+                name.replace(" ", "_"): verdicts.count(name) / SIMULATIONS for name in ("supported", "not supported")
+            }
             rows.append({"rule": rule, "world": world, "simulations": SIMULATIONS} | rates)
     return pd.DataFrame(rows)
 
@@ -129,14 +136,45 @@ def predictions() -> pd.DataFrame:
     names = ["log_L", "log_rho", "log_d"]
     slopes, covariance = fit.params[names].to_numpy(), fit.cov_params().loc[names, names].to_numpy()
     draws = np.random.default_rng(1).multivariate_normal(slopes, covariance, 20_000)
-    geometry, scale = over_reference(draws)
-    found: dict[str, Array] = {f"slope on {name}": draws[:, i] for i, name in enumerate(names)}
-    found |= {"SD of geometry over the reference": geometry, "SD of scale over the reference": scale}
-    found["geometry over scale"] = geometry / scale
-    table = [{"quantity": what, **_ends(values)} for what, values in found.items()]
+    geometry, scale = map(root, over_reference(draws))
+    quantities: dict[str, Array] = {f"slope on {name}": draws[:, i] for i, name in enumerate(names)}
+    quantities |= {"SD of geometry over the reference": geometry, "SD of scale over the reference": scale}
+    quantities["geometry over scale"] = geometry / scale
+    table = [{"quantity": what, **_ends(values)} for what, values in quantities.items()]
     recipe = float(np.sqrt(fit.cov_re.to_numpy()[0, 0]))
     table.append({"quantity": "SD of recipe", "predicted": recipe})
     return pd.DataFrame(table).round(4)
+
+
+SIZES = (
+    replace(CLAIMED, name="as claimed"),
+    replace(CLAIMED, name="as claimed, with the corpora as found", **AS_FOUND),
+    replace(FOUND, name="as found"),
+    World("as found in English alone", 0.032, 0.011, 0.017, residual=0.036),
+    World("as found in the synthetic language alone", 0.061, 0.081, 0.0098, residual=0.125),
+)
+"""True components by which a larger study is sized: those declared, and medians of what the second study found."""
+TIMES, EACH, WANTED = (1, 2, 3, 4, 6, 8, 12, 18, 27), 200, 0.8
+
+
+def sizes() -> pd.DataFrame:
+    """How often N01's rule finds the order in studies so many times as large, up to the first that does in 80%."""
+    x, rows = logs({"L": [4, 8, 16], "rho": [0.125, 2], "d": [32, 80]}), []
+    for place, world in enumerate(SIZES):
+        for times in TIMES if world.holds else (1, 4, TIMES[-1]):
+            recipes = [21 * times, 11 * times] if "alone" not in world.name else [32 * times]
+            decided = rates(world, recipes, x, simulations=EACH, seed=100 + place)
+            facts = {
+                "sizes": world.name,
+                "holds": world.holds,
+                "recipes": sum(recipes),
+                "models": sum(recipes) * len(x),
+            }
+            rows.append(facts | {name: decided[name] for name in ("simulations", "supported", "not_supported")})
+            print(rows[-1], flush=True)
+            if float(decided["supported"]) >= WANTED:
+                break
+    return pd.DataFrame(rows)
 
 
 def _ends(values: Array) -> dict[str, float]:
@@ -147,7 +185,12 @@ def _ends(values: Array) -> dict[str, float]:
 if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--trained", type=Path, help="write the tables of this folder's trainings instead")
-    trained = parser.parse_args().trained
+    parser.add_argument("--sizes", action="store_true", help="write how large a study would have to be instead")
+    arguments = parser.parse_args()
+    trained = arguments.trained
+    if arguments.sizes:
+        sizes().to_csv(OUT / "sizes.csv", index=False, lineterminator="\n")
+        sys.exit()
     if trained is not None:
         write(OUT / "design.toml", trained, OUT)
         sys.exit()

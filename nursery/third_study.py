@@ -145,11 +145,11 @@ def verdict(interval: Interval, threshold: float) -> str:
 
 def rates(world: World, recipes: int, x: Array, simulations: int, seed: int) -> list[dict[str, object]]:
     """How often each rule says what in studies of a world; one row a rule."""
-    said: dict[str, list[str]] = {name: [] for name in THRESHOLDS}
+    by_rule: dict[str, list[str]] = {name: [] for name in THRESHOLDS}
     for number in range(simulations):
         y = world.study(recipes, x, np.random.default_rng([SEED, seed, number]))
         for name, interval in ratios(y, x).items():
-            said[name].append(verdict(interval, THRESHOLDS[name]))
+            by_rule[name].append(verdict(interval, THRESHOLDS[name]))
     return [
         {
             "world": world.name,
@@ -159,7 +159,7 @@ def rates(world: World, recipes: int, x: Array, simulations: int, seed: int) -> 
             "simulations": simulations,
         }
         | {word: verdicts.count(word) / simulations for word in ("supported", "not_supported")}
-        for name, verdicts in said.items()
+        for name, verdicts in by_rule.items()
     ]
 
 

@@ -25,7 +25,7 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
     packs = design.packs()
     if not all(pack.records(folder) for pack in packs):
         return []
-    chosen, found = bases(packs, folder, design.bases), []
+    chosen, packs_of_tuned = bases(packs, folder, design.bases), []
     for pack in packs:
         members = [
             Member(
@@ -38,8 +38,8 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
             if member.model in chosen
             for kind in KINDS
         ]
-        found += design.grouped(members, pack.shape, (0.0, 1.0), f"tuned-{pack.name}")
-    return found
+        packs_of_tuned += design.grouped(members, pack.shape, (0.0, 1.0), f"tuned-{pack.name}")
+    return packs_of_tuned
 
 
 def bases(packs: Sequence[Pack], folder: Path, count: int) -> list[str]:

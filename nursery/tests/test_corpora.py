@@ -63,9 +63,9 @@ def contents(folder):
 def test_record_says_what_is_there(folder):
     record = json.loads((folder / "corpora.json").read_text())
     assert set(record["files"]) == FILES == set(contents(folder)) - {"corpora.json"}
-    for name, said in record["files"].items():
+    for name, facts in record["files"].items():
         content = (folder / name).read_bytes()
-        assert said == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        assert facts == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
     english_too = {"train": 38, "heldout": 3}
     assert record["documents"] == {
         "english": english_too,

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from scipy.stats import invwishart, ks_2samp
 from typer.testing import CliRunner
 
 pytest.importorskip("torch")
@@ -19,17 +20,8 @@ from nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.components import (
-    ORDERED,
-    REFERENCE,
-    WORLDS,
-    World,
-    components,
-    logs,
-    operating,
-    ratios,
-    simulated,
-)
+from thermostats.studies.nursery.component_worlds import WORLDS, World, logs, operating, simulated
+from thermostats.studies.nursery.components import ORDERED, REFERENCE, components, ratios, roots
 from thermostats.studies.nursery.rows import published_rows
 from thermostats.tables.folders import shipped
 
@@ -72,8 +64,8 @@ def test_a_shape_that_does_not_divide_is_named(L, rho, d):
 
 
 def test_packs_hold_every_model_once_alike_in_shape_batch_and_steps():
-    own = design(apart=(replace(drawn(1, 9, 64)[0], name="sign"),))
-    packs = own.packs()
+    study = design(apart=(replace(drawn(1, 9, 64)[0], name="sign"),))
+    packs = study.packs()
     members = [member for pack in packs for member in pack.members]
     assert len(members) == len({member.model for member in members}) == (4 + 1) * 12 + 3
     assert len({member.seed for member in members}) == len(members)
@@ -85,14 +77,14 @@ def test_packs_hold_every_model_once_alike_in_shape_batch_and_steps():
         assert {(m.recipe.batch, m.recipe.steps) for m in pack.members} == {(pack.batch, pack.steps)}
         kinds = [member.recipe.optimiser for member in pack.members]
         assert kinds == sorted(kinds)
-    assert [pack.name for pack in own.packs()] == [pack.name for pack in packs]
-    assert own.packs()[3].members == packs[3].members
+    assert [pack.name for pack in study.packs()] == [pack.name for pack in packs]
+    assert study.packs()[3].members == packs[3].members
 
 
 def test_a_design_is_read_as_it_was_written(tmp_path):
-    own = design(apart=(replace(drawn(1, 9, 64)[0], name="sign", clip=0.0),))
-    designs.write(own, tmp_path / "own.toml")
-    assert designs.read(tmp_path / "own.toml") == own
+    study = design(apart=(replace(drawn(1, 9, 64)[0], name="sign", clip=0.0),))
+    designs.write(study, tmp_path / "own.toml")
+    assert designs.read(tmp_path / "own.toml") == study
     assert all(type(recipe.clip) is float for recipe in designs.read(tmp_path / "own.toml").apart)
 
 
@@ -136,7 +128,7 @@ def test_a_file_that_cannot_be_trained_is_refused_by_name(tmp_path, line):
     designs.write(design(), path)
     key = line.split(" = ", 1)[0]
     lines = path.read_text().splitlines()
-    place = next((i for i, known in enumerate(lines) if known.startswith(f"{key} = ")), 0)
+    place = next((i for i, line in enumerate(lines) if line.startswith(f"{key} = ")), 0)
     lines[place] = line
     path.write_text("\n".join(lines))
     with pytest.raises((UsageError, DataError)) as raised:
@@ -184,42 +176,51 @@ def test_the_reference_is_that_of_the_published_models():
 
 
 def test_components_are_found_in_a_large_study():
-    world = World("known", 0.2, 0.1, 0.05, depth=0.1, residual=0.05, seed=0.0)
-    y = simulated(world, 2000, logs(GRID), np.random.default_rng(1))
-    found = components(y, logs(GRID))
-    for name in ("recipe", "geometry", "scale", "depth", "residual"):
-        assert np.median(getattr(found, name)) == pytest.approx(getattr(world, name), rel=0.05), name
-    assert found.in_order == 1.0 and ORDERED.verdict(Result(quantities=ratios(found))) == "supported"
-    nothing = components(simulated(World("none", 0, 0.1, 0.05), 500, logs(GRID), np.random.default_rng(1)), logs(GRID))
+    world = World("known", 0.2, 0.1, 0.05, corpus=0.3, times=2.0, depth=0.1, residual=0.05, seed=0.0)
+    estimates = components(simulated(world, (2000, 1000), logs(GRID), np.random.default_rng(1)))
+    for name in ("corpus", "recipe", "geometry", "scale", "depth", "residual"):
+        assert np.median(getattr(estimates, name)) == pytest.approx(getattr(world, name), rel=0.05), name
+    assert estimates.in_order == 1.0 and ORDERED.verdict(Result(quantities=ratios(estimates))) == "supported"
+    nothing = components(simulated(World("none", 0, 0.1, 0.05), (500, 500), logs(GRID), np.random.default_rng(1)))
     assert np.median(nothing.recipe) < 0.01
     assert ORDERED.verdict(Result(quantities=ratios(nothing))) == "not supported"
 
 
+def test_roots_are_of_matrices_that_are_inverse_wishart():
+    spread = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 3.0]])
+    half = roots(spread, 12, 40_000, np.random.default_rng(1))
+    drawn = half @ half.transpose(0, 2, 1)
+    expected = invwishart(12, spread).rvs(40_000, random_state=2)
+    assert drawn.mean(axis=0) == pytest.approx(expected.mean(axis=0), abs=0.01)
+    for i, j in ((0, 0), (1, 1), (0, 1), (2, 2)):
+        assert ks_2samp(drawn[:, i, j], expected[:, i, j]).pvalue > 0.001
+
+
 def test_too_few_recipes_or_shapes_are_refused():
     with pytest.raises(UsageError, match="5 recipes"):
-        components(np.zeros((5, 12)), logs(GRID))
+        components([(np.zeros((5, 12)), logs(GRID))])
     with pytest.raises(UsageError, match="2 shapes"):
-        components(np.zeros((9, 2)), logs({"L": [4], "rho": [1.0, 2.0], "d": [32]}))
+        components([(np.zeros((9, 2)), logs({"L": [4], "rho": [1.0, 2.0], "d": [32]}))])
 
 
 @pytest.mark.slow
 def test_rules_hold_their_level_in_worlds_without_the_order():
-    rows = {row["world"]: row for row in operating(32, logs(GRID), simulations=100)}
+    rows = {row["world"]: row for row in operating((16, 16), logs(GRID), simulations=100)}
     assert set(rows) == {world.name for world in WORLDS}
-    assert all(
-        row["supported"] <= 0.05 and row["p_order"] <= 0.05 for name, row in rows.items() if name != "as claimed"
-    )
+    for world in WORLDS:
+        row = rows[world.name]
+        assert row["not_supported" if world.holds else "supported"] <= 0.09  # 0.05 and twice its error
     assert rows["as claimed"]["supported"] > 0.1 and rows["as claimed"]["not_supported"] <= 0.05
     assert all(row["covered"] >= 0.8 for row in rows.values() if row["covered"] == row["covered"])
 
 
 def test_a_design_is_proposed_and_written(tmp_path):
-    told = ["design", "--recipes", "2", "--shapes", "L=4", "rho=0.125,2", "d=32", "--repeats", "0", "--json"]
-    said = CliRunner().invoke(app, [*told, "--out", str(tmp_path / "own.toml")])
-    assert said.exit_code == 0, said.exception
-    own = designs.read(tmp_path / "own.toml")
-    assert json.loads(said.stdout) == [asdict(recipe) for recipe in own.recipes]
-    assert len(own.recipes) == 2 and len(own.shapes) == 2 and "core-hours" in said.stderr
+    arguments = ["design", "--recipes", "2", "--shapes", "L=4", "rho=0.125,2", "d=32", "--repeats", "0", "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "own.toml")])
+    assert result.exit_code == 0, result.exception
+    study = designs.read(tmp_path / "own.toml")
+    assert json.loads(result.stdout) == [asdict(recipe) for recipe in study.recipes]
+    assert len(study.recipes) == 2 and len(study.shapes) == 2 and "core-hours" in result.stderr
     again = CliRunner().invoke(app, ["design", "--recipes", "2", "--shapes", "L=4 rho=0.37 d=32", "--repeats", "0"])
     assert isinstance(again.exception, UsageError) and "rho=0.37" in str(again.exception)
 
@@ -232,15 +233,15 @@ def test_a_design_is_proposed_and_written(tmp_path):
     ],
 )
 def test_a_proposal_that_cannot_be_is_wrong_use(options, message):
-    said = CliRunner().invoke(app, ["design", *options])
-    assert isinstance(said.exception, UsageError) and message in str(said.exception)
+    result = CliRunner().invoke(app, ["design", *options])
+    assert isinstance(result.exception, UsageError) and message in str(result.exception)
 
 
 def test_the_second_study_is_the_design_that_was_frozen():
     folder = shipped("data") / "nursery" / "second"
     assert designs.digest(folder / "design.toml") == (folder / "design.sha256").read_text().strip()
-    own = designs.read(folder / "design.toml")
-    members = [member.model for pack in own.packs() for member in pack.members]
-    assert (len(own.recipes), len(own.apart), len(own.shapes), len(members)) == (32, 4, 12, 440)
-    drawn_again = {recipe.name: recipe for recipe in drawn(40, own.seed, own.context)}
-    assert all(recipe == drawn_again[recipe.name] for recipe in own.recipes)
+    study = designs.read(folder / "design.toml")
+    members = [member.model for pack in study.packs() for member in pack.members]
+    assert (len(study.recipes), len(study.apart), len(study.shapes), len(members)) == (32, 4, 12, 440)
+    drawn_again = {recipe.name: recipe for recipe in drawn(40, study.seed, study.context)}
+    assert all(recipe == drawn_again[recipe.name] for recipe in study.recipes)

@@ -45,7 +45,7 @@ WORLD = World("w", (0.05, 0.08), (0.03, 0.06), (0.02, 0.04), alike=0.6, slopes=0
 
 def test_variances_of_a_large_study_are_the_true_ones():
     y = WORLD.study(4000, X, np.random.default_rng(1))
-    found = crossed_study.variances(*crossed_study.lines(y, crossed_study.coded(X)))
+    estimates = crossed_study.variances(*crossed_study.lines(y, crossed_study.coded(X)))
     betas = WORLD.betas()
     truth = {
         "recipe": np.mean(np.square(WORLD.recipe)),
@@ -54,8 +54,8 @@ def test_variances_of_a_large_study_are_the_true_ones():
         "size": np.mean(np.square(WORLD.size)),
     }
     for name, value in truth.items():
-        assert getattr(found, name) == pytest.approx(value, rel=0.06), name
-    assert found.alike == pytest.approx(0.6 * 0.05 * 0.08 / truth["recipe"], abs=0.04)
+        assert getattr(estimates, name) == pytest.approx(value, rel=0.06), name
+    assert estimates.alike == pytest.approx(0.6 * 0.05 * 0.08 / truth["recipe"], abs=0.04)
 
 
 def test_estimates_of_variances_are_unbiased_where_there_is_nothing():
@@ -66,7 +66,7 @@ def test_estimates_of_variances_are_unbiased_where_there_is_nothing():
         y = empty.study(10, X, np.random.default_rng(seed))
         draws.append(crossed_study.variances(*crossed_study.lines(y, crossed_study.coded(X))))
     for name in ("recipe", "architecture", "shape", "size"):
-        values = np.array([getattr(found, name) for found in draws])
+        values = np.array([getattr(estimates, name) for estimates in draws])
         assert abs(values.mean()) < 4 * values.std() / 20, name
 
 

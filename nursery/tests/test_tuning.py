@@ -33,18 +33,18 @@ def trained(made):
     assert tuning.tuned_packs(DESIGN, made) == []
     for pack in DESIGN.packs():
         for record in run_pack(pack, made):
-            own = model_folder(made, record.model)
-            (own / RECORD).write_text(json.dumps(vars(record) | {"learned": record.model != "d-L02d32h8"}))
-            rows = pd.read_csv(own / GAINS)
+            place = model_folder(made, record.model)
+            (place / RECORD).write_text(json.dumps(vars(record) | {"learned": record.model != "d-L02d32h8"}))
+            rows = pd.read_csv(place / GAINS)
             sign = -1 if record.model[0] in "ab" else 1
-            rows.assign(log_gain=sign * rows["log_gain"].abs()).to_csv(own / GAINS, index=False)
+            rows.assign(log_gain=sign * rows["log_gain"].abs()).to_csv(place / GAINS, index=False)
     return made
 
 
 def test_bases_are_of_both_sides_learned_and_first_seeds(trained):
-    found = tuning.bases(DESIGN.packs(), trained, DESIGN.bases)
-    assert sorted(name[0] for name in found) == ["a", "a", "b", "b", "c", "c", "d"]
-    assert not [name for name in found if name.endswith("-again")] and "d-L02d32h8" not in found
+    bases = tuning.bases(DESIGN.packs(), trained, DESIGN.bases)
+    assert sorted(name[0] for name in bases) == ["a", "a", "b", "b", "c", "c", "d"]
+    assert not [name for name in bases if name.endswith("-again")] and "d-L02d32h8" not in bases
 
 
 def test_every_base_is_tuned_in_three_ways_from_where_it_ended(trained):
@@ -69,18 +69,18 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
         run_pack(pack, trained)
     tables.write(tmp_path / "own.toml", trained, tmp_path)
     models, gains = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")
-    kept = {"second_models": models, "second_gains": gains}
-    rows = second.along(SimpleNamespace(table=kept.get))
+    by_name = {"second_models": models, "second_gains": gains}
+    rows = second.along(SimpleNamespace(table=by_name.get))
     members = [member for pack in DESIGN.packs() for member in pack.members]
-    assert set(kept["second_models"]["model"]) >= {member.model for member in members}
-    own = rows[rows["model"] == "c-L02d32h8"].set_index("step")
+    assert set(by_name["second_models"]["model"]) >= {member.model for member in members}
+    of_model = rows[rows["model"] == "c-L02d32h8"].set_index("step")
     gains = pd.read_csv(model_folder(trained, "c-L02d32h8") / GAINS)
     first = gains[(gains["step"] == 10) & (gains["layer"] == 1)].iloc[0]
-    assert own.loc[10, "log_gain"] == pytest.approx(first["log_gain"])
-    assert own.loc[10, "log_rho"] == pytest.approx(np.log(2.0)) and own.loc[10, "share"] == 1.0
+    assert of_model.loc[10, "log_gain"] == pytest.approx(first["log_gain"])
+    assert of_model.loc[10, "log_rho"] == pytest.approx(np.log(2.0)) and of_model.loc[10, "share"] == 1.0
     end = gains[gains["step"] == 10]
-    assert own.loc[10, "log_wv"] == pytest.approx(np.log(end["wv_norm"]).mean())
-    last = second.ends(SimpleNamespace(table=kept.get))
+    assert of_model.loc[10, "log_wv"] == pytest.approx(np.log(end["wv_norm"]).mean())
+    last = second.ends(SimpleNamespace(table=by_name.get))
     assert len(last) == 8 and not last["model"].str.endswith("-again").any()
     y, x = second.whole(last)
     assert y.shape == (4, 2) and np.allclose(sorted(np.exp(x[:, 1])), [0.125, 2.0])
@@ -96,18 +96,18 @@ def shipped(trained, members, monkeypatch, changed=lambda rows: rows):
 def test_a_training_is_compared_with_the_shipped_gains(trained, monkeypatch, factor, same):
     members = DESIGN.packs()[0].members
     shipped(trained, members, monkeypatch, lambda rows: rows.assign(log_gain=rows["log_gain"] + np.log(factor)))
-    found = measuring.compare(members, trained)
-    assert set(found["checkpoint"]) == {"step00000", "step00010"} and len(found) == 2 * len(members)
-    assert found["difference"].to_numpy() == pytest.approx([-np.log(factor)] * len(found))
-    assert found["same"].all() == same
+    compared = measuring.compare(members, trained)
+    assert set(compared["checkpoint"]) == {"step00000", "step00010"} and len(compared) == 2 * len(members)
+    assert compared["difference"].to_numpy() == pytest.approx([-np.log(factor)] * len(compared))
+    assert compared["same"].all() == same
 
 
 def test_layers_that_differ_in_turn_are_not_the_same(trained, monkeypatch):
     members = DESIGN.packs()[0].members[:1]
     shipped(trained, members, monkeypatch, lambda rows: rows.assign(log_gain=rows["log_gain"] + [0.2, -0.2, 0.2, -0.2]))
-    found = measuring.compare(members, trained)
-    assert found["largest"].to_numpy() == pytest.approx([0.2, 0.2])
-    assert found["difference"].to_numpy() == pytest.approx([0, 0]) and not found["same"].any()
+    compared = measuring.compare(members, trained)
+    assert compared["largest"].to_numpy() == pytest.approx([0.2, 0.2])
+    assert compared["difference"].to_numpy() == pytest.approx([0, 0]) and not compared["same"].any()
 
 
 @pytest.mark.parametrize("gone", ["nan", "inf", "", None])
@@ -122,8 +122,8 @@ def test_a_gain_that_is_not_finite_or_not_there_is_not_the_same(trained, tmp_pat
     else:
         rows.loc[rows["step"] == "10", "log_gain"] = gone
     rows.to_csv(place / GAINS, index=False)
-    found = measuring.compare(members, tmp_path)
-    assert found["checkpoint"].tolist() == ["step00000", "step00010"] and found["same"].tolist() == [True, False]
+    compared = measuring.compare(members, tmp_path)
+    assert compared["checkpoint"].tolist() == ["step00000", "step00010"] and compared["same"].tolist() == [True, False]
 
 
 def test_a_model_that_does_not_ship_is_not_compared(trained, monkeypatch):

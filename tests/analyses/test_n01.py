@@ -8,6 +8,7 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, is_drawn, shipped
 from altered import judged as findings
 from matplotlib.figure import Figure
+from scipy import stats
 from simulated_studies import Simulated
 
 from thermostats.claims.finding import Finding
@@ -23,7 +24,7 @@ from thermostats.studies.nursery.rows import (
     slopes,
     too_few,
 )
-from thermostats.studies.nursery.shares import drawn_slopes, saved_by_recipe
+from thermostats.studies.nursery.shares import drawn_slopes, jackknifed_error_saved, saved_by_recipe
 
 PRIMARY = "penultimate_gain"
 HELD = HeldOut(
@@ -73,7 +74,7 @@ def test_a_second_seed_belongs_to_its_model(rows: pd.DataFrame) -> None:
 
 
 def test_the_verdict_follows_the_causes(rows: pd.DataFrame) -> None:
-    name = "order.max_gain"
+    name = "order"
     assert found(rows, name).verdict == YES
     assert found(rows.assign(log_gain=rows["log_L"] + 0.3 * rows["log_rho"]), name).verdict == NO
     noise = np.random.default_rng(2).normal(size=len(rows))
@@ -83,10 +84,10 @@ def test_the_verdict_follows_the_causes(rows: pd.DataFrame) -> None:
 def test_the_primary_finding_says_what_the_published_models_show_and_what_other_choices_would(
     recipe_first: Simulated,
 ) -> None:
-    n01, name = by_rules_alone("n01"), f"order.{PRIMARY}"
+    n01, name = by_rules_alone("n01"), "order"
     n01.published = lambda _: published_rows(shipped())
     primary = findings(n01, recipe_first, name)[name]
-    assert primary.verdict == YES and primary.group == "recipe" and len(primary.notes) == 9
+    assert primary.verdict == YES and primary.group == "recipe" and len(primary.notes) == 10
     assert set(primary.table["study"]) == {"nursery, caused", "published, observed"}
     assert "without second seeds, " in " ".join(primary.notes)
 
@@ -133,9 +134,10 @@ def test_pages_speak_of_recipes(rows: pd.DataFrame) -> None:
 
 def test_too_few_models_need_measurement() -> None:
     few = findings(analysis("n01"), Simulated(lambda x: x["peak"], models=30))
-    assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 11
+    assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 8
     assert {name for name, finding in few.items() if "too few" not in finding.plain} == {
         "second",
+        "corpus",
         "together",
         "carry_over_both",
     }
@@ -182,13 +184,33 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
     assert (finding.posterior.probability > 0.95) == (slope > 0)
 
 
+def test_the_interval_of_a_prediction_is_the_wider_of_labs_and_of_models() -> None:
+    """Five labs that all agree say little: the models of each do not."""
+    rng = np.random.default_rng(3)
+    shown = pd.DataFrame({"model_id": [f"m{i}" for i in range(20)], "heritage": [f"lab{i % 5}" for i in range(20)]})
+    shown = shown.assign(log_gain=rng.normal(size=20), predicted=rng.normal(size=20))
+    found = jackknifed_error_saved(shown)
+    y, p = (shown[name].to_numpy() for name in ("log_gain", "predicted"))
+
+    def saved(kept: np.ndarray) -> float:
+        return float(y[kept].var() - np.square((y[kept] - y[kept].mean()) - (p[kept] - p[kept].mean())).mean())
+
+    halves = []
+    for units in ("model_id", "heritage"):
+        left = np.array([saved((shown[units] != unit).to_numpy()) for unit in shown[units].unique()])
+        n = len(left)
+        error = np.sqrt((n - 1) / n * np.square(left - left.mean()).sum())
+        halves.append(stats.t.ppf(0.975, n - 1) * error)
+    assert found.upper - found.value == pytest.approx(max(halves)) and found.value == pytest.approx(saved(y < np.inf))
+
+
 @pytest.mark.slow
 def test_the_whole_analysis(recipe_first: Simulated) -> None:
     n01 = analysis("n01")
     n01.published = lambda _: published_rows(shipped())
     whole = findings(n01, recipe_first)
-    primary = whole[f"order.{PRIMARY}"]
-    assert len(whole) == 11 and primary.posterior is not None and primary.posterior.probability > 0.95
+    primary = whole["order"]
+    assert len(whole) == 8 and primary.posterior is not None and primary.posterior.probability > 0.95
     for finding in whole.values():
         if finding.draw is not None:
             assert is_drawn(finding) and finding.caption

@@ -13,24 +13,31 @@ from statsmodels.formula.api import ols
 
 from nursery.recipes import drawn
 from thermostats.studies.nursery import second, together
-from thermostats.studies.nursery.components import REFERENCE
+from thermostats.studies.nursery.components import REFERENCE, components
 
 SHAPES = list(itertools.product((4, 8, 16), (0.125, 2.0), (32, 80)))
 
 
-def study(*, recipe=0.2, depth=-0.06, scale=0.0, follows=1.0, through=0.0, early=0.95, embed=0.0, seed=1):
+MORE = {"corpus": 0.0, "crossed": 1.0, "decayed": 0.0, "seed": 1}
+
+
+def study(*, recipe=0.2, depth=-0.06, scale=0.0, follows=1.0, through=0.0, early=0.95, embed=0.0, **more):
     """Rows of `second.along` at a tenth and at the end: recipes drawn as the design's are, gains made of what is asked.
 
     follows: slope of the log spectra on log √(rate/decay); through: that of the gain on the spectra; embed: that of
-    the recipe's gain on the log of its embedding.
+    the recipe's gain on the log of its embedding. more: `corpus`, half of what the synthetic corpus does more than the
+    English one; `crossed`, how many times as steep depth is in it; `decayed`, the exponent of decay alone; `seed`.
     """
+    corpus, crossed, decayed, seed = (more.get(name, at) for name, at in MORE.items())
     rng, rows = np.random.default_rng(seed), []
     for own in drawn(48, 23, 64)[:40]:
-        effect = recipe * rng.normal() + embed * np.log(own.embed / 0.14)
+        synthetic = own.corpus == "synthetic"
+        effect = recipe * rng.normal() + embed * np.log(own.embed / 0.14) + corpus * (1 if synthetic else -1)
+        steep = depth * (crossed if synthetic else 1)
         ratio = 0.5 * np.log(own.rate / own.decay) if own.decay else 0.0
-        spectrum = follows * ratio + 0.2 * rng.normal()
+        spectrum = follows * ratio + 0.2 * rng.normal() - decayed * (np.log(own.decay) if own.decay else 0.0)
         for L, rho, d in SHAPES:
-            gain = effect + depth * np.log(L / 8) + scale * np.log(d / 50) + through * spectrum + 0.05 * rng.normal()
+            gain = effect + steep * np.log(L / 8) + scale * np.log(d / 50) + through * spectrum + 0.05 * rng.normal()
             before = early * gain + recipe * np.sqrt(1 - early**2) * rng.normal()
             for share, value in ((0.1, before), (1.0, gain)):
                 facts = {"model": f"{own.name}-{L}-{rho}-{d}", "kind": "", "parent": "", "replicate_of": ""}
@@ -67,10 +74,20 @@ def verdicts(monkeypatch, claim, rows, *only):
     return {name: found.verdict for name, found in judged(analysis(claim), shipped().fork(), *only).items()}
 
 
-NEW = ("second", "together", "carry_over_both", "second.depth", "second.density", "together.depth", "together.density")
+NEW = (
+    "second",
+    "corpus",
+    "given_corpus",
+    "together",
+    "carry_over_both",
+    "second.depth",
+    "second.density",
+    "together.depth",
+    "together.density",
+)
 
 
-@pytest.mark.parametrize("claim", ["n01", "n02", "n03", "n04", "n05", "n06"])
+@pytest.mark.parametrize("claim", ["n01", "n02", "n03", "n04", "n05"])
 def test_nothing_is_said_before_the_study_is_measured(claim, monkeypatch):
     empty = second.along(shipped())
     monkeypatch.setattr(second, "along", lambda tables: empty.iloc[:0])
@@ -79,7 +96,7 @@ def test_nothing_is_said_before_the_study_is_measured(claim, monkeypatch):
     assert {found.verdict for found in judged(known, shipped().fork(), *asked).values()} == {UNMEASURED}
     few = study()
     few = few[few["recipe"].isin(sorted(set(few["recipe"]))[:15])]
-    asked = asked or {"n05": ["spectra.log_wv"], "n06": ["sign"]}[claim]
+    asked = asked or {"n05": ["spectra.log_wv"]}[claim]
     assert set(verdicts(monkeypatch, claim, few, *asked).values()) == {UNMEASURED}
 
 
@@ -93,6 +110,10 @@ THROUGH = {"through": 0.5, "recipe": 0.05}
     [
         ("n01", "second", ORDERED, YES),
         ("n01", "second", REVERSED, NO),
+        ("n01", "second", {"corpus": 0.5, "recipe": 0.03, "depth": -0.15, "scale": 0.01}, NO),
+        ("n01", "second", {"corpus": 0.5, "recipe": 0.08, "depth": -0.15, "scale": 0.01}, OPEN),
+        ("n01", "corpus", {"corpus": 0.5, "depth": -0.1}, YES),
+        ("n01", "corpus", {"corpus": 0.01, "depth": -0.3, "recipe": 0.05}, NO),
         ("n02", "second", {"embed": 0.3, "recipe": 0.1}, YES),
         ("n02", "second", {"recipe": 0.1}, OPEN),
         *(("n03", f"{which}.depth", FALLS, YES) for which in ("second", "together")),
@@ -101,31 +122,70 @@ THROUGH = {"through": 0.5, "recipe": 0.05}
         ("n04", "together", {"early": 0.0}, NO),
         *(("n05", f"spectra.{matrix}", {"follows": 1.0}, YES) for matrix in ("log_wv", "log_wo")),
         *(("n05", f"spectra.{matrix}", {"follows": 0.0}, NO) for matrix in ("log_wv", "log_wo")),
+        ("n05", "spectra.log_wv", {"follows": 0.0, "decayed": 0.5}, NO),
         ("n05", "mediation", THROUGH, YES),
         ("n05", "mediation", THROUGH | {"through": 0.0}, OPEN),
-        ("n06", "sign", {"early": 0.99}, YES),
-        ("n06", "sign", {"early": 0.0}, NO),
+        ("n04", "second", {"early": 0.99}, YES),
+        ("n04", "second", {"early": 0.0}, NO),
     ],
 )
 def test_verdicts_turn_with_the_truth(monkeypatch, claim, finding, truth, verdict):
     assert verdicts(monkeypatch, claim, study(**truth), finding) == {finding: verdict}
 
 
-def test_the_page_of_the_ratio_shows_all_models_and_scores_the_predictions(monkeypatch):
-    rows = study(recipe=0.2, depth=-0.1, scale=0.01)
+def test_the_page_of_the_ratio_shows_spreads_and_scores_the_predictions(monkeypatch):
+    rows = study(recipe=0.2, depth=-0.1, scale=0.01, corpus=0.1)
     rows["learned"] = rows["model"] != "c001-16-2.0-80"
     monkeypatch.setattr(second, "along", lambda tables: rows)
-    found = judged(analysis("n01"), shipped().fork(), "second")["second"]
-    assert "Without recipes in which some model did not" in " ".join(found.notes)
-    table = found.table.set_index("quantity")
+    found = judged(analysis("n01"), shipped().fork(), "second", "corpus")
+    ratio, corpus = found["second"], found["corpus"]
+    assert "Without recipes in which some model did not" in " ".join(ratio.notes)
+    table = ratio.table.set_index("quantity")
     assert table.loc["slope on log_L", "found"] == pytest.approx(-0.1, abs=0.03)
     assert table.loc["SD of recipe", "found"] == pytest.approx(0.2, rel=0.4) and pd.isna(
         table.loc["SD of recipe", "inside"]
     )
     axes = Figure(figsize=(6, 8)).add_subplot()
-    found.draw(axes)
+    ratio.draw(axes)
+    assert [label.get_text().partition(" ")[0].strip(",:") for label in axes.get_yticklabels()] == [
+        *("corpus", "recipe", "shape", "size")
+    ]
+    axes = Figure(figsize=(6, 8)).add_subplot()
+    corpus.draw(axes)
     assert len(axes.get_yticklabels()) == 40 and len(axes.get_xticklabels()) == 12
+    assert not [label for label in axes.get_yticklabels() if label.get_text().startswith("c0")]
     assert len(axes.collections[1].get_offsets()) == 1  # one model did not learn
+
+
+def test_a_corpus_that_was_pooled_with_recipes_is_told_from_them():
+    """A strong corpus and recipes that do as much as shape: pooled they looked as if recipe did more."""
+    rows = study(recipe=0.05, depth=-0.12, scale=0.01, corpus=0.3, seed=4)
+    rows = rows[rows["share"] == 1]
+    found = components(second.by_corpus(rows), seed=1)
+    truth = {"corpus": 0.3, "recipe": 0.05, "geometry": 0.12 * np.sqrt(REFERENCE[0, 0])}
+    for name, value in truth.items():
+        assert np.quantile(getattr(found, name), 0.5) == pytest.approx(value, rel=0.3), name
+    assert np.median(found.corpus) > 4 * np.median(found.recipe)
+
+
+def test_slopes_of_opposite_sign_in_two_studies_do_not_cancel():
+    """Slopes of 0.2 and −0.2 on log d: pooled they are none, as squares they are what they are."""
+    first, later = (study(recipe=0.05, depth=-0.05, scale=s, seed=i) for i, s in enumerate((0.2, -0.2)))
+    rows = pd.concat([first.assign(study="first"), later.assign(study="second")], ignore_index=True)
+    rows = rows[rows["share"] == 1].assign(recipe=lambda own: own["study"] + own["recipe"])
+    assert together.slope(rows, "log_d").value == pytest.approx(0, abs=0.03)
+    scale = np.median(together.components(rows, seed=1).scale)
+    assert scale == pytest.approx(0.2 * np.sqrt(REFERENCE[2, 2]), rel=0.1)
+
+
+def test_errors_of_recipes_are_told_from_one_another():
+    rows = study(recipe=0.1)
+    rows = rows[rows["share"] == 1].reset_index(drop=True)
+    alike = second.checked(rows)
+    noisy = rows["recipe"] < "c010"
+    unlike = second.checked(rows.assign(log_gain=rows["log_gain"] + noisy * np.random.default_rng(1).normal(size=480)))
+    assert alike.p > 0.01 and unlike.p < 1e-6 and unlike.most / unlike.least > 10
+    assert unlike.kurtosis > 3 > abs(unlike.kurtosis_by_recipe)
 
 
 def test_slopes_of_both_studies_are_put_to_the_published(monkeypatch):
@@ -138,6 +198,7 @@ def test_an_indirect_effect_by_hand():
     e = np.array([1.0, -2.0, 0.0, 2.0, -1.0])
     rows = pd.DataFrame(
         {"log_ratio": x, "log_norm": 2 * x + e, "log_gain": 3 * (2 * x + e) + 0.5 * x, "optimiser": "lion"}
+        | {"synthetic": 0.0}
     )
     effect, vanishes = second.mediated(rows)
     assert effect == pytest.approx(3 * float(np.polyfit(x, 2 * x + e, 1)[0]))
@@ -147,19 +208,19 @@ def test_an_indirect_effect_by_hand():
 def test_signs_say_nothing_where_nearly_all_are_on_one_side(monkeypatch):
     rows = study(early=0.99)
     rows["log_gain"] = rows["log_gain"].abs() + 0.01
-    assert verdicts(monkeypatch, "n06", rows, "sign") == {"sign": OPEN}
+    assert verdicts(monkeypatch, "n04", rows, "second") == {"second": OPEN}
 
 
 @pytest.mark.parametrize("crossing, verdict", [(9, YES), (0, NO)])
 def test_tuning_crosses_or_does_not(monkeypatch, crossing, verdict):
-    assert verdicts(monkeypatch, "n06", with_tuned(study(), crossing), "tuning") == {"tuning": verdict}
+    assert verdicts(monkeypatch, "n04", with_tuned(study(), crossing), "tuning.share") == {"tuning.share": verdict}
 
 
 def test_every_share_of_training_is_compared_with_the_end(monkeypatch):
     rows = study(early=0.0)
     middle = rows[rows["share"] == 1].assign(share=0.4, step=lambda own: (0.4 * own["steps"]).round())
     monkeypatch.setattr(second, "along", lambda tables: pd.concat([rows, middle], ignore_index=True))
-    found = judged(analysis("n06"), shipped().fork(), "sign")["sign"]
+    found = judged(analysis("n04"), shipped().fork(), "second")["second"]
     table = found.table.set_index("share")
     assert list(table.index) == [0.1, 0.4] and table.loc[0.4, ["r", "kappa"]].tolist() == pytest.approx([1, 1])
     assert "The correlation is 1.0 at 40% of training." in found.plain
@@ -171,7 +232,7 @@ def test_crossings_are_counted_by_base(monkeypatch):
     tuned = rows["parent"] != ""
     rows.loc[tuned, "parent"] = [f"b{i - i % 3}/step00400" for i in range(42)]
     monkeypatch.setattr(second, "along", lambda tables: rows)
-    found = judged(analysis("n06"), shipped().fork(), "tuning")["tuning"]
+    found = judged(analysis("n04"), shipped().fork(), "tuning.share")["tuning.share"]
     assert "6 of 42 pairs cross it" in found.plain and "14 bases, of which 14 dampened" in found.plain
     assert "those that cross 1 come from 2 bases" in found.plain and found.upper > 0.35  # 6 of 42 alone: 0.29
 

@@ -92,6 +92,7 @@ SHOWN: dict[str, Callable[[Any], bool]] = {
 }
 """Beginning of a reason → what shows it in the model itself."""
 FITS = ("longformer", "imagegpt", "vit_mae", "ibert", "tipsv2_vision_model", "exaone", "sarvam_moe")
+FITS += ("flint", "laguna", "granite_swa")
 """Refused though an entry's modules and matrices fit: for what else the model does, or how its files store it."""
 
 

@@ -28,6 +28,7 @@ from thermostats.claims.judge import Question, Views, answered, together, unmeas
 from thermostats.claims.operating import Trial
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
+from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
 from thermostats.claims.views import viewed
 from thermostats.errors import DataError, ThermostatsError
@@ -121,6 +122,7 @@ class Claim:
         over: Sequence[Any] = (),
         group: str = "",
         section: str = "",
+        statement: str = "",
     ) -> Callable[[Answer], Answer]:
         """Declare the finding that the decorated function answers: one for each record of `over`, or a single one.
 
@@ -130,6 +132,8 @@ class Claim:
         measurement. views: other sets of evidence to which the question is put; `trial` reads and tests their rows,
         and `primary` judges them. over: frozen records with an `id`, such as `Case`. group: what groups models, by
         default the lab, and in the controlled study the recipe. section: heading of the words, by default the name.
+        statement: name of what is asked, where other findings ask it too: decisive verdicts on it must agree;
+        of a case of `over` the case is part of the name.
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
@@ -139,11 +143,10 @@ class Claim:
                 key = f"{self.id}.{name}" + (f".{item.id}" if item is not None else "")
                 words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
-                self.questions.append(
-                    Question(
-                        key, words, item, answer, primary, robustness, evidence or "", needs, groups, trial, views=views
-                    )
-                )
+                asked = statement and statement + (f", {item.id}" if item is not None else "")
+                rules = (primary, robustness, evidence or "", needs, groups, trial)
+                question = Question(key, words, item, answer, *rules, views=views, statement=asked)
+                self.questions.append(question)
             return answer
 
         return declare
@@ -197,7 +200,8 @@ class Claim:
         """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
 
         kept: a function of a finding's id, its evidence, what makes it and the findings that it rests on; it may return
-        a stored finding. Raises DataError if words, rule and result do not fit together.
+        a stored finding. Raises DataError if words, rule and result do not fit together, or
+        if two findings decide one statement both ways.
         """
         if self.words is None or not self.questions:
             raise DataError("a claim without questions has no findings", where=self.id)
@@ -212,6 +216,7 @@ class Claim:
             make = partial(viewed, question, own=one, measures=self.measures)
             for name in question.views.sets if question.views else ():
                 own.append(kept(question.id, evidence.named(name), make, (one,)))
+        must_agree(own)
         return own
 
     def _found(self, question: Question, found: Mapping[str, Finding], evidence: Evidence) -> Finding:

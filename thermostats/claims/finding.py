@@ -80,6 +80,8 @@ class Finding:
     """How often the rule gives each verdict in simulated worlds, one row per world."""
     view_of: str = ""
     """Set of evidence to which the question was put first; empty: this one."""
+    statement: str = ""
+    """What several findings ask, by one name; their decisive verdicts must agree (`claims/statements.py`)."""
     settles: str = ""
     """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
     curve: SpecificationCurve | None = None

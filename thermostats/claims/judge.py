@@ -67,6 +67,8 @@ class Question:
     parts: tuple[str, ...] = ()
     """Ids of the findings that a verdict over findings rests on."""
     views: Views | None = None
+    statement: str = ""
+    """Name of what it asks, where other findings ask the same."""
     curve: Curve | None = None
     """The same question under every defensible choice."""
 
@@ -207,6 +209,7 @@ def _finding(
     return Finding(
         claim=claim,
         id=question.id,
+        statement=question.statement,
         evidence=question.evidence,
         estimand=words.line(question.name, "estimand", values),
         verdict=verdict,

@@ -36,7 +36,7 @@ WORST = 0.075
 """The same in the worst world that was found within the bounds of a search."""
 FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
-WANTED, TRIED = 0.8, 25
+WANTED, TRIED = 0.8, 200
 """Power that a larger study should have, and simulations a size."""
 EXAGGERATED = 1.05
 """Type M below which it is none."""

@@ -17,10 +17,11 @@ from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.measurement.settings import SETTINGS, parsed
-from thermostats.measurement.spec import shipped_lists
+from thermostats.measurement.spec import PRECISIONS, shipped_lists
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
+from thermostats.tables.evidence import ALL, SETS
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 from thermostats.verbs import Analyses, Data, Json, check_file
@@ -89,6 +90,12 @@ def _claims() -> list[str]:
     from thermostats.claims.scripts import scripts  # noqa: PLC0415
 
     return list(scripts(folders.shipped("analyses")))
+
+
+def _labs() -> list[str]:
+    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
+
+    return sorted(set(load("models", folders.begun_or_shipped())["heritage"]) - {"", NURSERY})
 
 
 def _models() -> list[str]:
@@ -199,8 +206,12 @@ def measure(
     what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
         "weights,gains,outputs,attention"
     ),
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    lab: Annotated[str, typer.Option(help="Lab that trained the models, if the tables do not know it.")] = "",
+    dtype: Annotated[
+        str, typer.Option(help="float32, bfloat16 or float16.", autocompletion=lambda: list(PRECISIONS))
+    ] = "float32",
+    lab: Annotated[
+        str, typer.Option(help="Lab that trained the models, if the tables do not know it.", autocompletion=_labs)
+    ] = "",
     offline: Annotated[
         bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
     ] = False,
@@ -294,7 +305,7 @@ def ls(
     own: Annotated[
         bool, typer.Option("--own", help="For models and runs: only those in your own folder, see --data.")
     ] = False,
-    lab: Annotated[str, typer.Option(help="For models and runs: only those of this lab.")] = "",
+    lab: Annotated[str, typer.Option(help="For models and runs: only those of this lab.", autocompletion=_labs)] = "",
     family: Annotated[str, typer.Option(help="For models and runs: only those of this family.")] = "",
     nursery: Annotated[
         bool, typer.Option("--nursery", help="For models and runs: those of the controlled study as well.")
@@ -416,7 +427,8 @@ def findings(
         str | None,
         typer.Option(
             help="Set of evidence that the questions were put to: published, replicated, measured, pooled, nursery, or "
-            "all; by default, for each question, the set to which it was first put."
+            "all; by default, for each question, the set to which it was first put.",
+            autocompletion=lambda: [*SETS, ALL],
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder to which the report was written.")] = Path("reports"),
@@ -436,7 +448,7 @@ def findings(
     columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
     if evidence is not None:
         columns.insert(2, "evidence")
-    print_rows(shown, columns, as_json, spare=("headline", "n_heritages", "n_models"))
+    print_rows(shown, columns, as_json, spare=("headline", "n_heritages", "n_models", "reason", "estimand"))
     say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
 
 

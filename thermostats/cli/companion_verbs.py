@@ -43,36 +43,40 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 
 @app.command("set")
 def set_(
-    model: Annotated[str, typer.Argument(help="Name of your model, as listed by thermostats ls models --own.")],
-    facts: Annotated[
+    words: Annotated[
         list[str],
         typer.Argument(
-            help="name=value of heritage, family, variant, parent, seed_of, year, quantised, package, model_licence."
+            help="Your models, as listed by thermostats ls models --own, then name=value of lab (heritage), family, "
+            "variant, parent, seed_of, year, quantised, package, model_licence.",
+            metavar="MODELS... FACTS...",
         ),
     ],
     revision: Annotated[str | None, typer.Option(help="One revision; by default every revision.")] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Set facts about your own model that its files do not state, above all its lab.
+    """Set facts about your own models that their files do not state, above all their lab.
 
     Rows that ship with the package are never changed.
 
-    Example: `thermostats set my-model heritage=Karpathy --data mine`
+    Example: `thermostats set my-model my-other lab="My lab" --data mine`
     """
     folder = folders.own_folder(data)
-    if wrong := [fact for fact in facts if "=" not in fact]:
-        step = f"thermostats set {model} heritage={wrong[0]}"
-        raise UsageError("a fact is a column and its value", got=wrong[0], allowed="column=value", next_step=step)
+    models, facts = ([word for word in words if ("=" in word) == fact] for fact in (False, True))
+    if not models or not facts:
+        *first, last = words
+        step = f'thermostats set {" ".join(first) or "my-model"} lab="{last.partition("=")[2] or last}"'
+        allowed = "models, then column=value"
+        raise UsageError("facts are set of models", got=" ".join(words), allowed=allowed, next_step=step)
     from thermostats.tables.model_facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
 
     values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(
-        [asdict(done) for done in set_facts(model, values, revision=revision, data=data)],
+        [asdict(done) for done in set_facts(models, values, revision=revision, data=data)],
         ["table", "replaced", "unchanged"],
         as_json,
     )
-    if lab := spelt_otherwise(values.get("heritage", ""), folder):
+    if lab := spelt_otherwise(values.get("heritage", values.get("lab", "")), folder):
         print(
             f"Another lab is spelled {lab}; the tables now have two. If they are the same, set heritage={lab}.",
             file=sys.stderr,

@@ -688,11 +688,12 @@ _REFUSED = {
     "it runs two streams, or shares keys and values between blocks: an entry needs a separate stream": "xlnet "
     "gemma3n_text gemma4_text gemma4_unified_text llama4_text granite_swa granitemoe_swa blt",
     "no entry names the modules of its blocks: attention, feed-forward layer, or the scale of what they write": "afmoe "
-    "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dory dots3_note_text flint glm4_moe_lite "
-    "gpt_neox_japanese granitemoe granitemoeshared hy_v4 hyperclovax jetmoe laguna longcat_flash mimo_v2_flash "
+    "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dory dots3_note_text glm4_moe_lite "
+    "gpt_neox_japanese granitemoe granitemoeshared hy_v4 hyperclovax jetmoe longcat_flash mimo_v2_flash "
     "minicpm3 modernbert-decoder nemotron xlm xlm-roberta-xl xmod youtu esmc flaubert gte jina_embeddings_v3 "
     "inkling2_loop_text inkling2_text inkling_text zaya mobilebert neomme nomic_bert squeezebert data2vec-vision "
     "aimv2_vision_model",
+    "an entry fits its modules, and nothing has shown that it does nothing else": "flint laguna",
     "it reads an image as a row of colours: its positions have no estimand here": "imagegpt",
     "its modules pass on quantised numbers with their scale: norms of those have no estimand here": "ibert",
     "its files name or lay out weights otherwise than its modules do: an entry has one of each": "exaone sarvam_moe "

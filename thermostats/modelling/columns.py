@@ -106,7 +106,8 @@ class Columns:
         chosen: dict[str, Any] = {}
         for name, given in self.named.items():
             if absent.get(name):
-                chosen[name] = usual(table, name, [*chosen.values()])
+                likely = usual(table, name, [*chosen.values()])
+                chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "…"
             elif name not in OURS or given != OURS[name]:
                 chosen[name] = given if isinstance(given, (str, type(None))) else list(given) or None
         first = [_text(chosen.pop(self.positional))] if chosen.get(self.positional) else []

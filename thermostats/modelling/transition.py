@@ -22,7 +22,7 @@ from thermostats.errors import UsageError, unknown
 from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import LOCATION, Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
-from thermostats.modelling.columns import Columns, comparable_only, gain_columns, units_once
+from thermostats.modelling.columns import Columns, gain_columns, units_once
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
@@ -119,15 +119,15 @@ def fit_transition(
 
     `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace variant>` where
     there is one), or your own, whose columns `outcome` (L*), `model`, `lab`, `depth` and `heads` name; of several rows
-    of a model the mean is taken. On the logit no prediction leaves the network. Next to
-    it, each fitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H) and the mean fraction, and
-    without any fit L/2 and the `published` formula, the polynomial with these a, b, c. Quantities: depth (p of a
-    network of middling shape), new_network (of a new network of a new lab), slopes, lab_sd, residual_sd. Tables:
-    `models` (L* and every prediction from other labs with the logit model's interval), `errors` (`error_of_depth` =
-    mean |predicted − L*|/L, `mape` relative to L*, `better_than_half`: the error of L/2 minus the rule's, with paired t
-    interval, share of predictions and of intervals inside the network, coverage and width of the intervals),
-    `errors_within_labs` (the same of networks whose lab has others, each predicted from all others, so that its lab is
-    known), `polynomial` (its terms).
+    of a model the mean is taken. L* is no gain, so models whose gains are near 1 by construction count too. On the
+    logit no prediction leaves the network. Next to it, each fitted without the lab that is predicted: the polynomial L*
+    = L (a + b L + c/H) and the mean fraction, and without any fit L/2 and the `published` formula, the polynomial with
+    these a, b, c. Quantities: depth (p of a network of middling shape), new_network (of a new network of a new lab),
+    slopes, lab_sd, residual_sd. Tables: `models` (L* and every prediction from other labs with the logit model's
+    interval), `errors` (`error_of_depth` = mean |predicted − L*|/L, `mape` relative to L*, `better_than_half`: the
+    error of L/2 minus the rule's, with paired t interval, share of predictions and of intervals inside the network,
+    coverage and width of the intervals), `errors_within_labs` (the same of networks whose lab has others, each
+    predicted from all others, so that its lab is known), `polynomial` (its terms).
 
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
@@ -270,8 +270,6 @@ def _rows(
     rows = chosen[chosen[column].notna()]
     warnings = left_out(chosen["model_id"], rows["model_id"], "no L* of this definition")
     units_once(rows, ())
-    rows, pinned = comparable_only(rows)
-    warnings += pinned
     models = rows.groupby("model_id")
     facts = models[["heritage", "n_layers", "n_heads"]]
     if (differ := facts.nunique().gt(1).any(axis=1)).any():

@@ -8,22 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.claims.run import Run, run_all
-from thermostats.reporting import names as called
-from thermostats.reporting import snapshot as kept
+from thermostats.reporting.about import About
 from thermostats.reporting.digest import machine, package_sha, sha, sha_of
 from thermostats.reporting.files import remove_files, write_files
-from thermostats.reporting.pages import index as index_page
-from thermostats.reporting.pages.bundle import bundle
-from thermostats.reporting.pages.claim import Entry, claim_files, read_entry
-from thermostats.reporting.pages.data import data_text
-from thermostats.reporting.pages.means import means_text
-from thermostats.reporting.pages.methods import methods_text
-from thermostats.reporting.pages.sources import counted as counted_sets
+from thermostats.reporting.names import CHECKSUMS
+from thermostats.reporting.pages.claim import claim_files
 from thermostats.reporting.progress import read_seconds, shown, write_seconds
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import LINKS, Record, write_manifest
-from thermostats.reporting.state import BUNDLE, DATA, FILES, INDEX, MEANS, METHODS, TITLES, State, counted
-from thermostats.tables import store
+from thermostats.reporting.state import INDEX, State, counted
 
 
 def build(
@@ -33,9 +26,8 @@ def build(
     made = Build(state)
     made.run(reasons, processes)
     made.finish(reasons, gone)
-    if snapshot:
-        made.snapshot()
-    return made.written, made.removed
+    written, removed = About(state, made.failed).snapshot() if snapshot else ([], [])
+    return made.written + written, made.removed + removed
 
 
 @dataclass
@@ -90,25 +82,17 @@ class Build:
     def finish(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
         """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
         state = self.state
+        About(state, self.failed).check()
         for name in gone:
             self.removed += remove_files(state.out, state.records.pop(name).files)
         for name in state.about:
             if state.stale_because(name):
-                self._write(name, state.now(name), self._about(name))
+                self._write(name, state.now(name), About(state, self.failed).files(name))
         for name in {*reasons, *state.about} & set(state.records) - set(state.errors):  # their rows are as they were
             state.records[name] = replace(state.records[name], tables=state.tables)
         write_manifest(state.out, state.records)
         if state.checksums_stale():
-            self.written += write_files(state.out, {called.CHECKSUMS: state.layout.checksums(state.records)})
-
-    def snapshot(self) -> None:
-        """Write what is kept under version control."""
-        entries, claims = self._entries(), list(self.state.scripts)
-        index = index_page.index_text(entries, {}, "{}.md", sets=self._sets(), illustrated=False)
-        pictures = {index_page.GAIN: index_page.gain_picture()}
-        written, removed = kept.snapshot(self.state.out, claims, index, self._findings(), pictures)
-        self.written += written
-        self.removed += removed
+            self.written += write_files(state.out, {CHECKSUMS: state.layout.checksums(state.records)})
 
     def _write(self, name: str, record: Record, files: Mapping[str, bytes]) -> None:
         """Write files of a claim or page, with the HTML of its Markdown."""
@@ -123,50 +107,3 @@ class Build:
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
         state.records[name] = record.made(record.selections, files)
-
-    def _about(self, name: str) -> dict[str, bytes]:
-        """Files of a page about all claims that is made at once."""
-        state = self.state
-        if name == MEANS:
-            return {"means.md": means_text(self._entries()).encode()}
-        if name == METHODS:
-            return {"methods.md": methods_text().encode()}
-        if name == DATA:
-            return {"data.md": data_text(state.layout, state.evidence.fork()).encode(), **state.layout.copies()}
-        if name == INDEX:
-            pictures = index_page.pictures_of(self._entries())
-            return {called.INDEX: self._index_text().encode(), called.TABLE: self._findings(), **pictures}
-        return self._bundle()
-
-    def _index_text(self) -> str:
-        state = self.state
-        others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
-        titles = {name: TITLES.get(name) or name.capitalize() for name in others}
-        return index_page.index_text(self._entries(), titles, sets=self._sets(), command=state.command)
-
-    def _sets(self) -> list[dict[str, Any]]:
-        """Sets of evidence with their models and labs."""
-        rows = counted_sets(self.state.evidence.fork()).to_dict("records")
-        return [{str(name): value for name, value in row.items()} for row in rows]
-
-    def _findings(self) -> bytes:
-        return store.to_csv(index_page.findings_table(self._entries()), "findings")
-
-    def _bundle(self) -> dict[str, bytes]:
-        out = self.state.out
-        sources = {file: out / file.replace(".html", ".md") for file in self.state.bundled() if file != "index.html"}
-        pages = [Page("index.html", self._index_text())]
-        pages += [Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()]
-        return {FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (out / name).read_bytes())}
-
-    def _entries(self) -> list[Entry]:
-        entries = []
-        for claim in self.state.claims:
-            path, run = self.state.out / called.findings_name(claim), self.failed.get(claim)
-            if run is not None:
-                entries.append(Entry(claim, run.claim, error=run.error))
-            elif claim in self.state.records and path.is_file():
-                entries.append(read_entry(path.read_bytes()))
-            else:
-                entries.append(Entry(claim, None))
-        return entries

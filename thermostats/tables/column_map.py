@@ -44,6 +44,7 @@ import pandas as pd
 from thermostats.errors import UsageError, unknown
 from thermostats.tables.arguments import RECIPES
 from thermostats.tables.join_columns import REFUSED
+from thermostats.tables.model_gains import parts
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, dtypes
 from thermostats.tables.validation import wanted_instead
 
@@ -112,6 +113,24 @@ def load_map(
         mapping = replace(mapping, table=_table_of(mapping, where))
     _check(mapping, where)
     return mapping
+
+
+def load_maps(
+    given: str | Path | Mapping[str, Any],
+    table: str | None = None,
+    recipe: str = "",
+    constants: Mapping[str, Any] | None = None,
+) -> list[ColumnMap]:
+    """As `load_map`; a mapping of models with named gains (`tables/model_gains.py`) is one of each table."""
+    if table or recipe:
+        return [load_map(given, table, recipe, constants)]
+    content = dict(given) if isinstance(given, Mapping) else _read(Path(given))
+    if constants and not set(content) <= set(ENTRIES):
+        content = {"columns": content}
+    if constants:
+        content = {**content, "constants": {**content.get("constants", {}), **constants}}
+    several = parts(content, tuple(ENTRIES))
+    return [load_map(each) for each in several] if len(several) > 1 else [load_map(given, None, "", constants)]
 
 
 def _recipe(name: str) -> ColumnMap:

@@ -19,7 +19,7 @@ from pandas.api.types import is_list_like
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
-from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_map
+from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_maps
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
@@ -72,7 +72,8 @@ def join(
 
     Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
     empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
-    (`tables/column_map.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
+    (`tables/column_map.py`), in which named gains may stand beside the facts of their models (as in
+    `tables/model_gains.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
     has. Sources of one call may refer to each other (runs and their layers). All are checked before the first is
     written.
 
@@ -84,9 +85,10 @@ def join(
     """
     given = _sources(sources)
     own_folder(data)
-    using = mapping if isinstance(mapping, ColumnMap) else None
-    if using is None and (mapping is not None or recipe or constants):
-        using = load_map({} if mapping is None or isinstance(mapping, ColumnMap) else mapping, table, recipe, constants)
+    maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
+    if maps == [None] and (mapping is not None or recipe or constants):
+        content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
+        maps = [*load_maps(content, table, recipe, constants)]
     incoming: dict[str, pd.DataFrame] = {}
 
     def hashes() -> dict[str, str]:
@@ -95,7 +97,7 @@ def join(
 
     for source in given:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
-        for name, frame in as_tables(read(source), table, using, where, hashes):
+        for name, frame in (pair for using in maps for pair in as_tables(read(source), table, using, where, hashes)):
             rows = typed(frame, name, where)
             if name in incoming:
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)

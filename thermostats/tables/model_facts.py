@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -17,23 +17,33 @@ from thermostats.tables.schemas import dtypes
 FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year", "quantised", "package", "model_licence")
 
 
-def set_facts(
-    model: str, facts: Mapping[str, str], *, revision: str | None = None, data: str | Path | None = None
-) -> list[Joined]:
-    """Set columns of a model's rows in the user's folder: those of one revision, or of every one.
+ALIASES = {"lab": "heritage"}
+"""Words for facts that the columns call otherwise."""
 
-    facts: of `FACTS`, by column; a year is a number, an empty text takes a fact away.
+
+def set_facts(
+    models: str | Sequence[str],
+    facts: Mapping[str, str],
+    *,
+    revision: str | None = None,
+    data: str | Path | None = None,
+) -> list[Joined]:
+    """Set columns of models' rows in the user's folder: those of one revision, or of every one.
+
+    facts: of `FACTS`, by column, or `lab` for `heritage`; a year is a number, an empty text takes a fact away.
 
     Raises UsageError for other columns and for models whose rows are not the user's own, DataError for values that the
     table `models` does not take.
     """
+    facts = {ALIASES.get(name, name): value for name, value in facts.items()}
     if wrong := [name for name in facts if name not in FACTS]:
         step = did_you_mean(wrong[0], FACTS, "all else is read from the model's files")
         raise UsageError("not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step)
     folder = own_folder(data)
     rows = own_models(folder)
-    chosen = rows[(rows["model_id"] == model) & (rows["revision"].eq(revision) if revision else True)]
-    if chosen.empty:
+    asked = [models] if isinstance(models, str) else list(models)
+    chosen = rows[rows["model_id"].isin(asked) & (rows["revision"].eq(revision) if revision else True)]
+    for model in sorted(set(asked) - set(chosen["model_id"])):
         named = model if revision is None else f"{model}@{revision}"
         step = did_you_mean(
             model, rows["model_id"], f"thermostats ls models --own --data {folder} lists those that are"

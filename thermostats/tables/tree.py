@@ -54,7 +54,7 @@ class Tree:
         """Whether a node has this name."""
         return name in self._place
 
-    def __repr__(self) -> str:  # noqa: D105
+    def __repr__(self) -> str:
         head = f"Tree of {len(self)} nodes, {len(self.tips)} tips; branches: {self.unit}"
         return "\n".join([head, *(f"  {note}" for note in self.notes)])
 

@@ -95,6 +95,7 @@ def fit_heritage(
     estimand, before = estimand or outcome, table
     table, left = comparable_only(asked.read(table, optional=("prompt",)))
     units_once(table, [model, prompt] if prompt in table else [model], _of_many(outcome, table))
+    _complete(asked, table)
     chosen = _blocks(asked) if blocks is None else blocks
     heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
     names = [column for name in heritage.groups for column in heritage.blocks[name]]
@@ -138,6 +139,25 @@ def _asked(
     labelled = {name: column for name, column in named.items() if name != "lab" or blocks is None or column in table}
     columns = {"outcome": outcome, **labelled, **numbers}
     return Columns(call="fit_heritage", named=columns, computed=partial(_gains, outcome)), gone
+
+
+def _complete(asked: Columns, table: pd.DataFrame) -> None:
+    """UsageError where geometry or scale of a model with a gain is missing, with the call of what is there."""
+    rows = table[table["gain"].notna()]
+    full = {
+        name: [column for column in asked.named.get(name) or () if rows[column].notna().all()]
+        for name in ("geometry", "scale")
+        if name in asked.named
+    }
+    if lacking := [c for name, kept in full.items() for c in asked.named[name] or () if c not in kept]:
+        models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
+        raise UsageError(
+            "missing geometry",
+            where=", ".join(lacking),
+            got=f"none of {named(set(models.astype(str)), 5)}",
+            allowed="a number above 0 for every model",
+            next_step=replace(asked, named={**asked.named, **full}).filled_in(table, {}),
+        )
 
 
 def _without_labs(asked: Columns, table: pd.DataFrame) -> str:

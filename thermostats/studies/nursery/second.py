@@ -5,6 +5,7 @@ Recipes are the unit: each is seen at every shape, so that its mean over shapes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery.components import Components
+from thermostats.studies.nursery.components import Components, Table, freedom, squares
+from thermostats.studies.nursery.rows import by_t
 from thermostats.studies.nursery.signs import ranked_in
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
@@ -84,6 +86,54 @@ def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
     return wide.to_numpy(np.float64), np.array(list(wide.columns), dtype=np.float64)
 
 
+def by_corpus(rows: pd.DataFrame) -> list[Table]:
+    """The same of every corpus, by its name."""
+    recipe, names = pd.factorize(rows["recipe"], sort=True)
+    x, shape = np.unique(rows[list(LOGS)].to_numpy(np.float64), axis=0, return_inverse=True)
+    y, of = np.full((len(names), len(x)), np.nan), np.empty(len(names), dtype=object)
+    y[recipe, shape], of[recipe] = rows["log_gain"], rows["corpus"]
+    seen = np.isfinite(y).all(axis=1)
+    return [(y[seen & (of == corpus)], x) for corpus in sorted(set(of))]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What lines leave over at the shapes of a recipe: whether one standard deviation can stand for all recipes."""
+
+    kurtosis: float
+    """Beyond that of a normal distribution."""
+    kurtosis_by_recipe: float
+    """The same with every recipe's residuals in units of their SD."""
+    least: float
+    most: float
+    """Standard deviations by recipe."""
+    p: float
+    """That all are alike, by Levene's test about medians."""
+
+
+def checked(rows: pd.DataFrame) -> Errors:
+    """Residuals of the lines of every recipe, off what all recipes of its corpus have at a shape."""
+    left, sds = [], []
+    for y, x in by_corpus(rows):
+        X = np.column_stack([np.ones(len(x)), x])
+        residual = y - y @ np.linalg.pinv(X).T @ X.T
+        left.append(residual - residual.mean(axis=0))
+        sds.append(np.sqrt(squares(residual) / freedom(y, X)))
+    errors, sd = np.concatenate(left), np.concatenate(sds)
+    kurtosis, by_recipe = (float(stats.kurtosis(values, axis=None)) for values in (errors, errors / sd[:, None]))
+    return Errors(kurtosis, by_recipe, float(sd.min()), float(sd.max()), float(stats.levene(*errors).pvalue))
+
+
+def power() -> list[dict[str, Any]]:
+    """How often studies of true sizes find the order, the smallest that does in 80%, or the largest tried; a row each.
+
+    Columns of `sizes.csv`: sizes, holds, recipes, models, simulations, supported, not_supported.
+    """
+    table = pd.read_csv(shipped("data") / "nursery" / "second" / "sizes.csv")
+    last = table.drop_duplicates("sizes", keep="last")
+    return [{str(name): value for name, value in row.items()} for row in last.to_dict("records")]
+
+
 def scored(rows: pd.DataFrame, found: Components) -> pd.DataFrame:
     """What the first study's fit predicted before the second was trained, and what it found, one row per quantity.
 
@@ -112,12 +162,17 @@ FACTORS = {
     **dict.fromkeys(("log_rate", "shrinking", "depth_power", "log_init", "log_embed", "dropout"), "number"),
 }
 """Factors of a recipe that N02 asks about: levels, or numbers."""
+GIVEN_CORPUS = {name: kind for name, kind in FACTORS.items() if name != "corpus"} | dict.fromkeys(
+    ("log_warmup", "log_batch", "log_clip", "log_tokens"), "number"
+)
+"""All that recipes were drawn to differ in, but the corpus."""
 
 
 def recipes(tables: Evidence) -> pd.DataFrame:
-    """One row per recipe that has a gain at every shape: its mean log gain, number of models `n`, and FACTORS.
+    """One row per recipe that has a gain at every shape: mean log gain, number of models `n`, FACTORS, GIVEN_CORPUS.
 
-    `log_rate` is off the optimiser's mean; `shrinking` is log(1 + rate · decay · steps).
+    `log_rate` is off the optimiser's mean; `shrinking` is log(1 + rate · decay · steps); without clipping
+    `log_clip` is that of the loosest.
     """
     rows = ends(tables)
     shapes = rows.groupby("recipe")["model"].transform("size") == len(rows[list(LOGS)].drop_duplicates())
@@ -127,8 +182,13 @@ def recipes(tables: Evidence) -> pd.DataFrame:
         shrinking=np.log1p(own["rate"] * own["decay"] * own["steps"]),
         log_init=np.log(own["init"]),
         log_embed=np.log(own["embed"]),
+        log_warmup=np.log(own["warmup"]),
+        log_batch=np.log(own["batch"]),
+        log_tokens=np.log(own["steps"] * own["batch"]),
     )
-    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(FACTORS, "first")}
+    clipped = own["clip"] > 0
+    own["log_clip"] = np.log(own["clip"].where(clipped, own["clip"].max()))
+    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys((*FACTORS, *GIVEN_CORPUS), "first")}
     table = own.assign(n=1).groupby("recipe", as_index=False).agg(by)
     table["log_rate"] -= table.groupby("optimiser")["log_rate"].transform("mean")
     return table.assign(study="second", model_id=table["recipe"], heritage=table["recipe"])
@@ -141,17 +201,35 @@ def slopes(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(fitted[1:].T, columns=list(LOGS))
 
 
+def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
+    """Mean over a corpus's recipes of the slope on one of LOGS, a row a corpus.
+
+    Columns: corpus, slope, slope_lower, slope_upper (95% t interval over recipes), slope_p, error, df.
+    """
+    found = []
+    for corpus, own in rows.groupby("corpus"):
+        each = slopes(own.reset_index(drop=True))[term]
+        at = by_t(each.mean(), each.sem(), len(each) - 1, "")
+        found.append((corpus, at.value, at.lower, at.upper, at.p, float(each.sem()), len(each) - 1))
+    return pd.DataFrame(found, columns=SLOPES)
+
+
+SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "df"]
+
+
 def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
 
     Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both
-    spectra.
+    spectra, `synthetic` 1 for the synthetic corpus and 0 for the English one.
     """
     kept = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
-    kept = kept.assign(log_ratio=0.5 * np.log(kept["rate"] / kept["decay"]))
-    columns = ["log_ratio", "log_wv", "log_wo", "log_gain"]
-    by = dict.fromkeys(columns, "mean") | {"n": "sum"}
-    means = kept.assign(n=1).groupby(["recipe", "optimiser"], as_index=False).agg(by)
+    rate, decay = np.log(kept["rate"]), np.log(kept["decay"])
+    synthetic = (kept["corpus"] == "synthetic").astype(float)
+    kept = kept.assign(log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic)
+    columns = ["log_rate", "log_decay", "log_ratio", "log_wv", "log_wo", "log_gain"]
+    by = dict.fromkeys([*columns, "synthetic"], "mean") | {"n": "sum"}
+    means = kept.assign(n=1).groupby(["recipe", "optimiser", "corpus"], as_index=False).agg(by)
     means[columns] -= means.groupby("optimiser")[columns].transform("mean")
     names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
     return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
@@ -161,11 +239,12 @@ def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> t
     """Effect of log √(rate/decay) on the log gain through log σ_max, c − c', and its sensitivity.
 
     Sensitivity: the correlation between the errors of spectrum and gain at which the effect would be nothing (Imai,
-    Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level of its own.
+    Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser and corpus has a level of its own.
     """
     own = rows if kept is None else rows[kept]
-    values = own[["log_ratio", "log_norm", "log_gain"]]
-    x, m, y = (values - values.groupby(own["optimiser"]).transform("mean")).to_numpy().T
+    values = own[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
+    given = np.column_stack([pd.get_dummies(own["optimiser"]), own["synthetic"]]).astype(np.float64)
+    x, m, y = (values - given @ np.linalg.lstsq(given, values, rcond=None)[0]).T
     total, first = x @ y / (x @ x), x @ m / (x @ x)
     errors = np.column_stack([m - first * x, y - total * x])
     second = errors[:, 0] @ errors[:, 1] / (errors[:, 0] @ errors[:, 0])
@@ -175,11 +254,13 @@ def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> t
 def early_and_late(tables: Evidence, share: float = TENTH) -> pd.DataFrame:
     """One row per model of the design, first seeds: `early` and `end`, log gains at a share of training and at the end.
 
-    `cell` holds all of its shape, `ranked` is the rank of `early`, off the mean rank of its cell.
+    `cell` holds all of its shape, and the corpus; `ranked` is the rank of `early`, off the mean rank of its cell.
     """
     late, rows = ends(tables, drawn=False), along(tables)
     then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
-    cells = late["n_layers"].astype(str) + " " + late["rho"].astype(str) + " " + late["d_model"].astype(str)
+    cells = late["n_layers"].astype(str)
+    for name in ("rho", "d_model", "corpus"):
+        cells = cells + " " + late[name].astype(str)
     late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
     return late.assign(ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"])

@@ -48,6 +48,19 @@ def slope_of(rows: pd.DataFrame, term: str) -> Estimate:
     return by_t(*slope_within(rows, "log_gain", term, "recipe", others), "95% t interval, a level for every recipe")
 
 
+def combined(by: pd.DataFrame, sign: float) -> Estimate:
+    """Mean of two slopes (sign 1), or how far the second lies from the first (−1): t interval by Satterthwaite.
+
+    by: columns slope, error and df.
+    """
+    slope, error, df = by[["slope", "error", "df"]].to_numpy(np.float64).T
+    value, scale = (slope.mean(), 0.5) if sign > 0 else (slope[1] - slope[0], 1.0)
+    whole = float(np.square(error).sum())
+    freedom = whole**2 / float((error**4 / df).sum())
+    words = "95% t interval, recipes as the unit, either corpus by itself"
+    return by_t(float(value), scale * whole**0.5, freedom, words)
+
+
 def with_terms(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `judged` with the design's columns of geometry and of recipe × geometry."""
     own, x = blocks(), model_matrix(rows)

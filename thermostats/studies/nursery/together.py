@@ -3,11 +3,15 @@
 y_i = a_r(i) + x_i·b + e_i, a_r ~ N(μ_s(r), τ²) for recipe r of study s; x: logs of L, ρ and d, and the first study's
 architecture. b by least squares within recipes, its covariance by recipe (Liang and Zeger 1986,
 doi:10.1093/biomet/73.1.13), so that slopes may differ between recipes.
+
+For the components every study and corpus has levels and slopes on L, ρ and d of its own, and squares are averaged over
+them: slopes of opposite sign in two studies do not cancel.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +20,11 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import second
-from thermostats.studies.nursery.components import Components, over_reference, root
+from thermostats.studies.nursery.components import DRAWS, LEAST, Components, Variances, over_reference
 from thermostats.studies.nursery.factor_effects import residual
 from thermostats.studies.nursery.rows import by_t, columns_of_block, final, judged, read_by_tests
 
@@ -55,21 +60,32 @@ class Within:
     columns: list[str]
 
 
-def within(rows: pd.DataFrame) -> Within:
-    """Slopes of the log gain, recipes as the unit of their covariance."""
-    columns = [*LINES, *(name for name in rows if str(name).startswith("x "))]
-    both = rows[["log_gain", *columns]]
-    both = both - both.groupby(rows["recipe"]).transform("mean")
-    columns = [name for name in columns if np.abs(both[name]).max() > 1e-9]
-    y, x = both["log_gain"].to_numpy(), both[columns].to_numpy()
+def within(rows: pd.DataFrame, lines: Sequence[str] = LINES) -> Within:
+    """Slopes of the log gain, recipes as the unit of their covariance; lines: the first columns."""
+    columns = [*lines, *(name for name in rows if str(name).startswith("x "))]
+    values, inside = rows[["log_gain", *columns]].to_numpy(np.float64), by_recipe(rows)
+    both = values - (inside @ means(values, inside))
+    moving = np.abs(both[:, 1:]).max(axis=0) > 1e-9
+    y, x = both[:, 0], both[:, 1:][:, moving]
     inverse = np.linalg.pinv(x.T @ x)
     slopes = inverse @ x.T @ y
     errors = y - x @ slopes
-    scores = pd.DataFrame(x * errors[:, None]).groupby(rows["recipe"].to_numpy()).sum().to_numpy()
-    n, units = len(rows), rows["recipe"].nunique()
-    rank = int(np.linalg.matrix_rank(x))
+    scores = inside.T @ (x * errors[:, None])
+    (n, units), rank = inside.shape, int(np.linalg.matrix_rank(x))
     covariance = inverse @ scores.T @ scores @ inverse * units / (units - 1) * (n - 1) / (n - rank)
-    return Within(slopes, covariance, (float(errors @ errors), n - units - rank), columns)
+    kept = [name for name, moves in zip(columns, moving, strict=True) if moves]
+    return Within(slopes, covariance, (float(errors @ errors), n - units - rank), kept)
+
+
+def by_recipe(rows: pd.DataFrame) -> Array:
+    """1 where a model (row) is of a recipe (column), else 0; recipes by name."""
+    codes, names = pd.factorize(rows["recipe"], sort=True)
+    return np.asarray(np.eye(len(names))[codes])
+
+
+def means(values: Array, inside: Array) -> Array:
+    """Means by recipe, (recipes, columns)."""
+    return np.asarray(inside.T @ values / inside.sum(axis=0)[:, None])
 
 
 def slope(rows: pd.DataFrame, term: str) -> Estimate:
@@ -90,35 +106,81 @@ def recipes(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(model_id=table["recipe"], heritage=table["recipe"])
 
 
-def components(rows: pd.DataFrame, *, draws: int = 2000, seed: int = 1) -> Components:
-    """Draws of the standard deviations of recipe, geometry and scale over the reference, both studies in one.
+def components(rows: pd.DataFrame, *, draws: int = DRAWS, seed: int = 1) -> Components:
+    """Draws of the standard deviations of the components over both studies and their corpora, each alike in weight.
 
-    b is drawn from its t distribution, σ² and the recipes' variance from scaled inverse χ². `depth` is not separated
-    from the errors of the slopes: NaN.
+    `depth` is not separated from the errors of the slopes: NaN. Raises UsageError for fewer than six recipes of a
+    corpus.
     """
     rng = np.random.default_rng(seed)
-    found = within(rows)
-    units, studies = rows["recipe"].nunique(), rows["study"].nunique()
-    scale = np.sqrt((units - 1) / rng.chisquare(units - 1, draws))[:, None]
-    slopes = found.slopes + scale * rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
-    squares, df = found.residual
-    noise = squares / rng.chisquare(df, draws)
-    by = rows.groupby(["study", "recipe"])
-    means = by[["log_gain", *found.columns]].mean()
-    means = (means - means.groupby("study").transform("mean")).to_numpy()
-    between = np.square(means[:, 0] - slopes @ means[:, 1:].T).sum(axis=1) / rng.chisquare(units - studies, draws)
-    lines = slopes[:, [found.columns.index(name) for name in LINES]]
-    recipe = root(between - noise * float((1 / by.size()).mean()))
-    return Components(recipe, *over_reference(lines), np.full(draws, np.nan), np.sqrt(noise))
+    return Components.of([_by_corpus(own, draws, rng) for _, own in rows.groupby("study")])
 
 
-def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
-    """F of every factor alone, given the study, over recipes: factor, F, df, df_error, p.
+def crossed(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Rows of a study with every line for each corpus apart, 0 in the others, and the names of these columns."""
+    corpora = sorted(rows["corpus"].unique())
+    lines = {f"{name} {corpus}": rows[name] * (rows["corpus"] == corpus) for corpus in corpora for name in LINES}
+    return rows.assign(**lines), list(lines)
+
+
+def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list[Variances]:
+    """Draws of one study, slopes of every corpus apart: t slopes, variances from scaled inverse χ²."""
+    lined, names = crossed(rows)
+    found = within(lined, names)
+    normal = rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
+    x = rows[[*LINES, *found.columns[len(names) :]]].to_numpy(np.float64)
+    x, y, corpora = x - x.mean(axis=0), rows["log_gain"].to_numpy(np.float64)[:, None], rows["corpus"].to_numpy()
+    left, left_df = found.residual
+    parts = []
+    for place, corpus in enumerate(sorted(set(corpora))):
+        own = corpora == corpus
+        inside = by_recipe(rows[own])
+        size = inside.sum(axis=0)
+        if len(size) < LEAST:
+            raise UsageError("too few recipes of a corpus", where=corpus, got=len(size), allowed=f"{LEAST} or more")
+        df = len(size) - 1
+        drawn = found.slopes + np.sqrt(df / rng.chisquare(df, draws))[:, None] * normal
+        lines = drawn[:, len(LINES) * place : len(LINES) * (place + 1)]
+        slopes = np.column_stack([lines, drawn[:, len(names) :]])
+        at_one_shape = means(y[own], inside).T - slopes @ means(x[own], inside).T
+        noise = left / rng.chisquare(left_df, draws)
+        off = at_one_shape - at_one_shape.mean(axis=1, keepdims=True)
+        between = np.square(off).sum(axis=1) / rng.chisquare(df, draws)
+        level = at_one_shape.mean(axis=1) + np.sqrt(between / len(size)) * rng.normal(size=draws)
+        recipe = between - noise * float((1 / size).mean())
+        parts.append(Variances(level, recipe, *over_reference(lines), np.full(draws, np.nan), noise))
+    return parts
+
+
+def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
+    """Slope on one of LINES within recipes of a corpus, of both studies: columns as in `second.slopes_of_corpora`."""
+    found, names = crossed(rows)
+    fitted = within(found, names)
+    errors, table = np.sqrt(np.diag(fitted.covariance)), []
+    for corpus, own in rows.groupby("corpus"):
+        place, df = fitted.columns.index(f"{term} {corpus}"), own["recipe"].nunique() - 1
+        at = by_t(fitted.slopes[place], errors[place], df, "")
+        table.append((corpus, at.value, at.lower, at.upper, at.p, errors[place], df))
+    return pd.DataFrame(table, columns=second.SLOPES)
+
+
+def by_study(rows: pd.DataFrame) -> pd.DataFrame:
+    """Slopes on LINES of every study and corpus, given the others: study, term, and columns of `slopes_of_corpora`."""
+    found = [
+        slopes_of_corpora(own, term).assign(study=study, term=term)
+        for study, own in rows.groupby("study")
+        for term in LINES
+    ]
+    return pd.concat(found, ignore_index=True)
+
+
+def factor_tests(table: pd.DataFrame, factors: dict[str, str], given: str = "study") -> pd.DataFrame:
+    """F of every factor alone, given a column of levels, over recipes: factor, F, df, df_error, p.
 
     table: one row per recipe; factors: column → `levels`, or `number`.
     """
     y = table["log_gain"].to_numpy(np.float64)
-    studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
+    studies = pd.get_dummies(table[given]).to_numpy(np.float64)
     (left, rank), found = residual(y, studies), []
     for name, kind in factors.items():
         squares, both = residual(y, np.column_stack([studies, _columns(table, name, kind)]))
@@ -133,16 +195,16 @@ def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
     return np.asarray(own, dtype=np.float64)
 
 
-def contrasts(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
-    """Of every factor alone, given the study, how far apart it sets the gain: `factor_tests` with further columns.
+def contrasts(table: pd.DataFrame, factors: dict[str, str], given: str = "study") -> pd.DataFrame:
+    """Of every factor alone, given a column of levels, how far apart it sets the gain: more columns of `factor_tests`.
 
     `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of geometric mean gains;
     `lower` and `upper`, 95% t interval, Bonferroni over factors and pairs of levels; `share` of the variance between
-    recipes of a study.
+    recipes of one of its levels.
     """
-    tests = factor_tests(table, factors)
+    tests = factor_tests(table, factors, given)
     y = table["log_gain"].to_numpy(np.float64)
-    studies = pd.get_dummies(table["study"]).to_numpy(np.float64)
+    studies = pd.get_dummies(table[given]).to_numpy(np.float64)
     before, rows = np.zeros(studies.shape[1]), []
     for (name, kind), known in zip(factors.items(), tests.itertuples(), strict=True):
         own = _columns(table, name, kind)

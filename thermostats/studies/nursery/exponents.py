@@ -1,0 +1,74 @@
+"""How spectra of attention scale with rate and decay: both exponents, of which the one-parameter law makes one.
+
+log σ = a_o + b·(synthetic) + p log rate − q log decay + e over recipes, a_o the optimiser's level. Where rate and decay
+balance, σ goes as √(rate/decay), p = q = ½.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.noise import ERRORS, Errors, Noise
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Within
+from thermostats.claims.worlds import World
+from thermostats.studies.nursery.rows import by_t, slope_within
+
+LAW, MARGIN = 0.5, 0.25
+"""Exponents of the law; half of it up or down is no longer it."""
+SCATTER, CORPUS = 0.3, 0.35
+"""SD of what else differs between recipes, as in the design's simulation (rules.csv), and what the corpus does."""
+RATE, DECAY, SINGLE = "exponent of rate", "exponent of 1/decay", "power of √(rate/decay)"
+FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN, LAW + MARGIN)
+INTERVAL = "95% t interval over recipes"
+
+
+def exponents(rows: pd.DataFrame) -> Result:
+    """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given optimiser and corpus."""
+
+    def of(term: str, *given: str) -> Estimate:
+        return by_t(*slope_within(rows, "spectrum", term, "optimiser", [*given, "synthetic"]), INTERVAL)
+
+    decay = of("log_decay", "log_rate")
+    value, lower, upper = (-end for end in (decay.value, decay.upper, decay.lower) if end is not None)
+    quantities = {
+        RATE: of("log_rate", "log_decay"),
+        DECAY: Estimate(value, lower, upper, INTERVAL, decay.p),
+        SINGLE: of("log_ratio"),
+    }
+    return Result.of(rows, quantities, estimate=DECAY, table=None)
+
+
+def worlds() -> tuple[World, ...]:
+    """Both exponents as the law has them, and at the edges of the margin or where one of the two does nothing."""
+    others = {
+        "both weak": (LAW - MARGIN, LAW - MARGIN),
+        "weak decay": (LAW, LAW - MARGIN),
+        "weak rate": (LAW - MARGIN, LAW),
+        "strong rate": (LAW + MARGIN, LAW),
+        "rate alone": (LAW, 0.0),
+        "decay alone": (0.0, LAW),
+        "neither": (0.0, 0.0),
+    }
+    kinds = ("normal", "t3", "heteroscedastic labs")
+    made = [("as claimed", (LAW, LAW), kind) for kind in kinds]
+    made += [(name, both, "normal") for name, both in others.items()]
+    made += [("weak decay", others["weak decay"], kind) for kind in kinds[1:]]
+    return tuple(_tried(name, kind, *both) for name, both, kind in made)
+
+
+def _tried(name: str, kind: str, rate: float, decay: float, scatter: float = SCATTER, corpus: float = CORPUS) -> World:
+    words = f"exponents {rate:g} of rate and {decay:g} of 1/decay, SD {scatter:g}, corpus {corpus:g}, {ERRORS[kind]}"
+    named = name if kind == "normal" else f"{name}, {kind}"
+    signal = partial(_changed, rate, decay, scatter, corpus)
+    return World(named, words, name == "as claimed", signal, Errors(kind), named == "as claimed")
+
+
+def _changed(
+    rate: float, decay: float, scatter: float, corpus: float, rows: pd.DataFrame, noise: Noise, _: np.random.Generator
+) -> pd.DataFrame:
+    x = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64)
+    return rows.assign(spectrum=x @ np.array([rate, -decay, corpus]) + scatter * noise(rows))
