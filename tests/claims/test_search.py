@@ -76,13 +76,14 @@ def test_points_are_corners_and_what_lies_between() -> None:
 
 def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors correlated along x make the test err; the verdict of the very data is then left open."""
+    monkeypatch.setattr(search, "FEW", 100)
     monkeypatch.setattr(search, "FRESH", 400)
     only_normal = tuple(replace(one, kinds=("normal",)) for one in SEARCHES)
     asked = question(only_normal)
     rows = [search.searched(asked, study(), one) for one in only_normal]
     by_name = {row["world"]: row for row in rows}
     false = by_name["worst, no relation"]
-    assert search.world_at(only_normal[0], false["point"]).errors.ar > 0.5
+    assert search.world_at(only_normal[0], false["point"]).errors.ar > 0.4
     assert false["supported"] > operating.WORST and false["simulations"] == 400
     again = search.errs(asked, study(), search.world_at(only_normal[0], false["point"]), 200, "another seed")
     assert again == pytest.approx(false["supported"], abs=0.09)

@@ -27,11 +27,11 @@ from thermostats.claims.operating import digest, judged, key, simulated
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import Search, World
 
-FEW, MORE, FRESH = 20, 60, 2000
+FEW, MORE, FRESH = 40, 200, 2000
 """Studies a point at first, of the worst points, and of the worst one, with fresh seeds."""
 LONGER = 10
 """Times that the worst point may take as long as another world."""
-BETWEEN, BEST, MOST_CORNERS = 16, 1, 32
+BETWEEN, BEST, MOST_CORNERS = 16, 3, 32
 """Points between the corners, worst points that are tried with every kind of errors, and corners that are tried."""
 Point = Mapping[str, Any]
 
