@@ -46,8 +46,9 @@ RANK = V("rank correlation")
 FALLS = Decide(
     (RANK < 0) & (RANK.p <= ALPHA), ((RANK > 0) & (RANK.p <= ALPHA)) | ((RANK.p > ALPHA) & (RANK.lower > WEAK))
 )
-ENDS = "ends of the published range"
-BETTER = Decide(Some(ENDS, V("p") <= ALPHA), Each(ENDS, V("accuracy") <= V("share of the commoner sign")))
+ENDS, COMMONER = "ends of the published range", "share of the commoner sign"
+BETTER = Decide(Some(ENDS, V("p") <= ALPHA), Each(ENDS, V("accuracy").upper < V(COMMONER)))
+"""Against it is a rule that is clearly worse than always guessing the commoner side, not one that merely looks so."""
 STEP = Posterior("threshold within the published range, expanding below and dampening above")
 SLOPE = Posterior("slope over log ρ < 0", draws=V("slope on log_rho") < 0)
 
@@ -75,10 +76,11 @@ def by_rule(rows: pd.DataFrame) -> Result:
     sides = rows.assign(gain=np.exp(rows["log_gain"]))
     tried = {float(cut): audit.named_by_density(sides, cut) for cut in rows[["low", "high"]].iloc[0]}
     found = max(tried.values(), key=lambda one: one.estimate)
-    ends = [(cut, one.estimate, one.majority, one.p_value) for cut, one in tried.items()]
+    ends = [(cut, one.estimate, one.lower, one.upper, one.majority, one.p_value) for cut, one in tried.items()]
+    columns = ["threshold", "accuracy", "accuracy_lower", "accuracy_upper", COMMONER, "p"]
     return Result(
         quantities={"accuracy": Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")},
-        rows={ENDS: pd.DataFrame(ends, columns=["threshold", "accuracy", "share of the commoner sign", "p"])},
+        rows={ENDS: pd.DataFrame(ends, columns=columns)},
         n_models=found.n,
         n_groups=rows["heritage"].nunique(),
         words={"found": found, "tried": tried},

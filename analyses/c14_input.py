@@ -8,8 +8,9 @@ from scipy import stats
 
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
-from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Posterior
-from thermostats.claims.worlds import worlds_of_parts
+from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
+from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
+from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.ranking import PARTS as OF_VARIANCE
@@ -32,6 +33,11 @@ LEVEL = 0.99
 BY_PROMPT = "gain by prompt; tick: mean of the model"
 FEWEST = AtLeast(models=4)
 """Models measured here from which they have verdicts of their own."""
+NONE = 0.25
+"""Share of models with prompts on both sides at which "every" is none, as for the bound of C02."""
+CROSSES, CROSSING = "models with prompts on both sides", "share of models with prompts on both sides"
+ANY = Always(CROSSES, V(CROSSING).upper < NONE)
+"""A model is against it with two prompts or more on the other side than most: one alone may be an accident."""
 SHARE, BETWEEN = "mean share of prompts on the model's own side", "models' share of the variance"
 KEEPS, MOST = Posterior(f"share > {ROBUST:g}"), Posterior(f"{BETWEEN} > {HALF:g}")
 CLAIM = Claim.read(__file__)
@@ -87,6 +93,20 @@ def sides(rows: pd.DataFrame) -> Result:
     return Result.of(table, found, rows={"prompts": agree}, words={"least": table.iloc[0], "shares": shares})
 
 
+def both_sides(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per model: `above` and `below`, its prompts on either side of 1, and whether both are two or more."""
+    by = rows.assign(above=rows["log_gain"] > 0, below=rows["log_gain"] <= 0).groupby(["model_id", "heritage"])
+    table = by[["above", "below"]].sum().reset_index()
+    return table.assign(crosses=table[["above", "below"]].min(axis=1) > ACCIDENTS)
+
+
+def crossing(models: pd.DataFrame) -> Result:
+    """How many models have prompts on both sides of 1."""
+    n = int(models["crosses"].sum())
+    share = Estimate.of(proportion(n, len(models)), "Clopper–Pearson exact interval, 95%")
+    return Result.of(models, {CROSSING: share, CROSSES: Estimate(n)})
+
+
 def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Result:
     """`sides` with its fit."""
     found, sources = sides(rows), sorted(set(rows["source"]))
@@ -136,12 +156,38 @@ def parts_of_variance(rows: pd.DataFrame, whose: str) -> Result:
 
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))
 PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
+EVERY = worlds_of_share("crosses", 0.0, NONE)
 FAMILY, SIDED = Trial(of_the_family, sides, "model_id", SIDES), Trial(published, sides, worlds=SIDES)
 SHARED = Trial(published, parts, worlds=PARTS)
 SIDED_HERE, SHARED_HERE = Trial(measured, sides, worlds=SIDES), Trial(measured, parts, worlds=PARTS)
 VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
+
+
+def every_prompt(rows: pd.DataFrame, whose: str) -> Result:
+    """`crossing` with its figure."""
+    result = crossing(both_sides(rows))
+    draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT)
+    models = result.table
+    assert models is not None  # noqa: S101 (of every result of models)
+    return result.adding(draw=draw, words={"whose": whose, "crossing": list(models.loc[models["crosses"], "model_id"])})
+
+
+OF_FAMILY = Trial(lambda evidence: both_sides(of_the_family(evidence)), crossing, "", EVERY)
+OF_LAST = Trial(lambda evidence: both_sides(published(evidence)), crossing, "", EVERY)
+
+
+@CLAIM.finding("every_prompt.penultimate_gain", primary=ANY, trial=OF_FAMILY, views=VIEWS)
+def every_prompt_of_pythia(evidence: Evidence) -> Result:
+    """Is the side the same over all prompts, for the Pythia family of figure 7?"""
+    return every_prompt(of_the_family(evidence), "penultimate gain, Pythia family")
+
+
+@CLAIM.finding("every_prompt.last_gain", primary=ANY, trial=OF_LAST, views=OTHERS)
+def every_prompt_of_last_gains(evidence: Evidence) -> Result:
+    """The same for every model whose last gain was published by prompt."""
+    return every_prompt(published(evidence), "last gain, all models measured by prompt")
 
 
 @CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=FAMILY, views=VIEWS)

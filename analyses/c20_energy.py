@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Result, Trial, Views
-from thermostats.claims.rule import Decide, Each, Posterior, Some, V
+from thermostats.claims.rule import Always, Each, Posterior, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.amplification import (
+    BELOW,
     amplification,
     families_that_amplify,
     product_audit,
@@ -22,10 +23,9 @@ SEED = 20
 STATED, APART = float(np.log(124)), 1.0
 """Mean log amplification of models, that of the smallest stated product (null: 0), and their standard deviation."""
 NET = V("amplification")
-BELOW = Some("comparable models", NET.upper < 1)
-AMPLIFY = Decide(Each("comparable models", NET.lower > 1) & (V("share of families").lower > 0.5), BELOW)
+AMPLIFY = Always(BELOW, Each("comparable models", NET.lower > 1) & (V("share of families").lower > 0.5))
 
-MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=BELOW)
+MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=AMPLIFY.against)
 
 CLAIM = Claim.read(__file__)
 

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.claims.claim import MEASURED, Case, Claim, Estimate, Evidence, Result, Trial
-from thermostats.claims.rule import AtLeast, Decide, V
+from thermostats.claims.rule import AtLeast, Sometimes, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
@@ -18,7 +18,7 @@ MOST, SCATTER = 0.10, 0.02
 1 on nearly every one of 100."""
 BEFORE, AFTER = float(np.log(0.95)), float(np.log(1.04))
 CROSS, SHARE = V("tuned encoders that cross 1"), V("share that cross 1")
-CAN = Decide(CROSS > 0, (CROSS <= 0) & (SHARE.upper < MOST))
+CAN = Sometimes(CROSS.name, SHARE.upper < MOST)
 POSITIONS = {"cls": "at the class token", "mean": "geometric mean over the input's own tokens"}
 QUANTITIES = {"gain_block": "gain of the last block", "gain_sum_mlp": "sum before the last norm over its input"}
 CLAIM = Claim.read(__file__)

@@ -7,16 +7,16 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
-from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
+from thermostats.claims.rule import Always, AtLeast, Each, V
 from thermostats.claims.worlds import worlds_of_mean
-from thermostats.studies.delia2026.amplification import families_that_amplify
+from thermostats.studies.delia2026.amplification import BELOW, families_that_amplify
 from thermostats.studies.delia2026.claim_figures import net_amplification
 from thermostats.tables.model_rows import model_rows
 
 LEAST = AtLeast(models=4)
 """As C20 asks of another set of evidence."""
 NET = V("amplification")
-AMPLIFY = Decide(Each("models", NET.lower > 1) & (V("share of families").lower > 0.5), Some("models", NET.upper < 1))
+AMPLIFY = Always(BELOW, Each("models", NET.lower > 1) & (V("share of families").lower > 0.5))
 """The rule of C20."""
 OTHERS = ["encoder", "vision"]
 OWN = {"encoder": "mean", "vision": "patches"}

@@ -17,9 +17,20 @@ def test_threshold(above: float, below: float, verdict: str) -> None:
     c10, rho = analysis("c10"), np.linspace(0.05, 0.4, 14)
     rows = pd.DataFrame({"rho": rho, "gain": np.where(rho >= 0.18, above, below)})
     tried = [named_by_density(rows, cut) for cut in (0.15, 0.2)]
-    ends = [(one.estimate, one.majority, one.p_value) for one in tried]
-    table = pd.DataFrame(ends, columns=["accuracy", "share of the commoner sign", "p"])
+    ends = [(one.estimate, one.lower, one.upper, one.majority, one.p_value) for one in tried]
+    parts = ["accuracy", "accuracy_lower", "accuracy_upper"]
+    table = pd.DataFrame(ends, columns=[*parts, "share of the commoner sign", "p"])
     assert c10.BETTER.verdict(Result(rows={c10.ENDS: table})) == verdict
+
+
+@pytest.mark.parametrize(("upper", "verdict"), [(0.65, NO), (0.75, OPEN)])
+def test_a_rule_that_only_looks_worse_than_guessing_is_not_refuted(upper: float, verdict: str) -> None:
+    """The correlation on the same models is open: what is not clear may not be said of the threshold either."""
+    c10 = analysis("c10")
+    ends = {"accuracy": [0.36], "accuracy_lower": [0.1], "accuracy_upper": [upper], c10.COMMONER: [0.71], "p": [0.9]}
+    assert c10.BETTER.verdict(Result(rows={c10.ENDS: pd.DataFrame(ends)})) == verdict
+    words = c10.CLAIM.answer(NO)
+    assert "threshold" in words and "does not predict" not in words
 
 
 @pytest.mark.parametrize(

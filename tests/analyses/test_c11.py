@@ -1,9 +1,11 @@
-"""C11: one flip is enough against it, many pairs without one support it, and what turns the magnitude."""
+"""C11: two flips are enough against it, one is not, many pairs without one support it, and what turns the magnitude."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled
+from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
 
 from thermostats.words import agrees, comparison
 
@@ -17,9 +19,14 @@ def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves() -> None:
     assert agrees("", 0.498, found["magnitude"].reproduced["gemma-7b-it over its base"])
 
 
-def test_one_flip_is_enough_against_it() -> None:
-    flipped = altered(layers=scaled(of("gemma-7b-it", "twin"), 0.5))
-    assert judged(by_rules_alone("c11"), flipped, "sign")["sign"].verdict == NO
+@pytest.mark.parametrize(("flip", "verdict"), [(["gemma-7b-it"], OPEN), (["gemma-7b-it", "3.1-8B-Instruct"], NO)])
+def test_two_flips_are_enough_against_it(flip: list[str], verdict: str) -> None:
+    flipped = altered(layers=lambda f: f.assign(gain_block=f["gain_block"] * np.where(any_of(flip)(f), 0.5, 1)))
+    assert judged(by_rules_alone("c11"), flipped, "sign")["sign"].verdict == verdict
+
+
+def any_of(models: list[str]) -> Callable[[pd.DataFrame], pd.Series]:
+    return lambda f: np.logical_or.reduce([of(model, "twin")(f) for model in models])
 
 
 @pytest.mark.parametrize(("pairs", "verdict"), [(36, YES), (35, OPEN), (2, OPEN)])
@@ -27,7 +34,8 @@ def test_many_pairs_without_a_flip_support_it(pairs: int, verdict: str) -> None:
     c11 = analysis("c11")
     rows = pd.DataFrame({"model_id": range(pairs), "heritage": "lab", "flips": False})
     assert c11.CANNOT.verdict(c11.flips(rows)) == verdict
-    assert c11.CANNOT.verdict(c11.flips(rows.assign(flips=rows.index == 0))) == NO
+    assert c11.CANNOT.verdict(c11.flips(rows.assign(flips=rows.index == 0))) == OPEN
+    assert c11.CANNOT.verdict(c11.flips(rows.assign(flips=rows.index < 2))) == NO
 
 
 @pytest.mark.parametrize(

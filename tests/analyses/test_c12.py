@@ -1,9 +1,11 @@
 """C12: the order falls when two models change places; families need several base models each."""
 
+import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled
 
-from thermostats.claims.rule import Decide
+from thermostats.claims.rule import Always, Decide
+from thermostats.studies.delia2026 import hierarchy
 from thermostats.words import comparison
 
 ALL = ["families", "models.last_gain", "models.total_amplification"]
@@ -11,7 +13,7 @@ ALL = ["families", "models.last_gain", "models.total_amplification"]
 
 def test_four_models_are_in_order_and_families_are_not() -> None:
     found = judged(by_rules_alone("c12"), altered())
-    assert {name: one.verdict for name, one in found.items()} == dict(zip(ALL, (NO, YES, NO), strict=True))
+    assert {name: one.verdict for name, one in found.items()} == dict(zip(ALL, (OPEN, YES, NO), strict=True))
     four = found["models.last_gain"]
     assert four.lower == four.table["ratio_lower"].min() and four.estimate > four.table["ratio"].min()
     rows = comparison(found["families"].published, found["families"].reproduced)
@@ -24,12 +26,28 @@ def test_the_order_falls_when_two_models_change_places() -> None:
     assert [found.verdict for found in judged(by_rules_alone("c12"), swapped).values()] == [NO] * 3
 
 
+def test_what_one_model_turns_round_counts_once() -> None:
+    """Reversals that share no model: two of one model are one, of different models two."""
+    rows = pd.DataFrame({"model_id": list("aAbBcC"), "place": [0, 0, 1, 1, 2, 2]})
+
+    def count(*pairs: str) -> int:
+        lower, higher = zip(*pairs, strict=True) if pairs else ((), ())
+        order = pd.DataFrame({"lower": lower, "higher": higher, "ratio_upper": 0.9})
+        return hierarchy.replicated(order.astype({"lower": object, "higher": object}), rows)
+
+    assert [count(), count("ab"), count("ab", "Ab"), count("ab", "bc"), count("aB", "bC"), count("ab", "AB")] == [
+        *(0, 1, 1, 1, 2, 2)
+    ]
+    order = pd.DataFrame({"lower": list("ab"), "higher": list("bc"), "ratio_upper": [1.1, 0.9]})
+    assert hierarchy.replicated(order, rows) == 1
+
+
 @pytest.mark.parametrize(("bases", "verdict"), [(2, OPEN), (1, YES)])
 def test_families_in_order_are_supported_only_with_several_base_models_each(bases: int, verdict: str) -> None:
     c12 = by_rules_alone("c12")
     found = c12.CLAIM.questions[0]
     louder = altered(layers=scaled(of("gemma-7b-it", "twin"), 3.0))
-    rule = Decide(c12.RISES & (bases <= c12.BASES), c12.FALLS)
+    rule = Always(c12.REVERSED, c12.RISES & (bases <= c12.BASES))
     assert rule.verdict(found.answer(louder)) == verdict
 
 

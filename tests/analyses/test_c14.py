@@ -11,6 +11,8 @@ from thermostats.words import agrees, comparison
 def test_on_the_published_tables() -> None:
     found = judged(by_rules_alone("c14"), altered())
     assert {name: one.verdict for name, one in found.items()} == {
+        "every_prompt.penultimate_gain": NO,
+        "every_prompt.last_gain": NO,
         "own_side.penultimate_gain": OPEN,
         "own_side.last_gain": OPEN,
         "variance": YES,
@@ -23,6 +25,18 @@ def test_on_the_published_tables() -> None:
     for name, printed in (("Pearson r", 0.2075225), ("Spearman p", 0.2847570)):
         assert agrees(name, printed, found["entropy"].reproduced[name])
     assert "entropy: inconclusive whatever it shows" in by_rules_alone("c14").CLAIM.stated().rule
+
+
+def test_every_prompt_of_five_of_eight_models_is_not_on_one_side() -> None:
+    """Two prompts on the other side make a counterexample, and two counterexamples refute it; one prompt makes none."""
+    found = judged(by_rules_alone("c14"), altered(), "every_prompt.penultimate_gain")["every_prompt.penultimate_gain"]
+    assert found.estimate == 5 / 8 and "pythia-70m" in found.plain
+    c14 = by_rules_alone("c14")
+    for turned, models, verdict in ((1, 20, YES), (2, 1, OPEN), (2, 2, NO)):
+        rows = pd.DataFrame([(f"m{m}", p) for m in range(20) for p in range(25)], columns=["model_id", "prompt"])
+        against = (rows["prompt"] < turned) & (rows["model_id"].isin([f"m{m}" for m in range(models)]))
+        rows = rows.assign(heritage="lab", log_gain=np.where(against, -0.1, 0.1))
+        assert c14.ANY.verdict(c14.crossing(c14.both_sides(rows))) == verdict, (turned, models)
 
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.0, YES), (0.001, YES), (0.5, NO)])

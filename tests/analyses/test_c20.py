@@ -1,6 +1,7 @@
-"""C20: one model that loses is enough against it."""
+"""C20: two models that lose are enough against it, one is not."""
 
-from altered import NO, OPEN, YES, altered, by_rules_alone, judged, of, scaled, shipped
+import pytest
+from altered import NO, OPEN, YES, altered, by_rules_alone, judged, scaled, shipped
 
 from thermostats.words import agrees, comparison
 
@@ -14,6 +15,7 @@ def test_every_family_amplifies_and_the_products_follow() -> None:
     assert agrees("", 17212.091, product.reproduced["product of Apertus-8B-2509"])
 
 
-def test_one_family_that_loses_is_enough_against_it() -> None:
-    losing = altered(layers=scaled(of("falcon-7b"), 0.8))
-    assert judged(by_rules_alone("c20"), losing, "families")["families"].verdict == NO
+@pytest.mark.parametrize(("models", "verdict"), [("falcon-7b", OPEN), (("falcon-7b", "bloom-3b"), NO)])
+def test_two_models_that_lose_are_enough_against_it(models: str, verdict: str) -> None:
+    losing = altered(layers=scaled(lambda f: f["model_id"].str.endswith(models), 0.8))
+    assert judged(by_rules_alone("c20"), losing, "families")["families"].verdict == verdict

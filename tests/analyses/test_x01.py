@@ -24,7 +24,7 @@ def test_tuned_encoders_that_stay_on_their_side_decide_nothing() -> None:
     assert {one.verdict for one in found.values()} == {OPEN}
 
 
-@pytest.mark.parametrize(("pairs", "crossing", "verdict"), [(40, 0, NO), (40, 1, YES), (5, 0, OPEN)])
+@pytest.mark.parametrize(("pairs", "crossing", "verdict"), [(40, 0, NO), (40, 1, OPEN), (40, 2, YES), (5, 0, OPEN)])
 def test_the_rule_on_many_pairs(pairs: int, crossing: int, verdict: str) -> None:
     x01 = analysis("x01")
     rng, parts = np.random.default_rng(0), []

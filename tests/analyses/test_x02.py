@@ -1,9 +1,9 @@
-"""X02: few models decide nothing, one that loses is enough against it, enough families support it."""
+"""X02: few models decide nothing, two that lose are enough against it, enough families support it."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, ROOT, UNMEASURED, YES, altered, analysis, judged, of, scaled, shipped
+from altered import NO, OPEN, ROOT, UNMEASURED, YES, altered, analysis, judged, scaled, shipped
 
 
 def test_one_vision_model_is_too_few_and_three_families_of_encoders_decide_nothing() -> None:
@@ -13,9 +13,12 @@ def test_one_vision_model_is_too_few_and_three_families_of_encoders_decide_nothi
     assert "vit_s_focus (vision) amplifies" in " ".join(found["pre_norm"].notes)
 
 
-def test_an_encoder_that_writes_against_its_stream_is_enough_against_it() -> None:
-    losing = altered(layers=scaled(of("all-MiniLM-L6-v2"), 0.4, "gain_sum_mlp"))
-    assert judged(analysis("x02"), losing, "post_norm")["post_norm"].verdict == NO
+@pytest.mark.parametrize(
+    ("models", "verdict"), [("all-MiniLM-L6-v2", OPEN), (("all-MiniLM-L6-v2", "bert_pretrained"), NO)]
+)
+def test_two_encoders_that_write_against_their_streams_are_enough_against_it(models: str, verdict: str) -> None:
+    losing = altered(layers=scaled(lambda f: f["model_id"].str.endswith(models), 0.4, "gain_sum_mlp"))
+    assert judged(analysis("x02"), losing, "post_norm")["post_norm"].verdict == verdict
 
 
 @pytest.mark.parametrize(("models", "verdict"), [(8, YES), (4, OPEN)])
@@ -24,7 +27,8 @@ def test_enough_families_support_it(models: int, verdict: str) -> None:
     named = [f"m{i}" for i in range(models)]
     rows = pd.DataFrame({"model_id": named, "heritage": named, "family": named, "log": 0.4, "half": 0.1})
     assert x02.AMPLIFY.verdict(x02.share(rows)) == verdict
-    assert x02.AMPLIFY.verdict(x02.share(rows.assign(log=np.where(rows.index == 0, -0.4, 0.4)))) == NO
+    for losing, said in ((1, OPEN), (2, NO)):
+        assert x02.AMPLIFY.verdict(x02.share(rows.assign(log=np.where(rows.index < losing, -0.4, 0.4)))) == said
 
 
 def test_sums_before_the_norm_are_read_by_the_claims_that_may() -> None:

@@ -8,6 +8,7 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import (
     NEVER,
     Above,
+    Always,
     AnyRow,
     AtLeast,
     Below,
@@ -19,6 +20,7 @@ from thermostats.claims.rule import (
     Posterior,
     Rule,
     Some,
+    Sometimes,
     V,
     Within,
     wanted,
@@ -180,3 +182,25 @@ def test_the_numbers_that_an_estimate_is_compared_with(
     rule: Rule | None, above_and_below: tuple[float | None, float | None]
 ) -> None:
     assert wanted(rule, "x") == above_and_below
+
+
+@pytest.mark.parametrize(
+    ("against", "clearly", "upper", "verdict"),
+    [
+        (0, 0, 0.1, SUPPORTED),
+        (0, 0, 0.4, OPEN),
+        (1, 0, 0.1, OPEN),
+        (1, 1, 0.1, OPEN),
+        (5, 1, 0.9, OPEN),
+        (2, 2, 0.1, AGAINST),
+    ],
+)
+def test_two_clear_counterexamples_refute_a_statement_about_every_unit(
+    against: int, clearly: int, upper: float, verdict: str
+) -> None:
+    quantities = {"above": Estimate(against), "clear": Estimate(clearly), "share": Estimate(0.0, 0.0, upper)}
+    result = Result(quantities=quantities)
+    assert Always("above", V("share").upper < 0.25, "clear").verdict(result) == verdict
+    contrary = {SUPPORTED: AGAINST, AGAINST: SUPPORTED, OPEN: OPEN}[verdict]
+    if against == clearly:
+        assert Sometimes("clear", V("share").upper < 0.25).verdict(result) == contrary

@@ -331,6 +331,25 @@ def AnyRow(rule: Decide, table: str = "rows") -> Decide:
     return Decide(Some(table, rule.supported), Each(table, rule.against))
 
 
+ACCIDENTS = 1
+"""Clear counterexamples to a statement about every unit that may be accidents; more refute it."""
+
+
+def Always(counterexamples: str, enough: Condition, clear: str = "") -> Decide:
+    """A statement about every unit: supported where none is against it and there is enough for it.
+
+    Not supported where more than `ACCIDENTS` units are against it, beyond their errors of measurement where those are
+    known (`clear`, a quantity of its own where some are against it that are not clear). One alone leaves it open.
+    """
+    return Decide((V(counterexamples) <= 0) & enough, V(clear or counterexamples) > ACCIDENTS)
+
+
+def Sometimes(instances: str, enough: Condition) -> Decide:
+    """That something can happen, the contrary of `Always`: supported where more than `ACCIDENTS` units show it."""
+    always = Always(instances, enough)
+    return Decide(always.against, always.supported)
+
+
 @dataclass(frozen=True)
 class AtLeast:
     """A minimum number of models and groups (labs, recipes); with fewer the statement needs measurement."""

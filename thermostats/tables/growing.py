@@ -50,11 +50,11 @@ def tree(
     if isinstance(source, (str, Path)):
         source = _read(source)
     if isinstance(source, Tree):
-        whole = source
+        complete = source
     else:
         rows = descent(data) if source is None else _of_user(source, data)
-        whole = grown(rows, lengths)
-    return whole if models is None else whole.keep(models)
+        complete = grown(rows, lengths)
+    return complete if models is None else complete.keep(models)
 
 
 def descent(data: str | Path | None = None) -> pd.DataFrame:
@@ -81,12 +81,14 @@ def grown(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
             got=", ".join(clash[:5]),
             next_step="rename the lab or the family",
         )
-    own = rows.assign(
+    with_parents = rows.assign(
         parent=rows["parent"].mask(scratch, rows["model_id"].map(dict(zip(places["model_id"], family, strict=True))))
     )
     above = pd.DataFrame([(ROOT, "", ""), *sorted(tops)], columns=["name", "parent", "kind"])
     unit = 1.0 if lengths == EQUAL else float(held.median())
-    below = own.assign(name=own["model_id"], length=held)[["name", "parent", "kind", "share", "length"]]
+    below = with_parents.assign(name=with_parents["model_id"], length=held)[
+        ["name", "parent", "kind", "share", "length"]
+    ]
     edges = pd.concat([above.assign(length=unit, share=np.nan), below], ignore_index=True)
     made = Tree.of(edges, unit=lengths, notes=notes)
     _check_years(rows)
@@ -138,8 +140,10 @@ def _lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str]]:
     if lacking.all():
         raise UsageError("no branch has such a length", got=lengths, next_step="take lengths='equal'")
     names = list(rows.loc[lacking, "model_id"])
-    said = [f"{lengths} of {len(names)} of {len(rows)} branches are not stated: the median of the others"] * bool(names)
-    return held.fillna(held.median()), said
+    notes = [f"{lengths} of {len(names)} of {len(rows)} branches are not stated: the median of the others"] * bool(
+        names
+    )
+    return held.fillna(held.median()), notes
 
 
 def _families(places: pd.DataFrame, lab: pd.Series) -> list[str]:

@@ -9,9 +9,9 @@ from thermostats.errors import DataError
 
 def check_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> None:
     """Raise DataError where the two tables contradict each other, or a parent stands in neither."""
-    known = set(models["model_id"]) | set(lineage["model_id"])
+    names = set(models["model_id"]) | set(lineage["model_id"])
     for row in lineage.to_dict("records"):
-        if row["parent"] and row["parent"] not in known:
+        if row["parent"] and row["parent"] not in names:
             raise DataError(
                 "table lineage names a parent that neither it nor table models has",
                 where=row["model_id"],

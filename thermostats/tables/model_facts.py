@@ -41,9 +41,9 @@ def set_facts(
         raise UsageError("not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step)
     folder = own_folder(data)
     rows = own_models(folder)
-    asked = [models] if isinstance(models, str) else list(models)
-    chosen = rows[rows["model_id"].isin(asked) & (rows["revision"].eq(revision) if revision else True)]
-    for model in sorted(set(asked) - set(chosen["model_id"])):
+    names = [models] if isinstance(models, str) else list(models)
+    chosen = rows[rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)]
+    for model in sorted(set(names) - set(chosen["model_id"])):
         named = model if revision is None else f"{model}@{revision}"
         step = did_you_mean(
             model, rows["model_id"], f"thermostats ls models --own --data {folder} lists those that are"

@@ -36,20 +36,20 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
     if not {"model_id"} & {*facts.values(), *constants}:
         step = 'mapping={"their column of models": "model_id", …}'
         raise UsageError("gains of no model", where="mapping", got=", ".join(columns), next_step=step)
-    own = {name: value for name, value in constants.items() if name in dtypes("models")}
+    fixed = {name: value for name, value in constants.items() if name in dtypes("models")}
     of_models = {
         "table": "models",
         "columns": facts,
-        "constants": own,
+        "constants": fixed,
         "factors": {name: factor for name, factor in factors.items() if not is_gain(name)},
         "ignore": _ignored(rest, gains),
     }
-    of_runs = {name: value for name, value in constants.items() if name not in own or name in dtypes("runs")}
+    of_runs = {name: value for name, value in constants.items() if name not in fixed or name in dtypes("runs")}
     named = {theirs: ours for theirs, ours in facts.items() if ours in IDENTITY}
-    found = [of_models] if set(facts.values()) - set(IDENTITY) else []
+    mappings = [of_models] if set(facts.values()) - set(IDENTITY) else []
     for theirs, gain in gains.items():
         others = [name for name in columns if name not in named and name != theirs]
-        found.append(
+        mappings.append(
             {
                 "table": "summaries",
                 "columns": {**named, theirs: "value"},
@@ -58,7 +58,7 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
                 "ignore": _ignored(rest, others),
             }
         )
-    return found
+    return mappings
 
 
 def _ignored(rest: Mapping[str, Any], columns: Sequence[str] | Mapping[str, str]) -> list[str] | str:

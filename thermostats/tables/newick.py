@@ -89,11 +89,11 @@ def _tree(names: list[str], parents: list[int], lengths: list[float], where: obj
     if len(set(stated)) < len(stated):
         twice = pd.Series(stated)[pd.Series(stated).duplicated()].iloc[0]
         raise DataError("a name twice in one tree", where=where, got=twice, allowed="every node by its own name")
-    number, given = 0, set(stated)
+    number, taken = 0, set(stated)
     for i, name in enumerate(names):
         if not name:
             number += 1
-            while f"node {number}" in given:
+            while f"node {number}" in taken:
                 number += 1
             names[i] = f"node {number}"
     length = pd.Series(lengths[1:], dtype="float64")

@@ -16,6 +16,7 @@ from thermostats.tables.prompt_rows import gain_by_prompt
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every factor."""
+BELOW = "models clearly below 1"
 INTERVAL = "Clopper–Pearson exact interval of the share of families, 95%"
 BY_MODEL = {
     "product of {}": r"/results/[^/]+/final_cumulative",
@@ -56,7 +57,8 @@ def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
     least = models.loc[models["amplification"].idxmin()] if n else None
     words = {"k": k, "families": n, "least": least}
     rows_of = {name: models, "families": families}
-    return Result.of(models, {"share of families": share}, rows=rows_of, table=None, words=words)
+    below = Estimate(int((models["upper"] < 1).sum()))
+    return Result.of(models, {"share of families": share, BELOW: below}, rows=rows_of, table=None, words=words)
 
 
 def published_product(tables: Evidence) -> pd.DataFrame:

@@ -7,6 +7,8 @@ from itertools import pairwise, product
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit, Result, TooFew
@@ -60,6 +62,22 @@ def means_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     figures = dict(zip(NAMES, map(float, means), strict=True)) | {MEASUREMENTS: float(four.count().sum())}
     figures |= {IN_THE_FILE.format(short_name(model)): float(mean) for model, mean in means.items()}
     return Audit(published, figures)
+
+
+def replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
+    """The most clear reversals of `steps` that share no model: what one model turns round counts once.
+
+    Pairs join places that follow one another, so that models of even and of odd places are the sides of a graph.
+    """
+    against = order[order["ratio_upper"] < 1]
+    if against.empty:
+        return 0
+    places = rows.drop_duplicates("model_id").set_index("model_id")["place"]
+    even = against["lower"].map(places) % 2 == 0
+    first, second = against["lower"].where(even, against["higher"]), against["higher"].where(even, against["lower"])
+    rows, columns = pd.factorize(first)[0], pd.factorize(second)[0]
+    graph = csr_array((np.ones(len(against), dtype=bool), (rows, columns)))
+    return int((maximum_bipartite_matching(graph, perm_type="column") >= 0).sum())
 
 
 def steps(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,0 +1,50 @@
+"""CPU-seconds of a specification curve of about 2,000 universes: estimate, interval, verdict, and 999 rearrangements.
+
+Rows, test and rule are those of C04, with its universes for all labs and without each of three, 1,728 in all. The goal
+is 60 CPU-seconds for 2,000. Ratios carry over to other machines, seconds do not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+from dataclasses import replace
+
+from thermostats.claims.curve import curve_of
+from thermostats.claims.evidence import PUBLISHED, Evidence
+from thermostats.claims.run import claim_of
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).parent / "results"
+LABS = ("EleutherAI", "Meta", "BigScience", "StabilityAI", "TII")
+GOAL = 60.0
+
+
+def main() -> None:
+    """Measure, and write a line into results/curve.md."""
+    claim = claim_of(ROOT / "analyses" / "c04_hierarchy_of_causes.py")
+    question = next(question for question in claim.questions if question.curve)
+    if not (question.curve and question.primary and question.trial):
+        raise RuntimeError(f"{question.id} has no curve")
+    left_out = {"all labs": "", **{f"without {lab}": f"lab != '{lab}'" for lab in LABS[2:]}}
+    curve = replace(question.curve, choices={**question.curve.choices, "labs": left_out})
+    evidence = Evidence().named(PUBLISHED)
+    curve.rows(evidence)
+    start = time.process_time()
+    made = curve_of(curve, question.primary, question.trial.test, evidence)
+    seconds = time.process_time() - start
+    n = len(made.table) + len(made.failed)
+    line = (
+        f"{len(made.table):,} universes with an estimate of {n:,}: {seconds:.1f} CPU-s, "
+        f"{2000 * seconds / n:.1f} for 2,000 (goal {GOAL:g})"
+    )
+    (RESULTS / "curve.md").write_text(f"{(__doc__ or '').strip()}\n\n{line}\n", encoding="utf-8")
+    print(line)
+
+
+if __name__ == "__main__":
+    main()

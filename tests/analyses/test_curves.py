@@ -1,0 +1,46 @@
+"""Every declared curve holds the universe of its own finding, and every option of every choice can be applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from altered import analysis, shipped
+
+from thermostats.claims.curve import curve_of
+from thermostats.modelling.specification.universes import universes
+
+OPTIONS = {
+    "c01": {},
+    "c02": {"gain": "largest block"},
+    "c03": {},
+    "c04": {},
+    "c10": {},
+    "c12": {"gain and models": "last gain, base and tuned"},
+    "n01": {},
+}
+"""Options of the finding's own universe that are not the first of their choice."""
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
+    (question,) = (question for question in analysis(name).CLAIM.questions if question.curve)
+    evidence = shipped().named(question.evidence)
+    rows = question.curve.rows(evidence)
+    chosen = {
+        choice: OPTIONS[name].get(choice, next(iter(options))) for choice, options in question.curve.choices.items()
+    }
+    only = {choice: {label: question.curve.choices[choice][label]} for choice, label in chosen.items()}
+    curve = replace(question.curve, rows=lambda _: rows, choices=only)
+    made = curve_of(curve, question.primary, question.trial.test, evidence)
+    result = question.trial.test(question.trial.of(evidence, question.over))
+    (row,) = made.table.to_dict("records")
+    assert row["n_models"] == result.n_models
+    assert row["verdict"] == question.primary.verdict(result)
+    headline = result.rows["steps"]["ratio"].min() if name == "c12" else result.headline.value
+    assert row["estimate"] == pytest.approx(np.log(headline) if name == "c12" else headline, rel=1e-6)
+    for choice, options in question.curve.choices.items():
+        for labels, universe in universes(rows, {**only, choice: options}):
+            assert len(universe) > 3, labels
+            assert np.isfinite(universe["outcome"]).all()
