@@ -18,13 +18,8 @@ from thermostats.modelling.heritage.shares import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
-<<<<<<< HEAD
-from thermostats.studies.nursery import components, second, shares, together, universes
-from thermostats.studies.nursery.glance import at_a_glance
-=======
-from thermostats.studies.nursery import components, glance, second, shares, together
+from thermostats.studies.nursery import components, glance, second, shares, together, universes
 from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
->>>>>>> main
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -205,7 +200,7 @@ def order(evidence: Evidence) -> Result:
 
 
 CLAIM.curve(
-    f"order.{PRIMARY.id}",
+    "order",
     rows=universes.every_universe,
     choices=universes.ORDER,
     estimate=universes.difference,
