@@ -239,3 +239,21 @@ def test_fisher_intervals_cover() -> None:
         r = correlation(x, y, seed=i, resamples=99)
         covered += r.lower <= truth <= r.upper
     assert covered / 150 >= 0.90
+
+
+@pytest.mark.parametrize("factor", [1e200, 1e-200, 1.0])
+def test_a_correlation_has_no_unit(factor: float) -> None:
+    x, y = np.array([1.0, 2, 2, 3, 3, 3, 4, 5]), np.array([2.0, 1, 4, 3, 3, 6, 5, 7])
+    found = correlation(factor * x, y, seed=1)
+    assert found.estimate == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-14)
+    assert found.p_permutation == correlation(x, y, seed=1).p_permutation
+
+
+@pytest.mark.parametrize("name", ["1B", "log params", "lambda"])
+def test_a_name_that_a_formula_cannot_hold_is_refused_with_one_that_works(name: str) -> None:
+    frame = pd.DataFrame({"y": [1.0, 2, 2, 5], name: [1.0, 2, 3, 4]})
+    with pytest.raises(UsageError, match=r"the formula cannot be applied.*Q\('"):
+        slope(frame, f"y ~ {name}", errors="classical")
+    quoted = f"Q('{name}')"
+    found = slope(frame, f"y ~ {quoted}", term=quoted, errors="classical")
+    assert found.estimate == pytest.approx(np.polyfit(frame[name], frame["y"], 1)[0])

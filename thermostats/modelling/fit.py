@@ -409,14 +409,26 @@ def _own_lay_out(
     data, levels = dict(more), dict[str, list[str]]()
     for name in per_row:
         if pd.api.types.is_numeric_dtype(rows[name]):
-            data[name] = rows[name].to_numpy(dtype=np.float64 if rows[name].dtype.kind == "f" else rows[name].dtype)
+            data[name] = _as_array(rows[name])
             continue
         before = list(like["levels"][name]) if like else []
         levels[name] = [*before, *sorted(set(rows[name].astype(str)) - set(before))]
         data[name] = np.array([levels[name].index(value) for value in rows[name].astype(str)], dtype=np.int64)
         data[f"n_{name}"] = len(levels[name])
     values = rows[outcome] if outcome in rows else pd.Series(0.0, index=rows.index)
-    data[f"{outcome}_observed"] = values.to_numpy()
+    if not pd.api.types.is_numeric_dtype(values):
+        raise UsageError(
+            "an outcome that is no numbers", where=outcome, got=values.iloc[0], allowed="a column of numbers"
+        )
+    data[f"{outcome}_observed"] = _as_array(values)
     sampled = Sampled(declare=model, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed"))
     own = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
     return Laid(model=sampled, constants={"levels": levels, "own": own})
+
+
+def _as_array(values: pd.Series) -> NDArray[Any]:
+    """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
+    whole = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
+    if whole is np.float64 or values.isna().any():
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(values.to_numpy(dtype=whole))

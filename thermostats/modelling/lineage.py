@@ -40,7 +40,7 @@ from thermostats.tables.tree import Tree
 LEAST, MOST = 4, 400
 """Models; what a draw costs grows with their third power."""
 WIDE = 0.5
-"""Length of the interval of λ from which on it counts as not told."""
+"""Length of the interval of λ from which on it counts as not estimated."""
 EQUATIONS = {
     BROWNIAN: "f_descent: Brownian motion along the tree, covariance of two models the path that they share",
     OU: "f_descent: Ornstein–Uhlenbeck, correlation exp(−α · distance along the tree)",
@@ -75,7 +75,7 @@ def fit_lineage(
 
     Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
     parent_child and siblings of `ou` and `free`. Statements: orders of the blocks. Tables: slopes (least squares,
-    Brownian and Pagel's λ beside the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
+    Brownian, Pagel's λ, the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
     the side of 1 changes), next (sibling, child, lab), left out (exact, clade by clade), power.
 
     Raises UsageError for rows that are not in the tree, fewer than 4 models, gains that are not positive or all the
@@ -224,7 +224,7 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     apart = k[~np.eye(len(k), dtype=bool)]
     if np.ptp(apart) < 1e-12:
         raise UsageError(
-            "every two models share as much of the tree as any other two, so descent cannot be told from a mean",
+            "every two models share as much of the tree as any other two, so descent cannot be separated from a mean",
             got=f"{len(models)} models, all on {kept.names[0]}",
             allowed="a tree on which some models share a branch that others do not",
             next_step="give the models their labs, families or parents",
@@ -233,7 +233,7 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     said = [f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"] * bool(without)
     clades = sorted(set(kept.clades(models)))
     if len(tree.keep(models).names) < len(tree) and set(tree.clades(models)) != set(clades):
-        said.append(f"all models lie in one clade ({kept.names[0]}): what is inherited is told within it alone")
+        said.append(f"all models lie in one clade ({kept.names[0]}): descent is estimated within it alone")
     return said
 
 
@@ -247,7 +247,7 @@ def _borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
 
 
 def _odd(means: pd.DataFrame, lineage: Lineage) -> list[str]:
-    """Where λ cannot be told, with the size of a study that could."""
+    """Where λ cannot be estimated, with the size of a study that could."""
     n, clades = means["model_id"].nunique(), means["clade"].nunique()
     test = restricted(means, lineage)
     low, high = test.interval()
@@ -256,8 +256,8 @@ def _odd(means: pd.DataFrame, lineage: Lineage) -> list[str]:
     size = wanted(means, lineage)
     could = f"{size[0]} models in {size[1]} clades" if size else "more than 1,000 models"
     return [
-        f"λ cannot be told from {n} models in {clades} clades (likelihood interval {low:.2f} to {high:.2f}); "
-        f"with trees of this shape it takes {could} to tell λ = 0.6 from 0 in 80% of studies"
+        f"λ cannot be estimated from {n} models in {clades} clades (likelihood interval {low:.2f} to {high:.2f}); "
+        f"with trees of this shape it takes {could} to separate λ = 0.6 from 0 in 80% of studies"
     ]
 
 

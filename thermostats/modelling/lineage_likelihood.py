@@ -161,7 +161,7 @@ class Restricted:
         return float((1 + (null >= self.statistic() - 1e-12).sum()) / (1 + null.size))
 
     def power(self, lam: float, seed: int, *, level: float = 0.05, size: int = 1000) -> float:
-        """How often a share of descent of `lam` is told from none."""
+        """How often a share of descent of `lam` is separated from none."""
         bar = float(np.quantile(self.null(seed), 1 - level))
         rng = np.random.default_rng(seed + 1)
         w = rng.standard_normal((size, self.mu.size)) * np.sqrt(1 - lam + lam * self.mu)

@@ -1,7 +1,7 @@
 """The table `lineage` and the tree that it makes with the table models: root, lab, family, model, models tuned from it.
 
 A model with parents hangs on them; one without hangs on its family, a family on its lab, a lab on the root. So base and
-tuned models stand in one tree, and labs of a single family or families of a single model are told by where they hang.
+tuned models stand in one tree, and labs of a single family or families of a single model are known by where they hang.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table `lineage` beside the table `models`: where the two contradict each other, and both as one."""
+"""The tables `lineage` and `models` together: where the two contradict each other, and both as one."""
 
 from __future__ import annotations
 

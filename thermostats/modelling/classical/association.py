@@ -68,10 +68,16 @@ class PowerLaw(Slope):
 
 
 def _pearson(x: Array, y: Array, axis: int = -1) -> Array:
-    x, y = x - x.mean(axis=axis, keepdims=True), y - y.mean(axis=axis, keepdims=True)
+    x, y = (_of_size_1(values - values.mean(axis=axis, keepdims=True)) for values in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         r = (x * y).sum(axis=axis) / np.sqrt((x * x).sum(axis=axis) * (y * y).sum(axis=axis))
     return np.asarray(np.clip(r, -1.0, 1.0))
+
+
+def _of_size_1(x: Array) -> Array:
+    """Numbers over a power of two near the largest, which rounds nothing, so that no square is too large or small."""
+    largest = float(np.abs(x).max(initial=0.0))
+    return np.asarray(np.ldexp(x, -int(np.frexp(largest)[1]))) if 0 < largest < np.inf else x
 
 
 def _spearman(x: Array, y: Array, axis: int = -1) -> Array:
@@ -221,12 +227,13 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
     try:
         with np.errstate(divide="ignore", invalid="ignore"):
             model = smf.ols(formula, data=frame, missing="drop")
-    except (PatsyError, MissingDataError, ValueError) as error:
+    except (PatsyError, MissingDataError, ValueError, SyntaxError) as error:
         raise UsageError(
             "the formula cannot be applied to the table",
             where=formula,
             got=error,
             allowed=", ".join(map(str, frame.columns)),
+            next_step="write a name that is no word of Python in quotes, Q('log params'), or rename the column",
         ) from error
     finite = np.isfinite(model.exog).all(axis=1) & np.isfinite(model.endog)
     if finite.sum() < len(frame):

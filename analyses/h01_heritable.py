@@ -1,0 +1,87 @@
+"""H01: what a model's descent fixes of its gain, beyond shape and size."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.rule import AtLeast, Decide, V
+from thermostats.claims.worlds_of_descent import worlds_of_descent
+from thermostats.modelling.heritability import heritability
+from thermostats.modelling.lineage_likelihood import ancestors
+from thermostats.plots.tree import draw_tree
+from thermostats.tables.growing import tree
+from thermostats.tables.model_rows import model_rows
+
+ALPHA, LITTLE = 0.05, 0.5
+"""Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
+CLAIMED, WEAK = 0.6, 0.3
+COLUMNS = ("log_L", "log_H", "log_d_h", "log_n")
+LAMBDA = V("λ")
+HERITABLE = Decide(LAMBDA.p <= ALPHA, (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
+LEAST = AtLeast(models=10)
+CLAIM = Claim.read(__file__)
+GAINS = (
+    Case("penultimate_gain", "penultimate gain", "penultimate_gain"),
+    Case("geometric_gain", "mean gain per block", "geometric_gain_to_penultimate"),
+    Case("last_gain", "gain of the last block", "last_gain"),
+)
+
+
+@CLAIM.shared
+def models(evidence: Evidence, gain: str) -> pd.DataFrame:
+    """One row per model with its log gain and the logarithms of its shape and size."""
+    rows = model_rows(evidence, gain)
+    facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
+    logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
+    kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]
+    return (
+        rows[kept].assign(**facts, **logs)[lambda t: np.isfinite(t[list(COLUMNS)]).all(axis=1)].reset_index(drop=True)
+    )
+
+
+def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
+    """The rows that the rule reads."""
+    return models(evidence, gain.column)
+
+
+def descent(rows: pd.DataFrame) -> Result:
+    """λ beyond shape and size, with p of none."""
+    found = heritability(rows, COLUMNS)
+    kind = "likelihood ratio interval, 95%"
+    known = Estimate(found.estimate, found.lower, found.upper, kind, found.p_value)
+    return Result.of(rows, {LAMBDA.name: known}, table=None)
+
+
+TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, WEAK))
+
+
+def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
+    """The whole tree of descent, models as measured, ancestors as expected given them."""
+    whole = tree(models=set(rows["model_id"]))
+    x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)]])
+    at = [whole.place(name) for name in rows["model_id"]]
+    values = ancestors(rows["log_gain"].to_numpy(np.float64), x, whole.covariance(whole.names), at)
+    return lambda axes: draw_tree(whole, dict(zip(whole.names, values, strict=True)), axes)
+
+
+@CLAIM.finding("beyond_shape", primary=HERITABLE, over=GAINS[:1], trial=TRIAL, evidence=POOLED, needs=LEAST)
+def penultimate(evidence: Evidence, gain: Case) -> Result:
+    """The study's gain, by the test of no descent, and on the tree."""
+    rows = LEAST.of(rows_of(evidence, gain))
+    return descent(rows).adding(
+        table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(rows), words={"labs": rows["heritage"].nunique()}
+    )
+
+
+@CLAIM.finding("beyond_shape", primary=HERITABLE, over=GAINS[1:], trial=TRIAL, evidence=POOLED, needs=LEAST)
+def other(evidence: Evidence, gain: Case) -> Result:
+    """Another gain."""
+    rows = LEAST.of(rows_of(evidence, gain))
+    return descent(rows).adding(words={"labs": rows["heritage"].nunique()})
+
+
+if __name__ == "__main__":
+    CLAIM.main()
