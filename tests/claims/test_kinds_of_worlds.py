@@ -11,8 +11,8 @@ from thermostats.claims.worlds import (
     worlds_of_contrast,
     worlds_of_line,
     worlds_of_path,
+    worlds_of_shares,
     worlds_of_shift,
-    worlds_without_size,
 )
 
 N = 4000
@@ -49,12 +49,17 @@ def test_a_path_leads_through_the_mediator_or_past_it() -> None:
         assert slopes[:2] == pytest.approx([0.5, 0.0] if world.holds else [0.0, 0.5], abs=0.12)
 
 
-def test_size_has_the_share_of_the_variance_that_the_world_says() -> None:
+def test_causes_have_the_shares_of_the_variance_that_the_world_says() -> None:
     models = rows().assign(shape=np.random.default_rng(6).normal(size=N))
-    for world in worlds_without_size("y", 0.2, ["shape"], "x"):
+    causes = {"both": ({"size": 0.2, "form": 0.3}, True), "form alone": ({"form": 0.3}, False)}
+    worlds = worlds_of_shares("y", {"size": ("x",), "form": ("shape",)}, causes, declared="both", kinds=("normal",))
+    assert [(world.id, world.holds, world.declared) for world in worlds] == [
+        *(("normal", False, False), ("both", True, True), ("form alone", False, False))
+    ]
+    for world in worlds[1:]:
         made = world.change(models, np.random.default_rng(7))
-        share = np.corrcoef(made["x"], made["y"])[0, 1] ** 2
-        assert share == pytest.approx(0.0 if world.holds else 0.2, abs=0.06)
+        shares = [np.corrcoef(made[column], made["y"])[0, 1] ** 2 for column in ("x", "shape")]
+        assert shares == pytest.approx([0.2 * world.holds, 0.3], abs=0.06)
 
 
 def test_outcomes_lie_below_the_bound_or_above_in_a_share() -> None:

@@ -63,7 +63,7 @@ class Finding:
     posterior: Posterior | None = None
     """The fitted model that accompanies the classical test; `verdict` is that of the primary rule."""
     id: str = ""
-    """Stable name, such as `C04.order.penultimate_gain`."""
+    """Stable name, such as `C04.architecture.penultimate_gain`."""
     evidence: str = ""
     """Set of evidence that it rests on; empty: mathematics."""
     reason: str = Reason.NONE

@@ -15,7 +15,7 @@ from thermostats.claims.fits import convergence, posterior_of
 from thermostats.claims.operating import FAIR, Known, Trial, hangs_on, hangs_on_source, rates, table
 from thermostats.claims.posterior import Posterior as Fitted
 from thermostats.claims.result import Result, TooFew
-from thermostats.claims.rule import AtLeast, Given, Posterior, Rule, wanted
+from thermostats.claims.rule import AtLeast, Decide, Given, Posterior, Rule, wanted
 from thermostats.claims.sources import coincidence
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
@@ -119,8 +119,9 @@ def answered(
         source = "" if unit else hangs_on_source(question, evidence, rows, verdict, question.needs)
         known = Known(rates(question, len(rows)), unit, source, question.trial.larger)
         coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
-    said = known.sentence(verdict, question.group)
+    by_rule = verdict
     verdict, reason = standing(primary, result, known, verdict, reason)
+    said = known.sentence(by_rule, question.group, reason)
     found = _finding(claim, words, question, result, verdict, fitted, reason, known, said)
     curve = None
     if question.curve is not None and question.trial is not None:
@@ -137,6 +138,8 @@ def standing(
     if known.worst(verdict) is not None:
         verdict = OPEN
     if verdict == OPEN and reason == Reason.NONE:
+        if isinstance(primary, Decide) and primary.divided.holds(result):
+            return verdict, Reason.CODING
         short = isinstance(primary, Given) and primary.short(result)
         reason = Reason.TOO_LITTLE if short or known.power < FAIR else Reason.UNDECIDED
     return verdict, reason

@@ -60,12 +60,14 @@ class Drawn(Protocol):
 class Errors:
     """Errors of models: a kind of `ERRORS`, and what else may be wrong with them.
 
-    e is of the kind; then √lab·u + √(1 − lab)·e with u of the row's lab; then, along a column, e_t = ar·e_(t−1) +
-    √(1 − ar²)·e_t; then its standard deviation goes along the column from 1 to `ratio` times as much, by ranks.
+    e is of the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's group; then, along a column,
+    e_t = ar·e_(t−1) + √(1 − ar²)·e_t; then its standard deviation goes along the column from 1 to `ratio` times as
+    much, by ranks.
     """
 
     kind: str = "normal"
-    lab: float = 0.0
+    between: float = 0.0
+    group: str = "heritage"
     along: str = ""
     ar: float = 0.0
     ratio: float = 1.0
@@ -73,8 +75,8 @@ class Errors:
     def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
         """One error for each row."""
         drawn = _errors(rows, self.kind, rng)
-        if self.lab:
-            drawn = self.lab**0.5 * levels_of(rows, "heritage", rng) + (1 - self.lab) ** 0.5 * drawn
+        if self.between:
+            drawn = self.between**0.5 * levels_of(rows, self.group, rng) + (1 - self.between) ** 0.5 * drawn
         if not self.along:
             return drawn
         order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
@@ -87,7 +89,8 @@ class Errors:
     def words(self) -> str:
         """What they are like."""
         said = [ERRORS[self.kind]]
-        said += [f"{self.lab:.0%} of their variance between labs"] * bool(self.lab)
+        groups = {"heritage": "labs", "family": "families"}.get(self.group, f"{self.group}s")
+        said += [f"{self.between:.0%} of their variance between {groups}"] * bool(self.between)
         said += [f"correlated at {declared(self.ar)} between neighbours along {self.along}"] * bool(self.ar)
         said += [f"SD {declared(self.ratio)} times as large at the end of {self.along}"] * (self.ratio != 1)
         return ", ".join(said)

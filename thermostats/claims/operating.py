@@ -11,7 +11,7 @@ import math
 import time
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.result import Result, TooFew
+from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Decide, Given, Rule
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Verdict
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Reason, Verdict
 from thermostats.claims.worlds import Search, World
 from thermostats.errors import UsageError
 from thermostats.tables.folders import shipped
@@ -61,6 +61,7 @@ COLUMNS = {
     "seed": int,
     "digest": str,
     "point": str,
+    "covered": float,
 }
 
 
@@ -154,7 +155,18 @@ class Known:
             said.append(
                 f"Where the statement does not hold it says “supported” {most}, and “not supported” in {against}."
             )
-        return " ".join(filter(None, [*said, self.withheld()]))
+        return " ".join(filter(None, [*said, self.coverage(), self.withheld()]))
+
+    def coverage(self) -> str:
+        """How often the interval holds the true value in worlds that know it; empty where none does."""
+        covered = self.rates.dropna(subset="covered")
+        if covered.empty:
+            return ""
+        low, high = covered.loc[covered["covered"].idxmin()], covered["covered"].max()
+        return (
+            f"Where the true value is known, the interval holds it in {low['covered']:.1%} ({low['words']}) "
+            f"to {high:.1%} of studies."
+        )
 
     def takes(self, group: str) -> str:
         """What a study takes that finds the declared effect mostly, in plain words; empty where that is not known."""
@@ -166,16 +178,26 @@ class Known:
         needed += f" of {plural(int(wanted['groups_wanted']), group)}" if self.larger == "model" else ""
         return f"{needed} would find an effect of the declared size in {WANTED:.0%} of simulations."
 
-    def sentence(self, verdict: Verdict, group: str) -> str:
-        """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated."""
+    def sentence(self, verdict: Verdict, group: str, reason: Reason = Reason.NONE) -> str:
+        """The error rates that bear on a verdict by the rule, in plain words; empty where nothing was simulated.
+
+        reason: why the verdict that stands is open; where columns are put into blocks one way or another, no number of
+        models settles it.
+        """
+        if reason == Reason.CODING:
+            return "More models of this kind settle nothing: the answer is another when columns change their block."
         if self.hangs_on or self.source:
             without = self.hangs_on or f"the rows of the source {self.source}"
             return f"Without {without} the verdict would not stand, so it is left open."
         if (worst := self.worst(verdict)) is not None:
             rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['words']})"
             return f"The rule says “{verdict}” falsely in {rate}, too often to be believed, so this side is withheld."
-        if verdict != OPEN or not self.power < FAIR:
-            return ""
+        return self.wanted(group) if verdict == OPEN and self.power < FAIR else ""
+
+    def wanted(self, group: str) -> str:
+        """What a larger study would find, in plain words; no number where the rule cannot say “supported”."""
+        if self.worst(SUPPORTED) is not None:
+            return "The rule cannot say “supported” of models of this kind, so no number of models is named."
         if takes := self.takes(group):
             return f"{takes} A study of this size finds it in {self.power:.0%} of them."
         found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
@@ -249,14 +271,20 @@ def _stands(rule: Rule, verdict: Verdict, rest: Result) -> bool:
     return (decide.supported if verdict == SUPPORTED else decide.against).holds(rest)
 
 
-def judged(rule: Rule, trial: Trial, rows: pd.DataFrame) -> tuple[Verdict, float]:
+def judged(rule: Rule, trial: Trial, rows: pd.DataFrame) -> tuple[Verdict, Estimate]:
     """Verdict and headline of some rows; open where they do not carry the test, or where it hangs on one unit."""
     try:
         result = trial.test(rows)
     except (UsageError, TooFew):
-        return OPEN, np.nan
-    verdict, estimate = rule.verdict(result), result.headline.value
-    return OPEN if hangs_on(rule, trial, rows, verdict) else verdict, np.nan if estimate is None else estimate
+        return OPEN, Estimate(None)
+    verdict = rule.verdict(result)
+    return OPEN if hangs_on(rule, trial, rows, verdict) else verdict, result.headline
+
+
+def _covered(headlines: Sequence[Estimate], truth: float) -> float:
+    """Share of the intervals that hold a value, of those that there are."""
+    ends = [(one.lower, one.upper) for one in headlines if one.lower is not None and one.upper is not None]
+    return float(np.mean([low <= truth <= high for low, high in ends])) if ends else np.nan
 
 
 def simulated(
@@ -270,11 +298,13 @@ def simulated(
     """
     seed = zlib.crc32(f"{key(question)} {len(rows)} {world.id}".encode())
     rng = np.random.default_rng(seed)
-    found: list[tuple[Verdict, float]] = []
+    found: list[tuple[Verdict, Estimate]] = []
     start = time.process_time()
     while len(found) < n and (len(found) < LEAST or time.process_time() - start < seconds):
         found.append(judged(question.primary, question.trial, world.change(rows, rng)))
-    verdicts, estimates = pd.Series([v for v, _ in found]), pd.Series([e for _, e in found], dtype=float)
+    verdicts = pd.Series([verdict for verdict, _ in found])
+    estimates = pd.Series([headline.value for _, headline in found], dtype=float)
+    covered = np.nan if world.truth is None else _covered([headline for _, headline in found], world.truth)
     yes = verdicts == SUPPORTED
     power = float(yes.mean())
     wanted = larger(question, rows, world, power) if world.declared else (np.nan, np.nan)
@@ -293,6 +323,7 @@ def simulated(
         seed,
         digest(question, world),
         "",
+        covered,
     )
     return dict(zip(COLUMNS, values, strict=True))
 
@@ -352,7 +383,7 @@ def table() -> pd.DataFrame:
     path = shipped("data") / "worlds.csv"
     if not path.is_file():
         return pd.DataFrame(columns=list(COLUMNS)).astype(COLUMNS)
-    return pd.read_csv(path, dtype=COLUMNS).fillna({"point": ""})
+    return pd.read_csv(path, dtype=COLUMNS).reindex(columns=list(COLUMNS)).fillna({"point": ""})
 
 
 def rates(question: Any, n_models: int) -> pd.DataFrame:

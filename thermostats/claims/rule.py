@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.claims.result import Estimate, Result, TooFew
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Verdict, if_probable
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Reason, Verdict, if_probable
 from thermostats.errors import DataError
 from thermostats.modelling.checks import Statement, truth_of
 from thermostats.modelling.classical.estimates import holm
@@ -276,6 +276,8 @@ class Decide:
 
     supported: Condition
     against: Condition
+    divided: Condition = NEVER
+    """Where it holds, an inconclusive answer hangs on how columns are put into blocks (`Reason.CODING`)."""
 
     def verdict(self, result: Result) -> Verdict:
         """What the result says by this rule: by the first condition that holds."""
@@ -285,12 +287,15 @@ class Decide:
         """Both conditions; one that nothing meets is left out."""
         sides = (("supported", self.supported), ("not supported", self.against))
         said = "; ".join(f"{name} where {side.words}" for name, side in sides if side is not NEVER)
+        said += f"; else {Reason.CODING} where {self.divided.words}" if self.divided is not NEVER else ""
         return said or "inconclusive whatever it shows"
 
     def brief(self) -> list[str]:
         """A sentence a condition."""
         sides = (("Supported", self.supported), ("Not supported", self.against))
-        return [f"{name} where {side.brief}." for name, side in sides if side is not NEVER]
+        said = [f"{name} where {side.brief}." for name, side in sides if side is not NEVER]
+        divided = f"Else it {Reason.CODING} where {self.divided.brief}."
+        return [*said, divided] if self.divided is not NEVER else said
 
     def __and__(self, other: Decide) -> Decide:
         """Both must be met."""

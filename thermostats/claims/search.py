@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -30,8 +29,10 @@ from thermostats.claims.worlds import Search, World
 
 FEW, MORE, FRESH = 40, 200, 2000
 """Studies a point at first, of the worst points, and of the worst one, with fresh seeds."""
+LONGER = 10
+"""Times that the worst point may take as long as another world."""
 BETWEEN, BEST, MOST_CORNERS = 16, 3, 32
-"""Points between the corners, points that are tried with every kind of errors, and corners that are tried."""
+"""Points between the corners, worst points that are tried with every kind of errors, and corners that are tried."""
 Point = Mapping[str, Any]
 
 
@@ -65,12 +66,10 @@ def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
 
 
 def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
-    """The row of the table for a search: rates at its worst point; `seconds`: of the simulation of that point."""
-    start = time.process_time()
+    """The row of the table for a search: rates at its worst point, which may take ten times as long as a world."""
     point = worst(question, rows, search)
     world = replace(search.world(**point), id=f"{search.id} {text(point)}", declared=False)
-    left = max(seconds - (time.process_time() - start), seconds / 2)
-    row = simulated(question, rows, world, FRESH, left)
+    row = simulated(question, rows, world, FRESH, LONGER * seconds)
     return {**row, "world": search.id, "point": text(point), "digest": digest(question, search)}
 
 

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     SAMPLER = "sampler"
     ONE_UNIT = "hangs on one unit"
     ONE_SOURCE = "hangs on one source"
+    CODING = "depends on what is called geometry"
     UNDECIDED = "undecided"
 
 

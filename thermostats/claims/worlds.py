@@ -57,6 +57,8 @@ class World:
     errors: Drawn
     declared: bool = False
     """The size that the claim states, or the smallest that would be of interest: its power is the rule's."""
+    truth: float | None = None
+    """True value of the headline estimate, where it is the same in every study."""
 
     def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
         """Rows as measured, and a source of random numbers, to the same rows with outcomes of this world."""
@@ -115,13 +117,26 @@ def worlds_of_causes(
     return tuple(made)
 
 
-def worlds_without_size(outcome: str, null: float, shape: Sequence[str] = SHAPE, size: str = SIZE) -> tuple[World, ...]:
-    """Log gains of models to which size adds nothing, as claimed, or a share of their variance with every error."""
-    change = partial(_of_causes, outcome, {"geometry": tuple(shape), "scale": (size,)})
-    lab, geometry, _ = ORDERS["middle"]
-    said = f"shares of lab, geometry and scale of {lab:.0%}, {geometry:.0%} and {{:.0%}}".format
-    true, false = ({"lab": lab, "geometry": geometry, "scale": scale} for scale in (0.0, null))
-    return _claimed_or_not(change, (true, said(0)), (false, said(null)))
+def worlds_of_shares(
+    outcome: str,
+    columns: Mapping[str, Sequence[str]],
+    causes: Mapping[str, tuple[Mapping[str, float], bool]],
+    *,
+    declared: str,
+    nothing: bool = False,
+    kinds: Sequence[str] = tuple(ERRORS),
+) -> tuple[World, ...]:
+    """Log gains of models of which causes have shares of the variance, and nothing but errors of every kind.
+
+    columns: of causes that are columns; others are levels of the column of their name. causes: by the world's name,
+    shares and whether the statement holds. nothing: whether it holds where there are errors alone.
+    """
+    change = partial(partial, _of_causes, outcome, columns)
+    made = [World(kind, ERRORS[kind], nothing, change({}), Errors(kind)) for kind in kinds]
+    for name, (shares, holds) in causes.items():
+        words = "shares of " + ", ".join(f"{cause} {share:.0%}" for cause, share in shares.items())
+        made.append(World(name, words, holds, change(shares), Errors(), declared=name == declared))
+    return tuple(made)
 
 
 def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> tuple[World, ...]:
@@ -139,8 +154,8 @@ def searches_of_line(
     """Where a rule of a line is looked at hardest: without a relation, and as claimed, with nuisances within bounds.
 
     ar: correlation of errors of neighbours along the predictor; ratio: of their standard deviation at its two ends;
-    both unless said otherwise. On request, lab: share of the errors' variance between labs; mean: of the outcome, as
-    `Off` has it.
+    both unless said otherwise. On request, between: share of the errors' variance between labs; mean: of the outcome,
+    as `Off` has it.
     """
     bounds = {"ar": (0.0, LARGEST_AR), "ratio": (1 / LARGEST_RATIO, LARGEST_RATIO), **bounds}
     made = partial(_line_with_nuisances, outcome, predictor)
@@ -151,9 +166,17 @@ def searches_of_line(
 
 
 def _line_with_nuisances(
-    outcome: str, predictor: str, r: float, *, kind: str, mean: float = math.nan, **nuisances: float
+    outcome: str,
+    predictor: str,
+    r: float,
+    *,
+    kind: str,
+    ar: float,
+    ratio: float,
+    between: float = 0.0,
+    mean: float = math.nan,
 ) -> World:
-    errors = Errors(kind, along=predictor, **nuisances)
+    errors = Errors(kind, between, along=predictor, ar=ar, ratio=ratio)
     line: Signal = partial(_of_line, outcome, predictor, r)
     said = f"correlation {declared(r)}" if r else "no relation"
     if not math.isnan(mean):

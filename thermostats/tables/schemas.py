@@ -353,7 +353,7 @@ FINDINGS = table(
     "what each analysis found: one row per finding and set of evidence",
     ["finding", "evidence"],
     {
-        "finding": text("stable name, such as C04.order.penultimate_gain"),
+        "finding": text("stable name, such as C04.architecture.penultimate_gain"),
         "evidence": text("set of evidence that it rests on; empty: mathematics, or not declared"),
         "claim": text("C01 … C20, N01 … N05"),
         "estimand": text("the quantity the verdict rests on"),

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ Differences = Sequence[tuple[str, str]]
 """Pairs of blocks: the share of the first minus that of the second."""
 Bases = Mapping[frozenset[str], Array]
 """Orthonormal basis, n × (1 + rank), of the intercept and every set of blocks."""
+Values = tuple[float | str | bool | None, ...]
 LEAST_DF = 8
 """Residual degrees of freedom below which a correction is too uncertain to be given."""
 
@@ -140,6 +142,14 @@ def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[
     return dict(zip(blocks, map(float, _corrected(y[None], bases, list(blocks))[0][0]), strict=True))
 
 
+def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Array:
+    """LMG shares of signals without noise (one a row), signals × blocks: what corrected shares estimate.
+
+    Of the signal's own variance, so they sum to 1 where the blocks span it. Raises UsageError for missing values.
+    """
+    return _shapley(_r_squared(signals, _bases_of(table, blocks)), list(blocks))
+
+
 def share_difference(
     table: pd.DataFrame, outcome: str, blocks: Blocks, first: str, second: str
 ) -> Callable[[Array], Array]:
@@ -206,8 +216,8 @@ def share_table(
 
 def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, Bases]:
     """The outcome and the bases of all sets of blocks, where they leave degrees of freedom enough."""
-    columns_of(table, outcome, *(column for own in blocks.values() for column in own))
-    y, bases = numbers(table[outcome], outcome), _bases(_varied(table, blocks), len(table))
+    columns_of(table, outcome)
+    y, bases = numbers(table[outcome], outcome), _bases_of(table, blocks)
     df = y.size - bases[frozenset(blocks)].shape[1]
     if df < LEAST_DF:
         raise UsageError(
@@ -297,6 +307,20 @@ def _outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
 def _designs(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
     """One design matrix per block, intercept left out."""
     return {name: np.column_stack([_coded(frame[column]) for column in columns]) for name, columns in blocks.items()}
+
+
+def _bases_of(table: pd.DataFrame, blocks: Blocks) -> Bases:
+    """Bases of all sets of blocks, computed once for a design to which many outcomes are put."""
+    names = tuple(dict.fromkeys(column for own in blocks.values() for column in own))
+    columns_of(table, *names)
+    values = tuple((name, tuple(table[name].tolist())) for name in names)
+    return _bases_of_values(tuple((name, tuple(own)) for name, own in blocks.items()), values)
+
+
+@lru_cache(maxsize=128)
+def _bases_of_values(blocks: tuple[tuple[str, tuple[str, ...]], ...], values: tuple[tuple[str, Values], ...]) -> Bases:
+    table = pd.DataFrame({name: list(column) for name, column in values})
+    return _bases(_varied(table, dict(blocks)), len(table))
 
 
 def _varied(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
