@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import command, layer, model, run, table
@@ -217,9 +218,26 @@ def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path
     assert done.stdout == "analyses/u01_x.py\n"
     assert "thermostats report U01 --analyses analyses" in done.stderr
     done = command("new", "heritage", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout) == {"path": "analyses/u02_heritage_with_my_models.py"}
+    assert json.loads(done.stdout)["path"] == "analyses/u02_heritage_with_my_models.py"
     done = command("export", tmp_path / "out", "--data", small_store)
     assert done.stdout.splitlines()[1].split("\t")[:2] == ["models", "1"]
     assert "pandas.read_csv" in done.stderr
     again = command("export", tmp_path / "out", "--data", small_store)
     assert (again.returncode, again.stdout) == (2, "")
+
+
+def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> None:
+    """On 15 models of one's own only these; without any, all that ship: tests, rates, and who is left out."""
+    rng, labs = np.random.default_rng(1), np.repeat(list("ABCDE"), 3)
+    facts = {"model_id": [f"own-{i}" for i in range(15)], "heritage": labs, "n_layers": np.tile([8, 16, 32], 5)}
+    gain = np.exp(np.repeat(rng.normal(0, 0.2, 5), 3) + rng.normal(0, 0.02, 15))
+    rows = pd.DataFrame({**facts, "n_heads": 8, "d_model": 512, "n_params": 10**8, "penultimate_gain": gain})
+    columns = {name: name for name in rows}
+    join(rows, mapping={"columns": columns, "constants": {"source": "mine"}}, data=tmp_path / "own")
+    found = json.loads(command("new", "heritage", "--json", "--data", tmp_path / "own", cwd=tmp_path).stdout)
+    answer = found["first_answer"]
+    assert (answer["whose"], len(answer["models"]), answer["labs"]) == ("your", 15, 5)
+    assert [each["p"] < 1e-3 for each in answer["questions"]] == [True, True]
+    assert all(each["false"] <= 0.05 + 4 * (0.05 * 0.95 / 200) ** 0.5 for each in answer["questions"])
+    said = command("new", "heritage", "again", cwd=tmp_path).stdout
+    assert "Does the lab matter at all?" in said and "facebook/opt-350m" in said

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import thermostats
+from thermostats.errors import UsageError
 from thermostats.tables import store
 
 LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas"]
@@ -34,7 +35,7 @@ MINE = ["--data", "mine"]
 CASES = [
     ("chek", "did you mean 'check'?"),
     ("ls model", "did you mean models?"),
-    ("ls columns modells", "allowed: models, prompts, runs,"),
+    ("ls columns modells", "allowed: models, lineage, prompts, runs,"),
     ("ls columns modells", "did you mean models?"),
     ("ls columns feature", "did you mean features?"),
     ("ls models runs", "thermostats ls columns runs"),
@@ -132,14 +133,16 @@ def test_what_there_is_is_listed_with_nothing_larger_than_tables(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", [name for name in thermostats.__all__ if not name.startswith("__")])
-def test_an_argument_that_is_missing_is_named_by_python_itself(name: str) -> None:
-    """The signature's own error: it names the function and what is missing, before anything is done."""
+def test_an_argument_that_is_missing_is_named(name: str) -> None:
+    """With the function, before anything is done: by Python itself, or by a fit with a call to paste."""
     function = getattr(thermostats, name)
     if not callable(function):
         return
     parameters = inspect.signature(function).parameters.values()
-    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in (one.VAR_KEYWORD,)]
+    several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in several]
     if needed:
-        with pytest.raises(TypeError, match=rf"{name}\(\) missing .* argument.*{needed[0]}") as refused:
+        with pytest.raises((TypeError, UsageError), match=f"{name}.* missing .* argument.*{needed[0]}") as refused:
             function()
-        assert len(refused.traceback) == 1
+        if refused.type is UsageError:
+            assert refused.value.next_step == f"thermostats.{name}(df)"

@@ -212,9 +212,11 @@ def test_the_atlas_is_searched_by_lab_and_family_and_its_address_keeps_the_choic
     opened: Any, shipped: Path, words: str
 ) -> None:
     page = opened(shipped)
+    page.get_by_role("button", name="All labs").click()
+    every = lines_of(page)
     page.get_by_label("Search").fill(words)
     found = lines_of(page)
-    assert found == 8 and f"search={words}" in page.url
+    assert 1 <= found < every / 3 and f"search={words}" in page.url
     page.reload()
     page.wait_for_selector("#atlas[data-ready]")
     assert lines_of(page) == found and page.get_by_label("Search").input_value() == words
@@ -250,7 +252,8 @@ def test_a_chosen_model_fades_the_others_in_every_panel(opened: Any, shipped: Pa
     seen = page.locator(LINES).evaluate_all(
         "paths => paths.map(p => Number(p.getAttribute('opacity') || p.getAttribute('stroke-opacity') || 1))"
     )
-    assert sum(opacity > 0.5 for opacity in seen) == 1
+    bright = sum(opacity > 0.5 for opacity in seen)
+    assert 1 <= bright < len(seen), "one line a source that measured the model"
     assert "openai-community/gpt2" in status(page)
 
 

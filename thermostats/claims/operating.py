@@ -383,7 +383,7 @@ def table() -> pd.DataFrame:
     path = shipped("data") / "worlds.csv"
     if not path.is_file():
         return pd.DataFrame(columns=list(COLUMNS)).astype(COLUMNS)
-    return pd.read_csv(path, dtype=COLUMNS).fillna({"point": ""})
+    return pd.read_csv(path, dtype=COLUMNS).reindex(columns=list(COLUMNS)).fillna({"point": ""})
 
 
 def rates(question: Any, n_models: int) -> pd.DataFrame:

@@ -247,17 +247,28 @@ def heritage(
         str | None, typer.Argument(help="Title of the analysis; by default it has a standard one.")
     ] = None,
     folder: FOLDER = NEW,
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Write an analysis of heritage, geometry and scale, in the study's models and in yours.
+    """Write an analysis of heritage, geometry and scale, in the study's models and in yours, and give a first answer.
 
-    C04 tests this on your models; this analysis also fits the heritage model to them.
+    The first answer takes seconds: does the lab matter at all, does it beyond shape and size, how often would these
+    tests err on the same models? The analysis also fits the heritage model, with its checks.
 
-    Example: `thermostats new heritage`, then `thermostats report U01 --analyses analyses --data mine --out my-report`
+    Example: `thermostats new heritage --data mine`, then
+    `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
+    from thermostats.cli.first_answer import answer, lines  # noqa: PLC0415 - pandas
     from thermostats.cli.new_analysis import new_heritage  # noqa: PLC0415
 
-    _say_begun(new_heritage(title, folder), as_json)
+    found = answer(data)
+    path = new_heritage(title, folder)
+    if as_json:
+        print_json({"path": str(path), "first_answer": found})
+        return
+    print(path)
+    print(*lines(found), sep="\n")
+    say_next(_step(path), shown=True)
 
 
 def _say_begun(path: Path, as_json: bool) -> None:
@@ -265,5 +276,9 @@ def _say_begun(path: Path, as_json: bool) -> None:
         print_json({"path": str(path)})
     else:
         print(path)
+    say_next(_step(path), shown=not as_json)
+
+
+def _step(path: Path) -> str:
     step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report (with your own tables "
-    say_next(step + f"too: --data FOLDER), then edit {path}", shown=not as_json)
+    return step + f"too: --data FOLDER), then edit {path}"

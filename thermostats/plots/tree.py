@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MAP = LinearSegmentedColormap.from_list("sides of 1", ["#b35806", "#c4c4c4", "#542788"])
 """Below 1, near it, above it; none as light as the page."""
 LEAST = 1e-3
+INCHES = 0.17
+"""Height of a tip."""
 
 
 def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: str = "height in the tree") -> Axes:
@@ -44,12 +46,15 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
     inner = {parent for parents in tree.parents for parent in parents}
     for i, name in enumerate(tree.names):
         tip = i not in inner
-        text = short_name(name) if tip else name.split(": ")[-1]
+        text = short_name(name) if tip or "/" in name else name.split(": ")[-1]
         place = (4, 0) if tip else (2, 3)
         axes.annotate(
             text, (x[i], y[i]), place, textcoords="offset points", fontsize=7 if tip else 5.5,
             va="center" if tip else "bottom", color="0.1" if tip else "0.4",
         )  # fmt: skip
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        figure.set_figheight(max(figure.get_figheight(), INCHES * (y.max() + 1) + 1))
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_xlim(-0.02 * x.max(), x.max() * 1.45)

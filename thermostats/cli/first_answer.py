@@ -1,0 +1,82 @@
+"""What `thermostats new heritage` says at once: tests of labs on the models at hand, and what they could have shown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
+from thermostats.modelling.heritage.rows import gain_rows, said_of
+from thermostats.tables.folders import data_folder, shipped
+from thermostats.tables.model_facts import own_models
+from thermostats.words import number, plural
+
+GAIN = "penultimate_gain"
+
+
+def answer(data: str | Path | None) -> dict[str, Any]:
+    """Which models, which are left out, and each question's test and rates; why there is none where there is none."""
+    rows = gain_rows(GAIN, data=data)
+    unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
+    left_out = [*said_of(rows), *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else [])]
+    models = _models(rows[rows["heritage"] != ""])
+    folder = data_folder(data)
+    yours = set(own_models(folder)["model_id"]) if folder != shipped("data") else set()
+    own = models[models["model_id"].isin(yours)]
+    for whose, chosen in (("your", own), ("all", models)):
+        try:
+            tested = first_answer(chosen)
+        except UsageError as error:
+            left_out += [f"{whose} models alone: {error}"] if len(chosen) else []
+            continue
+        named = sorted(chosen["model_id"])
+        if whose == "your":
+            lacking = sorted(yours - set(named))
+            why = "no penultimate gain of a base model that may be compared, or no lab"
+            left_out = [f"left out of yours, {why}: {', '.join(lacking)}"] if lacking else []
+        said = {"whose": whose, "models": named, "labs": int(chosen["heritage"].nunique()), "left_out": left_out}
+        return {**said, "questions": [{**asdict(each), "error": each.error} for each in tested]}
+    return {"whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """The same in words."""
+    if not found["questions"]:
+        return ["No first answer: too few models with a penultimate gain and a lab.", *found["left_out"]]
+    whose = "your own" if found["whose"] == "your" else "the study's and your"
+    of = f"{plural(len(found['models']), 'model')} of {plural(found['labs'], 'lab')}"
+    said = [f"First answer, penultimate gain (block L − 1), {whose} models: {of}"]
+    for each in found["questions"]:
+        tested = Tested(**{name: value for name, value in each.items() if name != "error"})
+        yes = "yes" if tested.p <= ALPHA else "not shown"
+        said.append(
+            f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = {number(tested.f)}, p = {number(tested.p)}"
+        )
+        said.append(
+            f"  In {WORLDS} simulated worlds of these models (± {number(tested.error, 2)}) it says yes in "
+            f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ as much as models "
+            "of one lab."
+        )
+        if tested.p > ALPHA:
+            said.append("  " + _settled(tested))
+    return [*said, *(f"  {line}" for line in found["left_out"])]
+
+
+def _settled(tested: Tested) -> str:
+    if tested.wanted == 1:
+        return f"That is at least {WANTED:.0%}: these models could have shown it."
+    if np.isnan(tested.wanted):
+        return f"No number of labs that was tried gives {WANTED:.0%}: more models of each lab would."
+    return f"{tested.wanted:g} times as many labs like these would settle it in {WANTED:.0%} of studies."
+
+
+def _models(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean log gain over prompts and the facts, one row a model."""
+    logs = rows.assign(log_gain=np.log(rows["gain"].astype("float64")))
+    facts = dict.fromkeys(["heritage", "n_layers", "n_heads", "d_head", "n_params"], "first")
+    return logs.groupby("model_id", as_index=False).agg({"log_gain": "mean", **facts})
