@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from thermostats.tables.runs import run_id as run_id
     from thermostats.tables.store import check as check
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "check": "thermostats.tables.store",
