@@ -10,6 +10,7 @@ from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Tr
 from thermostats.claims.posterior import Panel
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
+from thermostats.formatting import listed, number
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
@@ -20,7 +21,6 @@ from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit, curves
 from thermostats.studies.delia2026.audit import FOCAL
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, gains, heritage_rows
-from thermostats.words import listed, number
 
 ALPHA = 0.05
 SEED = 3

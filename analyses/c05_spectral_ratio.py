@@ -12,6 +12,7 @@ from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, V
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
+from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.spectra import fit_spectral
 from thermostats.studies.delia2026.claim_figures import ratio_of_norms
@@ -20,7 +21,6 @@ from thermostats.studies.delia2026.stated import H4_V2, known_gains
 from thermostats.studies.delia2026.value_norms import LABS, norms_and_gains, value_norm_audit
 from thermostats.studies.nursery.rows import trained_norms
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import short_name
 
 ALPHA, WEAK, SEED = 0.05, -0.3, 5
 FEWEST, ENUMERATED = 5, 7

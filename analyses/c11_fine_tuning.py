@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
+from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.pairs import changes_sides, fit_invariance
@@ -16,7 +17,6 @@ from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import tuned_pairs
 from thermostats.studies.delia2026.anomalies import follows
 from thermostats.studies.delia2026.by_prompt import TWIN
-from thermostats.words import short_name
 
 SEED = 11
 MOST_FLIPS, NEGLIGIBLE, STATED = 0.10, 0.05, -0.5

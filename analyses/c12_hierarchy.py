@@ -11,6 +11,7 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
+from thermostats.formatting import short_name
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.specification.estimators import smallest_step
@@ -19,7 +20,6 @@ from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import curves, hierarchy
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, TWIN, published_or_set, wide
 from thermostats.studies.delia2026.hierarchy import ORDER
-from thermostats.words import short_name
 
 SEED, LEAST_BASES = 12, 2
 RATIO, BASES = V("ratio"), V("base models of the family with fewest")

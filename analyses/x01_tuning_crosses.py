@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from thermostats.claims.claim import MEASURED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Sometimes, V
 from thermostats.claims.worlds import worlds_of_levels
+from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.plots.general import slopes
-from thermostats.words import short_name
 
 SEED = 101
 MOST, SCATTER = 0.10, 0.02

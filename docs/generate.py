@@ -20,11 +20,11 @@ import pandas as pd
 
 import thermostats
 from thermostats.claims.operating import table
+from thermostats.formatting import number, with_interval
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
-from thermostats.words import number, with_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"

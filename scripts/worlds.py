@@ -20,7 +20,6 @@ from typing import Any
 import pandas as pd
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from thermostats.choices import cores_there_are
 from thermostats.claims import operating
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import TooFew
@@ -28,6 +27,7 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.claims.search import searched
 from thermostats.claims.worlds import Search, World
+from thermostats.settings import cores_there_are
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "data" / "worlds.csv"

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thermostats.choices import options as options
     from thermostats.measurement.from_python import measure as measure
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
+    from thermostats.settings import options as options
     from thermostats.tables.export import export as export
     from thermostats.tables.forget import forget as forget
     from thermostats.tables.growing import tree as tree
@@ -73,7 +73,7 @@ _HOME = {
     "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",
-    "options": "thermostats.choices",
+    "options": "thermostats.settings",
     "prompt_rows": "thermostats.tables.prompt_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",

@@ -6,9 +6,9 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, shipped
 
 from thermostats.claims.operating import judged as judged_rows
+from thermostats.formatting import comparison
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.gains import NAMED_GAINS
-from thermostats.words import comparison
 
 
 def test_the_text_has_the_figures_of_density_in_place_of_depth() -> None:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, judged
 
-from thermostats.words import comparison
+from thermostats.formatting import comparison
 
 
 def test_bounds_that_two_models_break_fall_and_the_page_names_them() -> None:

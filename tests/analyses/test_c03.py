@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged
 
+from thermostats.formatting import comparison
 from thermostats.studies.delia2026 import audit
-from thermostats.words import comparison
 
 
 def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:

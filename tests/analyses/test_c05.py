@@ -10,8 +10,8 @@ from altered import verdict as said
 from simulated_studies import Trained
 
 from thermostats.claims.result import TooFew
+from thermostats.formatting import comparison
 from thermostats.studies.nursery.shipped import shipped_table
-from thermostats.words import comparison
 
 c05 = by_rules_alone("c05")
 

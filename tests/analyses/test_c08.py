@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, is_drawn, judged, shipped
 
-from thermostats.words import comparison
+from thermostats.formatting import comparison
 
 c08 = by_rules_alone("c08")
 

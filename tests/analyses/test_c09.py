@@ -8,9 +8,9 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, is_drawn, judged, shipped
 
 from thermostats.claims.result import Result
+from thermostats.formatting import comparison
 from thermostats.studies.delia2026.stated import H4_EXTENDED
 from thermostats.studies.delia2026.transition_layers import DEFINITIONS, all_heads, error_audit
-from thermostats.words import comparison
 
 c09 = by_rules_alone("c09")
 

@@ -6,8 +6,8 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis
 
 from thermostats.claims.result import Estimate, Result
+from thermostats.formatting import comparison
 from thermostats.studies.delia2026.audit import named_by_density
-from thermostats.words import comparison
 
 
 @pytest.mark.parametrize(

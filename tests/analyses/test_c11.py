@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
 
-from thermostats.words import agrees, comparison
+from thermostats.formatting import agrees, comparison
 
 
 def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves() -> None:

@@ -5,8 +5,8 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled
 
 from thermostats.claims.rule import Always, Decide
+from thermostats.formatting import comparison
 from thermostats.studies.delia2026 import hierarchy
-from thermostats.words import comparison
 
 ALL = ["families", "models.last_gain", "models.total_amplification"]
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged, measured_again
 
-from thermostats.words import agrees, comparison
+from thermostats.formatting import agrees, comparison
 
 
 def test_on_the_published_tables() -> None:

@@ -6,9 +6,9 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged
 
 from thermostats.claims.result import Estimate, Result
+from thermostats.formatting import comparison
 from thermostats.studies.delia2026 import restriction_maps
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import comparison
 
 STUDY = ("contraction.relative", "contraction.absolute")
 

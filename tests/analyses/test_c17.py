@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, judged, of, shipped
 
-from thermostats.words import agrees, comparison
+from thermostats.formatting import agrees, comparison
 
 
 def test_published_figures_follow_but_for_the_claimed_exponent() -> None:

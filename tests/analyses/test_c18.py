@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged, measured_again, shipped
 
-from thermostats.words import agrees, comparison
+from thermostats.formatting import agrees, comparison
 
 FILES = ("thermodynamic_benchmark", "twin_test", "gpt2_layernorm", "gptj_parallel")
 

@@ -6,8 +6,8 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled, shipped
 
 from thermostats.claims.result import Audit
+from thermostats.formatting import agrees, comparison
 from thermostats.studies.delia2026 import anomalies
-from thermostats.words import agrees, comparison
 
 
 def test_published_figures_follow_and_one_part_against_it_decides() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, judged, scaled, shipped
 
-from thermostats.words import agrees, comparison
+from thermostats.formatting import agrees, comparison
 
 
 def test_every_family_amplifies_and_the_products_follow() -> None:

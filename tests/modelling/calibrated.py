@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from thermostats.choices import LEVEL
 from thermostats.modelling.draws import Draws, Settings, mcse
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.sampling import Sampled
+from thermostats.settings import LEVEL
 
 Read = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 

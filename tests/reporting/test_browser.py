@@ -12,8 +12,8 @@ import pytest
 from workplaces import report_of_five
 
 from thermostats.claims.evidence import Evidence
+from thermostats.formatting import short_name
 from thermostats.reporting.pages import atlas, atlas_rows
-from thermostats.words import short_name
 
 CLAIMS = ("c01", "c02", "c03", "c05")
 ABOUT = ("means.html", "methods.html", "data.html", "figures.html")

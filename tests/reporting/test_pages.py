@@ -15,11 +15,11 @@ from workplaces import EVIL, make_workplace, report_of_five, write_analysis
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 from thermostats.claims.kept import Made
+from thermostats.formatting import comparison
 from thermostats.reporting import render as rendered
 from thermostats.reporting.pages.claim import claim_files, compared_figures
 from thermostats.reporting.render import html
 from thermostats.reporting.report import report
-from thermostats.words import comparison
 
 VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr", "use"}
 

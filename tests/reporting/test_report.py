@@ -14,7 +14,6 @@ import pytest
 from conftest import command, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
-from thermostats.choices import cores_there_are
 from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
@@ -22,6 +21,7 @@ from thermostats.reporting import state
 from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import Outcome, Result, report
 from thermostats.reporting.stale import LINKS, read_manifest
+from thermostats.settings import cores_there_are
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 

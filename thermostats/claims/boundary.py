@@ -16,8 +16,8 @@ import pandas as pd
 
 from thermostats.claims.noise import ERRORS, LARGEST_RATIO, Array, Errors, Noise, Rng, levels_of
 from thermostats.claims.worlds import TOTAL, Search, World
+from thermostats.formatting import declared
 from thermostats.modelling.heritage.shares import Blocks, shares_of_signals
-from thermostats.words import declared
 
 ANGLES = 91
 """Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""

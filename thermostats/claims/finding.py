@@ -10,8 +10,8 @@ import pandas as pd
 
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.verdict import Reason
+from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
 from thermostats.modelling.specification.curve import SpecificationCurve
-from thermostats.words import chance_of, comparison, estimate_text, number, plural, probability_text
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from thermostats.choices import THOROUGH_VARIABLE
 from thermostats.claims import rule
 from thermostats.claims.posterior import Panel, Posterior
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
+from thermostats.formatting import chance_of
 from thermostats.modelling.display import updates
 from thermostats.modelling.draws import mcse, versions
 from thermostats.modelling.fit import Fit
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
-from thermostats.words import chance_of
+from thermostats.settings import THOROUGH_VARIABLE
 
 MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""

@@ -8,10 +8,10 @@ from functools import partial
 import pandas as pd
 
 from thermostats.claims.posterior import Panel
+from thermostats.formatting import number
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.left_out import leave_one_out
 from thermostats.plots.posterior import left_out_errors
-from thermostats.words import number
 
 TITLES = {
     "orders": "orders of the blocks",

@@ -20,8 +20,8 @@ from thermostats.claims.sources import coincidence
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError
+from thermostats.formatting import chance_of, listed
 from thermostats.modelling.draws import PASSED
-from thermostats.words import chance_of, listed
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.words import declared
+from thermostats.formatting import declared
 
 Array = NDArray[Any]
 Rng = np.random.Generator

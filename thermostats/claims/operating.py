@@ -25,8 +25,8 @@ from thermostats.claims.rule import AtLeast, Decide, Given, Rule
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Reason, Verdict
 from thermostats.claims.worlds import Search, World
 from thermostats.errors import UsageError
+from thermostats.formatting import plural
 from thermostats.tables.folders import shipped
-from thermostats.words import plural
 
 SIMULATIONS, LEAST = 400, 60
 """Studies a world, and the least where a test takes long."""

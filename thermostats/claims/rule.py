@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Reason, Verdict, if_probable
 from thermostats.errors import DataError
+from thermostats.formatting import declared, listed, plural
 from thermostats.modelling.checks import Statement, truth_of
 from thermostats.modelling.classical.estimates import holm
-from thermostats.words import declared, listed, plural
 
 Truth = NDArray[np.bool_]
 """Whether a statement holds, chain × draw."""

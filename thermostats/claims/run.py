@@ -20,7 +20,6 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
 
-from thermostats.choices import cores_there_are, variables
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
@@ -28,6 +27,7 @@ from thermostats.claims.kept import Kept, Made
 from thermostats.claims.scripts import ONE_THREAD, scripts
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.sampling import CORES_VARIABLE
+from thermostats.settings import cores_there_are, variables
 from thermostats.tables import folders
 
 BEGIN = "a store created by thermostats includes them: name a new folder with --data to measure or join"

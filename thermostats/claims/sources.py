@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from thermostats.claims.evidence import PUBLISHED, Evidence
-from thermostats.words import listed, plural
+from thermostats.formatting import listed, plural
 
 READS = {
     "gains": "layers.gain_block",

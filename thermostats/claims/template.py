@@ -31,7 +31,7 @@
     - One sentence, or several; a note that comes out empty is left out.
 
 A heading of level two is a finding's name (`trace.trained`) or its first part (`trace`); a heading of level three is a
-part of its words. Placeholders are Jinja's, and filters are the functions of `thermostats.words`. The rule is not
+part of its words. Placeholders are Jinja's, and filters are the functions of `thermostats.formatting`. The rule is not
 written here, since it states itself. A section History lists how it changed.
 """
 
@@ -45,7 +45,7 @@ from typing import Any
 
 import jinja2
 
-from thermostats import words
+from thermostats import formatting
 from thermostats.errors import DataError
 
 FILTERS = (
@@ -136,5 +136,5 @@ def _parts(body: str) -> dict[str, str]:
 def _environment() -> jinja2.Environment:
     # Markdown for people, escaped where it becomes HTML
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)  # noqa: S701
-    environment.filters |= {name: getattr(words, name) for name in FILTERS}
+    environment.filters |= {name: getattr(formatting, name) for name in FILTERS}
     return environment

@@ -16,6 +16,7 @@ from thermostats.claims.result import Result, TooFew
 from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
+from thermostats.formatting import listed, plural, with_interval
 from thermostats.tables.evidence import DECODER
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_facts import own_models
@@ -23,7 +24,6 @@ from thermostats.tables.model_rows import SHALLOW
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.seeds import seed_noise
 from thermostats.tables.vocabulary import GAINS, NURSERY
-from thermostats.words import listed, plural, with_interval
 
 TABLES = {"gains": "layers", "weights": "weights", "outputs": "outputs", "attention": "attention"}
 """What can be measured, and the table that shows that it was."""

@@ -32,7 +32,7 @@ from thermostats.claims.noise import (
     Rng,
     levels_of,
 )
-from thermostats.words import declared
+from thermostats.formatting import declared
 
 Said = tuple[Any, str]
 Signal = Callable[[pd.DataFrame, Noise, Rng], pd.DataFrame]

@@ -15,6 +15,7 @@ from thermostats import __version__
 from thermostats.claims.study import named, studies
 from thermostats.cli.companion_verbs import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
+from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.measurement.settings import SETTINGS, parsed
 from thermostats.measurement.spec import PRECISIONS, shipped_lists
@@ -24,7 +25,6 @@ from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
 from thermostats.tables.evidence import ALL, SETS
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
-from thermostats.verbs import Analyses, Data, Json, check_file
 
 app = typer.Typer(
     name="thermostats",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thermostats.command_options import NEW, Data, Json
 from thermostats.errors import UsageError
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
 from thermostats.tables.schemas import TABLES
 from thermostats.terminal import print_json, print_rows, say_next, watched
-from thermostats.verbs import NEW, Data, Json
 
 if TYPE_CHECKING:
     from thermostats.claims.needs import Lacking

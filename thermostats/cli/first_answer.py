@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
+from thermostats.formatting import number, plural
 from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.modelling.heritage.rows import gain_rows, said_of
 from thermostats.tables.folders import data_folder, shipped
 from thermostats.tables.model_facts import own_models
-from thermostats.words import number, plural
 
 GAIN = "penultimate_gain"
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from thermostats.claims.scripts import chosen
 from thermostats.errors import DataError, unknown
+from thermostats.formatting import with_interval
 from thermostats.reporting.names import findings_file
 from thermostats.tables import spec_states, store
 from thermostats.tables.evidence import ALL, check_set, is_asked
@@ -20,7 +21,6 @@ from thermostats.tables.folders import data_folder, layers, own_files
 from thermostats.tables.reading import load
 from thermostats.tables.schemas import TABLES, key
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import with_interval
 
 Rows = tuple[list[dict[str, Any]], list[str]]
 OWN = ("models", "runs")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from thermostats.cli.gone import replaced
+from thermostats.command_options import NEW
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.tables import folders
 from thermostats.terminal import readable_in_part, refuse
-from thermostats.verbs import NEW
 
 if TYPE_CHECKING:
     from thermostats.measurement.outcome import Outcome

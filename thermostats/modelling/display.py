@@ -13,11 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from thermostats.errors import unknown
+from thermostats.formatting import number, plural
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, element_names, equal_tailed, versions
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
-from thermostats.words import number, plural
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit

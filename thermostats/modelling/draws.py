@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.choices import options
 from thermostats.errors import ThermostatsError, UsageError
+from thermostats.settings import options
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.choices import at_level, options
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling import checks, display
 from thermostats.modelling.calls import READ, Call
@@ -28,6 +27,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Declare, Sampled
+from thermostats.settings import at_level, options
 
 Constants = Mapping[str, Any]
 Prior = tuple[str, str, str]

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
+from thermostats.formatting import listed
 from thermostats.modelling import residuals
 from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statement, Statistic
@@ -30,7 +31,6 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.marks import ABOVE, mark
-from thermostats.words import listed
 
 LAB, MODEL = "heritage", "model_id"
 LEAST = 4

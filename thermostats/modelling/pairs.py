@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.choices import options
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Quantities, Statement, Statistic
@@ -28,6 +27,7 @@ from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import members, population, told
 from thermostats.modelling.sampling import Sampled, padded
+from thermostats.settings import options
 
 SCALE = 0.5
 SHARE, PROMPTS, SLOPE, RESIDUAL = SCALE / 2**0.5, SCALE / 2, 0.5, SCALE / 4

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermostats.choices import cores_there_are, options
 from thermostats.errors import ThermostatsError, UsageError, first_line
 from thermostats.modelling.draws import Array, Draws, Settings, check_finite, of_chains
+from thermostats.settings import cores_there_are, options
 from thermostats.terminal import looked_at
 
 Declare = Callable[[Mapping[str, Any]], None]

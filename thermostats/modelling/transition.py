@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, logit
 
-from thermostats.choices import options
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import LOCATION, Statement, Statistic
@@ -30,6 +29,7 @@ from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, line_law
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.marks import ABOVE
+from thermostats.settings import options
 
 Formula = tuple[float, float, float]
 """a, b, c of L* = L (a + b L + c/H)."""

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from thermostats.formatting import short_name
 from thermostats.plots.general import entries_of, house_style, legend_columns, plain_text
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import mark
-from thermostats.words import short_name
 
 COLUMN = 3.54
 """Width of one column of print in inches (90 mm)."""

@@ -17,10 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 
+from thermostats.formatting import short_name
 from thermostats.plots.labels import place_labels
 from thermostats.plots.marks import Mark, mark
 from thermostats.plots.scales import log_axis
-from thermostats.words import short_name
 
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 LEGEND_CHARACTERS = 17.25 * 8.5

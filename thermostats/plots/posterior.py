@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thermostats.formatting import number, short_name
 from thermostats.plots.column import legend_over_rows
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
-from thermostats.words import number, short_name
 
 BLOCKS: Mapping[str, str] = {
     "heritage": "heritage",

@@ -7,7 +7,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from thermostats.words import SUPERSCRIPT, WHOLE, number
+from thermostats.formatting import SUPERSCRIPT, WHOLE, number
 
 WIDE = 2.5
 """Powers of ten above which only the powers are marked."""

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 
-from thermostats.words import short_name
+from thermostats.formatting import short_name
 
 if TYPE_CHECKING:
     from thermostats.tables.tree import Tree

@@ -22,7 +22,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from thermostats import words
+from thermostats import formatting
 from thermostats.reporting.text import SIGNS, slug
 
 SCALE = 1.7
@@ -37,7 +37,7 @@ LETTER = re.compile(r'<path id="(DejaVu[^"]*)"(?: d="[^"]*")? transform="[^"]*"/
 NO_LETTERS = re.compile(r"<defs>\s*</defs>\n?")
 SET = (
     (re.compile(r"(?<=\w)'(?=\w)|(?<=s)'(?=\s)"), "’"),
-    (re.compile(r"(?<![\w.)\]])-(?=\d)"), words.MINUS),
+    (re.compile(r"(?<![\w.)\]])-(?=\d)"), formatting.MINUS),
     (re.compile(r" (×|[=<>≤≥]) (?=[−\d])"), "\u00a0\\1\u00a0"),
 )
 """How plain text is set: apostrophes, minus signs, and `p = 0.03` and `9 × 10⁻¹⁶` on one line."""

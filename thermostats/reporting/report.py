@@ -9,15 +9,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.choices import THOROUGH_VARIABLE, at_level, variables
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import UsageError, listed
+from thermostats.formatting import plural
 from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
 from thermostats.reporting.stale import NEW, read_manifest
 from thermostats.reporting.state import ABOUT, State, counted
+from thermostats.settings import THOROUGH_VARIABLE, at_level, variables
 from thermostats.tables import folders
 from thermostats.tables.atomic import only_writer
-from thermostats.words import plural
 
 STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from thermostats import words
+from thermostats import formatting
 from thermostats.reporting.files import remove_files, write_files
 from thermostats.reporting.names import INDEX, SNAPSHOT, TABLE, folder_of
 from thermostats.tables import store
@@ -96,7 +96,7 @@ def _differences(row: dict[str, object]) -> Iterator[str]:
         if what == DRAWN:
             allowed += ERRORS * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
         if not abs(before - after) <= allowed:
-            yield f"{name}: {what} {words.number(before, 6)}, now {words.number(after, 6)}"
+            yield f"{name}: {what} {formatting.number(before, 6)}, now {formatting.number(after, 6)}"
 
 
 def _number(value: object) -> float:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
+from thermostats.formatting import listed, plural
 from thermostats.reporting.digest import PACKAGE, sha, sha_of
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of
 from thermostats.reporting.stale import NEW, Record, stale_because
 from thermostats.tables import folders
-from thermostats.words import listed, plural
 
 if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from thermostats import words
+from thermostats import formatting
 from thermostats.claims.template import FILTERS
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 
@@ -42,7 +42,7 @@ class Files:
     def figure(self, svg: bytes, name: str, caption: str) -> Text:
         """A figure with its caption, which is its alternative text."""
         self.add(name, svg)
-        said = words.markdown(caption)
+        said = formatting.markdown(caption)
         return Text(f"![{said}]({name})\n\n{said}")
 
     def add(self, name: str, content: bytes) -> None:
@@ -70,7 +70,7 @@ def table(frame: pd.DataFrame, label: str, name: str = "", most: int | None = RO
 
 def link(shown: str, href: str) -> Text:
     """A link; an empty `href` leads nowhere."""
-    return Text(f"[{words.markdown(shown)}]({href})" if href else words.markdown(shown))
+    return Text(f"[{formatting.markdown(shown)}]({href})" if href else formatting.markdown(shown))
 
 
 @cache
@@ -86,11 +86,11 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     made.globals.update(signs=SIGNS, newline=Text("  "))
-    made.filters |= {name: getattr(words, name) for name in FILTERS}
+    made.filters |= {name: getattr(formatting, name) for name in FILTERS}
     made.filters.update(
-        estimate=words.estimate_text,
-        probability=words.probability_text,
-        first_sentences=words.first_sentences,
+        estimate=formatting.estimate_text,
+        probability=formatting.probability_text,
+        first_sentences=formatting.first_sentences,
         slug=slug,
         versions=lambda machine: ", ".join(f"{name} {version}" for name, version in machine.items()),
     )
@@ -107,7 +107,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _escaped(value: object) -> str:
-    return value if isinstance(value, Text) else words.markdown(value)
+    return value if isinstance(value, Text) else formatting.markdown(value)
 
 
 def _cells(column: pd.Series) -> list[str]:
@@ -122,7 +122,7 @@ def _cell(value: Any) -> str:
     if pd.api.types.is_bool(value):
         return "yes" if value else "no"
     if pd.api.types.is_integer(value):
-        return f"{int(value):,}".replace("-", words.MINUS)
+        return f"{int(value):,}".replace("-", formatting.MINUS)
     if pd.api.types.is_float(value):
-        return words.number(float(value), 4)
+        return formatting.number(float(value), 4)
     return "" if value is None or value is pd.NA or value is pd.NaT else str(value)

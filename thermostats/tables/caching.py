@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from thermostats.choices import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414 (said here too)
-from thermostats.choices import OFF as OFF  # noqa: PLC0414 (said here too)
+from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414 (said here too)
+from thermostats.settings import OFF as OFF  # noqa: PLC0414 (said here too)
 
 
 def cache_folder() -> Path | None:

@@ -12,13 +12,13 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 
 from thermostats.claims.evidence import Evidence
+from thermostats.formatting import estimate_range
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.column import COLUMN, column_style
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026 import figures
 from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, gains, spectra, svg, transition
 from thermostats.studies.delia2026.figures.figure import PANEL
-from thermostats.words import estimate_range
 
 TABLES = Evidence()
 DRAWN: dict[str, pd.DataFrame] = {}

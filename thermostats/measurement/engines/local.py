@@ -10,12 +10,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from thermostats.choices import cores_there_are, variables
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Place
 from thermostats.measurement.outcome import Outcome, lost
 from thermostats.measurement.session import Progress, measure_one, quiet
 from thermostats.measurement.settings import EngineSettings
+from thermostats.settings import cores_there_are, variables
 
 CPUS = 4
 """Threads a model is measured with where nothing is said: products of matrices gain little from more."""

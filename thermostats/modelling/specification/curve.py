@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
+from thermostats.formatting import listed, number, plural
 from thermostats.modelling.specification.estimators import Estimator
 from thermostats.modelling.specification.null import Array, Null, Rearranged
 from thermostats.modelling.specification.universes import OUTCOME, Choices, universes
 from thermostats.plots.general import house_style
 from thermostats.plots.specification import specification
-from thermostats.words import listed, number, plural
 
 RESAMPLES = 999
 Judge = Callable[[pd.DataFrame], Mapping[str, Any]]

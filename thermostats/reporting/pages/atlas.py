@@ -18,6 +18,7 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.transforms import Affine2D
 
 from thermostats.claims.evidence import Evidence
+from thermostats.formatting import number, short_name
 from thermostats.plots.dark import INK, dark
 from thermostats.plots.marks import mark
 from thermostats.reporting.digest import machine
@@ -25,7 +26,6 @@ from thermostats.reporting.pages import atlas_rows
 from thermostats.reporting.render import environment, hashes
 from thermostats.reporting.state import navigation
 from thermostats.reporting.text import Files, text
-from thermostats.words import number, short_name
 
 VEGA_LITE = "6.4"
 """Release of Vega-Lite that the charts are compiled with; the script in the page is of the same one."""

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Template
 
-from thermostats import words
+from thermostats import formatting
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
@@ -118,7 +118,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         checks=checks,
         decisive=_probability,
         capital=_capital,
-        is_p_value=words.is_p_value,
+        is_p_value=formatting.is_p_value,
         power=WANTED,
         **made_of,
     )
@@ -171,7 +171,7 @@ def _by_p(finding: Finding) -> bool:
     bars = [bar for bar in (finding.above, finding.below) if bar is not None]
     if finding.verdict not in DECIDED or finding.lower is None or finding.upper is None:
         return False
-    return words.is_p_value(finding.probability_kind) and any(finding.lower < bar < finding.upper for bar in bars)
+    return formatting.is_p_value(finding.probability_kind) and any(finding.lower < bar < finding.upper for bar in bars)
 
 
 def _elsewhere(findings: Sequence[Finding]) -> list[Finding]:
@@ -193,7 +193,7 @@ def _coincident(findings: Sequence[Finding]) -> dict[str, str]:
     return {one.evidence: one.coincidence for one in seen if one.coincidence}
 
 
-def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[words.Compared]:
+def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
     """Every published figure once, with the recomputed one; of equal names each says which finding it belongs to."""
     first = {row: view["number"] for view in reversed(views) for row in view["compared"]}
     times = Counter(row.name for row in first)
@@ -215,7 +215,7 @@ def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
     view = {"finding": finding, "number": number, "figure": drawn, "table": behind, "posterior": posterior}
     view["operating"], view["declared"] = Text(), None
     view["universes"] = universes_of(finding, number, files)
-    view["compared"] = words.comparison(published, reproduced)
+    view["compared"] = formatting.comparison(published, reproduced)
     if finding.operating is not None:
         shown = finding.operating[list(RATES)].rename(columns=RATES)
         here = finding.operating["declared"].astype(bool) & (finding.operating["n_models"] == finding.n_models)
@@ -225,7 +225,7 @@ def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
         )
     if posterior is not None:
         numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
-        view["rests_on"] = [words.plural(n, noun) for n, noun in numbered if n]
+        view["rests_on"] = [formatting.plural(n, noun) for n, noun in numbered if n]
         view["intervals"] = _kinds(posterior)
         view["placed"] = placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
         for name, other in UNFOLDED.items():
@@ -280,8 +280,8 @@ def _kinds(posterior: Posterior) -> list[str]:
 def _probability(posterior: Posterior) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error 0.0030)`."""
     error = posterior.probability_error
-    shown = words.chance_of(posterior.statement, posterior.probability)
-    return shown if error is None else f"{shown} (Monte-Carlo error {words.number(error, 2)})"
+    shown = formatting.chance_of(posterior.statement, posterior.probability)
+    return shown if error is None else f"{shown} (Monte-Carlo error {formatting.number(error, 2)})"
 
 
 def _capital(name: str) -> str:

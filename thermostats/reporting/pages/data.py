@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from thermostats import words
+from thermostats import formatting
 from thermostats.claims.evidence import Evidence
 from thermostats.reporting.digest import machine
 from thermostats.reporting.layout import Layout
@@ -121,7 +121,7 @@ def _codebook(name: str) -> dict[str, object]:
 def _inconsistencies(found: pd.DataFrame) -> Text:
     """Disagreements of a study's files, in words."""
     files = found["file"] + found["other_file"].where(found["other_file"] == "", " / " + found["other_file"])
-    figures = {name: [words.figure(value, 5) for value in found[name]] for name in ("value", "other_value")}
+    figures = {name: [formatting.figure(value, 5) for value in found[name]] for name in ("value", "other_value")}
     heads = {"kind": "kind", "file": "file", "model_id": "model", "what": "what disagrees", "value": "value"}
     heads |= {"other_value": "other value", "handling": "what was done"}
     shown = found.assign(file=files, **figures)[list(heads)].rename(columns=heads)

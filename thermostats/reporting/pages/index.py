@@ -18,6 +18,7 @@ from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.formatting import first_sentences, markdown
 from thermostats.reporting.digest import machine
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.claim import Entry
@@ -25,7 +26,6 @@ from thermostats.reporting.pages.pictures import picture, shown
 from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
-from thermostats.words import first_sentences, markdown
 
 TITLE = "Residual-stream gains in transformers"
 FURTHER, OVERALL = "Further claims", "overall"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from thermostats.choices import LEVEL
 from thermostats.claims import operating
 from thermostats.claims.rule import NEAR
 from thermostats.claims.verdict import SURE
@@ -11,6 +10,7 @@ from thermostats.modelling.draws import Settings
 from thermostats.reporting.digest import SAMPLERS, machine
 from thermostats.reporting.pages.claim import INTERVALS
 from thermostats.reporting.text import text
+from thermostats.settings import LEVEL
 from thermostats.tables.vocabulary import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 CLASSICAL_LEVEL = 0.95

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.finding import Finding
+from thermostats.formatting import declared, estimate_range
 from thermostats.reporting.render import environment
 from thermostats.tables.vocabulary import NURSERY
-from thermostats.words import declared, estimate_range
 
 FARTHEST = 4.0
 """Half-widths from the number compared with that a picture shows; what lies beyond is an arrow at its edge."""

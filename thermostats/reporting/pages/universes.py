@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from thermostats.claims.finding import Finding
+from thermostats.formatting import listed, plural
 from thermostats.modelling.specification.curve import SpecificationCurve
 from thermostats.plots.svg import drawn
 from thermostats.reporting.text import Files
-from thermostats.words import listed, plural
 
 MOVES = {
     "choice": "choice",

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import POOLED, VIEWS, Evidence
+from thermostats.formatting import short_name
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.means import fit_means
 from thermostats.tables.prompt_rows import gain_by_prompt, one_prompt_set, with_category
-from thermostats.words import short_name
 
 TWIN = "twin_test_results_20260105_160237.json"
 BENCHMARK = "thermodynamic_benchmark_20260105_141034.json"

@@ -9,12 +9,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from thermostats.formatting import number, short_name
 from thermostats.modelling.classical.association import PowerLaw
 from thermostats.plots.general import INK, MUTED, drawing, forest, legend_above, name_rows, reference, scatter_labelled
 from thermostats.plots.labels import GROUND, name_ends, place_labels
 from thermostats.plots.marks import mark
 from thermostats.plots.scales import log_axis
-from thermostats.words import number, short_name
 
 
 def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool = False) -> None:

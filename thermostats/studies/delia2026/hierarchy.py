@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit, Result, TooFew
+from thermostats.formatting import short_name
 from thermostats.studies.delia2026.by_prompt import BENCHMARK, one_run_each, wide
 from thermostats.studies.delia2026.stated import stated, stated_by_model
-from thermostats.words import short_name
 
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
 NAMES, MEASUREMENTS, IN_THE_FILE = ("Pythia", "Mistral", "LLaMA", "Gemma"), "measurements", "mean of {}"

@@ -9,7 +9,7 @@ import pandas as pd
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.errors import DataError
-from thermostats.words import short_name
+from thermostats.formatting import short_name
 
 STATED_IN = ("preprint", "note")
 H4_V2 = "H4_v2_validation_20260106_015547.json"

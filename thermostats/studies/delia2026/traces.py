@@ -6,9 +6,9 @@ import pandas as pd
 
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
+from thermostats.formatting import short_name
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
 from thermostats.tables.model_rows import model_rows
-from thermostats.words import short_name
 
 
 def against_formula(attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:

@@ -11,10 +11,10 @@ import pandas as pd
 from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
+from thermostats.formatting import short_name
 from thermostats.studies.delia2026.by_prompt import without_tuned
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, audit_by_model, joined, known_gains, stated
 from thermostats.tables.reading import of_last_revision
-from thermostats.words import short_name
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
 FORMULA = (0.11, 0.012, 4.9)

@@ -9,10 +9,10 @@ import pandas as pd
 
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
+from thermostats.formatting import short_name
 from thermostats.modelling.classical.means import one_sample, paired_difference
 from thermostats.studies.delia2026.by_prompt import TWIN, published_or_set
 from thermostats.studies.delia2026.stated import stated, stated_by_model
-from thermostats.words import short_name
 
 COUNTS = {"pairs": "/n_families", "measurements": "/n_total_measurements"}
 LARGEST = "largest change, %"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermostats import words
+from thermostats import formatting
 from thermostats.claims.evidence import Evidence
 from thermostats.plots.svg import compact
 from thermostats.reporting.text import Files, slug
@@ -34,7 +34,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
 
 
 def _section(figure: Figure, tables: Evidence, page: Files) -> list[str]:
-    head = [f"## {words.markdown(figure.title)}"]
+    head = [f"## {formatting.markdown(figure.title)}"]
     head += [f"Claims: {', '.join(figure.claims)}."] * bool(figure.claims)
     table = figure.table(tables)
     if table.empty:

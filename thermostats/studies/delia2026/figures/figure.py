@@ -14,9 +14,9 @@ from matplotlib.figure import Figure as Canvas
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.template import Template
+from thermostats.formatting import first_sentences
 from thermostats.plots.column import COLUMN, column_style, lab_entry
 from thermostats.plots.general import plain_text
-from thermostats.words import first_sentences
 
 PANEL, COLUMNS = "panel", 2
 """Column that names the figure of a row of the combined one, and columns of its panels."""

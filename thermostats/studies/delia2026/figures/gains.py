@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.column import COLUMN, lab_entry, legend_over_rows, name_points
 from thermostats.plots.general import INK, MUTED, PAPER, POINT, legend_above, name_rows, reference
@@ -19,7 +20,6 @@ from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, one_run_eac
 from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, gains
 from thermostats.tables.prompt_rows import gain_by_prompt
-from thermostats.words import short_name
 
 SEED = 1
 LEVEL = 0.95

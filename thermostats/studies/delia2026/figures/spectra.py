@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import Evidence
+from thermostats.formatting import number, short_name
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.column import lab_entry, name_points
 from thermostats.plots.general import MUTED, RULE, legend_above
@@ -17,7 +18,6 @@ from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.audit import FOCAL
 from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.studies.delia2026.value_norms import LATE, MEANS, SUMMARY, W_O, by_layer, weights_by_layer
-from thermostats.words import number, short_name
 
 SEED = 3
 W_V, THIRD = "W_V", "published third"

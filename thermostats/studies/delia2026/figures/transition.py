@@ -8,12 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import Evidence
+from thermostats.formatting import short_name
 from thermostats.plots.column import legend_over_rows
 from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
 from thermostats.plots.marks import mark
 from thermostats.studies.delia2026.figures.figure import Figure
 from thermostats.studies.delia2026.transition_layers import published, with_predictions
-from thermostats.words import short_name
 
 JUDGED = ("figure", "max_abs_gradient", "first_sign_change")
 COLUMNS = ["model_id", "heritage", "n_layers", "found", "lower", "upper", "formula", "half", "n_definitions"]

@@ -13,10 +13,10 @@ import pytest
 
 import thermostats
 from thermostats import options
-from thermostats.choices import at_level
 from thermostats.errors import UsageError
 from thermostats.modelling import sampling
 from thermostats.modelling.draws import Settings
+from thermostats.settings import at_level
 from thermostats.tables.caching import CACHE_VARIABLE, cache_folder
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from thermostats.claims.finding import Finding
-from thermostats.words import (
+from thermostats.formatting import (
     agrees,
     comparison,
     declared,
