@@ -15,7 +15,7 @@ OPTIONS = {
     "c01": {},
     "c02": {"gain": "largest block"},
     "c03": {},
-    "c04": {},
+    "c04": {"models": "labs of two or more", "shape | size": "L/d, ρ | weights"},
     "c10": {},
     "c12": {"gain and models": "last gain, base and tuned"},
     "n01": {},
