@@ -114,7 +114,15 @@ def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Resu
     return found.adding(
         draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
         audit=audit or Audit(),
-        fit=fit_share(found.rows["prompts"], "agrees", against=ROBUST, group="model_id", sources=sources, seed=SEED),
+        fit=fit_share(
+            found.rows["prompts"],
+            "agrees",
+            against=ROBUST,
+            model=["model_id", "prompt_id"],
+            group="model_id",
+            sources=sources,
+            seed=SEED,
+        ),
         fit_tables=("groups",),
         words={"whose": whose, "always": always, "robust": ROBUST},
     )
