@@ -90,7 +90,7 @@ def every_model(evidence: Evidence) -> pd.DataFrame:
 def models(evidence: Evidence, gain: Case, groups: tuple[str, ...] = HERITAGE) -> pd.DataFrame:
     """Comparable models with the log of a gain, of labs (or other groups) of two models or more.
 
-    What a group's only model has of its group and what it has of its own cannot be told apart: with such models errors
+    What a group's only model has of its group and what it has of its own cannot be separated: with such models errors
     of one model pass for heritage, and a rule says "supported" falsely in every fifth study where they are noisy.
     """
     rows = every_model(evidence)

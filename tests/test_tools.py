@@ -17,7 +17,7 @@ from thermostats.cli import doctor
 from thermostats.cli.new_analysis import new_claim, new_heritage
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.rows import gain_rows
-from thermostats.reporting import citing, stale
+from thermostats.reporting import citing, digest
 from thermostats.reporting.report import report
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA
 from thermostats.tables import store
@@ -33,7 +33,7 @@ def test_doctor_tells_of_a_library_that_is_not_there(monkeypatch: pytest.MonkeyP
             raise importlib.metadata.PackageNotFoundError(name)
         return real(name)
 
-    monkeypatch.setattr(stale, "version", version)
+    monkeypatch.setattr(digest, "version", version)
     found = {check["name"]: check for check in doctor.checks()}
     assert (found["libraries"]["state"], found["libraries"]["advice"]) == (doctor.BROKEN, "pip install nutpie")
     assert found["extra measure"]["state"] == doctor.MISSING

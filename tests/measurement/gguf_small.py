@@ -94,7 +94,7 @@ def write(path: Path, held: Tensors, *, part: tuple[int, int, int] | None = None
         writer.add_tensor(name, data, raw_dtype=scheme)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
-    writer.write_held_tensorsto_file()
+    writer.write_tensors_to_file()
     writer.close()
     return path
 

@@ -344,6 +344,10 @@ TAKEN = {
     **{("means", bad): "labs are not read" for bad in ("one lab", "one model a lab", "no lab", "two models")},
     **{("means", f"gain {what} zero"): "an outcome may have any sign" for what in ("of", "below")},
     ("share", "gain of zero"): "0 is false",
+    ("sources", "one lab"): "kinds with one value are left out and named",
+    ("sources", "one model a lab"): "kinds that coincide are named",
+    ("sources", "two models"): "levels of few are close to their priors",
+    ("sources", "gain not known"): "a row without the gain is no measurement of it",
     ("line", "gain of zero"): "an outcome may have any sign",
     ("line", "gain below zero"): "an outcome may have any sign",
 }

@@ -153,7 +153,8 @@ def fits() -> dict[str, Callable[..., Any]]:
 
 
 def test_every_fit_is_in_the_table_and_gives_the_same_record() -> None:
-    assert {name.removeprefix("fit_") for name in fits()} == set(CASES) == set(EXPECTED)
+    of_tables = {name.removeprefix("fit_") for name in fits()} - {"lineage"}  # takes a tree: test_lineage
+    assert of_tables == set(CASES) == set(EXPECTED)
 
 
 @pytest.mark.parametrize("fit", ["heritage", "share"])

@@ -127,7 +127,7 @@ MISFITS = {
         (new_run()[1].drop(columns="run_id").assign(model_id="lab/model"), "layers"),
         "do not say to which run they belong.*add source",
     ),
-    "no such table": ((new_run()[0], "runz"), "no such table.*'runz'.*allowed: models, prompts, runs"),
+    "no such table": ((new_run()[0], "runz"), "no such table.*'runz'.*allowed: models, lineage, prompts, runs"),
     "lacking and unknown": (
         (new_run()[1].rename(columns={"gain_block": "gain"}).drop(columns="position"), "layers"),
         "columns are not those of table layers.*got without position; unknown gain",

@@ -39,7 +39,7 @@ class Boundary:
     codings: ways to put columns into blocks, in each of which the first of `pair` must exceed the second by more than
     `margin`, a share of the whole variance; without a second it is a share alone. first, second: the causes that are
     mixed, groups whose levels add up, or columns: at tilt 0 along the first, at tilt 1 the last, between them both, of
-    random signs. beside: a share of lab effects in the signal, whatever the mixture.
+    random signs. `beside`: a share of lab effects in the signal, whatever the mixture.
     """
 
     outcome: str
@@ -132,6 +132,6 @@ def _with_nuisances(
 ) -> World:
     errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
     change = partial(boundary.outcomes, signal, tilt, beside=beside)
-    of_labs = "" if beside is None else f", lab effects of {beside:.0%} of it beside"
+    of_labs = "" if beside is None else f", lab effects of {beside:.0%} of it too"
     said = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction {declared(tilt)}"
     return World("", f"{said}, {errors.words}", holds, change, errors)

@@ -42,7 +42,7 @@ def model_row(
 ) -> dict[str, Any]:
     """Row of the table `models` for the model in a folder.
 
-    Where no heritage is given, it is that of the models in `known` (the table `models`) that share the hub
+    Where no heritage is given, it is that of those in the table `models` that share the hub
     organisation, if they share one; else it stays empty. Family, parent and year are not in a model's files.
     `reads`: of several stacks the one that reads ``text`` or ``image``.
 

@@ -72,7 +72,7 @@ def join(
 
     Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
     empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
-    (`tables/column_map.py`), in which named gains may stand beside the facts of their models (as in
+    (`tables/column_map.py`), in which named gains may stand next to the facts of their models (as in
     `tables/model_gains.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
     has. Sources of one call may refer to each other (runs and their layers). All are checked before the first is
     written.

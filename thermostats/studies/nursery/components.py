@@ -38,7 +38,7 @@ REFERENCE: Array = np.array(
 GEOMETRY, SCALE, DEPTH = slice(0, 2), 2, 0
 DRAWS = 1000
 LEAST = 6
-"""Recipes of a corpus below which nothing is said of it."""
+"""Recipes of a corpus below which it has no answer."""
 
 
 class Variances(NamedTuple):

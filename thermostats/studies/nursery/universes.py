@@ -73,7 +73,7 @@ def every_universe(tables: Evidence) -> pd.DataFrame:
 
 
 def difference(rows: pd.DataFrame) -> Statistic:
-    """Corrected share of recipe less that of geometry, by the design's blocks."""
+    """Difference between the corrected shares of recipe and of geometry, by the design's blocks."""
     return share_difference(rows, OUTCOME, design_blocks(rows), "recipe", "geometry")
 
 
