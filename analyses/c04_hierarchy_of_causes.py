@@ -279,7 +279,7 @@ def heritage_fit(evidence: Evidence, gain: Case, parts: str) -> Fit:
 
 @CLAIM.overall(all_of=tuple(f"{name}.{PRIMARY.id}" for name in ("architecture", "geometry", "size")))
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
-    """The order and what is said of size, by the gain that the study means."""
+    """The order and the one on size, by the gain that the study means."""
     parts = {name: found[f"{name}.{PRIMARY.id}"] for name in TRIALS}
     first = parts["architecture"]
     return Result(

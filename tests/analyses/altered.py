@@ -143,12 +143,12 @@ class NoFit:
 
 
 def by_rules_alone(claim: str) -> ModuleType:
-    """An analysis whose findings are judged by their primary rules, without a fit."""
+    """An analysis whose findings are judged by their primary rules, without a fit or a curve."""
     module = analysis(claim)
     for name in [name for name in vars(module) if name.startswith("fit_")]:
         setattr(module, name, lambda *_, **__: NoFit())
     for name, nothing in {"panels_of": (), "variance_shares": None, "tables_of": {}}.items():
         if hasattr(module, name):
             setattr(module, name, lambda *_, nothing=nothing: nothing)
-    module.CLAIM.questions[:] = [replace(question, robustness=None) for question in module.CLAIM.questions]
+    module.CLAIM.questions[:] = [replace(question, robustness=None, curve=None) for question in module.CLAIM.questions]
     return module
