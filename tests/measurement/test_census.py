@@ -89,10 +89,13 @@ SHOWN: dict[str, Callable[[Any], bool]] = {
     "it leaves out patches at random": lambda m: 0 < m.config.mask_ratio < 1,
     "its modules pass on quantised": lambda m: named(m, "quant"),
     "it reads an image as a row": lambda m: m.config.vocab_size > 0 and not hasattr(m.config, "patch_size"),
+    "its heads are scaled": lambda m: any(
+        path.endswith(("g_proj.weight", "sinks")) for path, _ in m.named_parameters()
+    ),
 }
 """Beginning of a reason → what shows it in the model itself."""
 FITS = ("longformer", "imagegpt", "vit_mae", "ibert", "tipsv2_vision_model", "exaone", "sarvam_moe")
-FITS += ("flint", "laguna", "granite_swa")
+FITS += ("granite_swa", "laguna")
 """Refused though an entry's modules and matrices fit: for what else the model does, or how its files store it."""
 
 

@@ -517,7 +517,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     DEEPSEEK,
     *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
-    _of(LLAMA, "gpt_oss", sinks=True, packs=False),
+    *(_of(LLAMA, name, sinks=True, packs=False) for name in ("gpt_oss", "flint")),
     T5,
     _of(T5, "mt5", loader="MT5EncoderModel"),
     _of(T5, "umt5", loader="UMT5EncoderModel"),
@@ -686,14 +686,15 @@ _REFUSED = {
     "longformer big_bird nystromformer yoso mra fnet funnel convbert diffllama deepseek_v32 deepseek_v4 "
     "glm_moe_dsa",
     "it runs two streams, or shares keys and values between blocks: an entry needs a separate stream": "xlnet "
-    "gemma3n_text gemma4_text gemma4_unified_text llama4_text granite_swa granitemoe_swa blt",
+    "gemma3n_text gemma4_text gemma4_unified_text llama4_text granitemoe_swa blt",
     "no entry names the modules of its blocks: attention, feed-forward layer, or the scale of what they write": "afmoe "
     "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dory dots3_note_text glm4_moe_lite "
     "gpt_neox_japanese granitemoe granitemoeshared hy_v4 hyperclovax jetmoe longcat_flash mimo_v2_flash "
     "minicpm3 modernbert-decoder nemotron xlm xlm-roberta-xl xmod youtu esmc flaubert gte jina_embeddings_v3 "
     "inkling2_loop_text inkling2_text inkling_text zaya mobilebert neomme nomic_bert squeezebert data2vec-vision "
     "aimv2_vision_model",
-    "an entry fits its modules, and nothing has shown that it does nothing else": "flint laguna",
+    "its heads are scaled by a gate or a sink after their attention weights: what they write is not W_O W_V of "
+    "the weights that it hands out": "granite_swa laguna",
     "it reads an image as a row of colours: its positions have no estimand here": "imagegpt",
     "its modules pass on quantised numbers with their scale: norms of those have no estimand here": "ibert",
     "its files name or lay out weights otherwise than its modules do: an entry has one of each": "exaone sarvam_moe "
