@@ -52,6 +52,16 @@ def test_a_string_is_one_kind_and_prompts_are_a_list(folder: Path, tmp_path: Pat
     assert store.load("runs", tmp_path / "mine")["source"].tolist().count("thermostats") >= 1
 
 
+def test_without_a_data_folder_rows_are_returned_and_kept_nowhere(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = measure(folder, prompts=TEXTS, what="gains")
+    assert list(tmp_path.iterdir()) == []
+    again = measure(folder, data=tmp_path / "mine", prompts=TEXTS, what="gains")
+    assert gains(rows) == pytest.approx(gains(again), rel=1e-12) and len(rows) == len(again)
+
+
 @pytest.mark.slow
 def test_a_model_in_memory_gives_the_gains_of_its_folder(
     folder: Path, model: Any, tokenizer: Any, tmp_path: Path

@@ -47,7 +47,7 @@ def measure(
     memory, compiled or spread over devices, with its tokenizer (of images, its processor). Of one in memory the weights
     as they are now are written to a temporary folder and loaded again, so that there must be room for them twice; it
     is called `name`, or else as its configuration says, and its revision is a digest of its weights. Without a data
-    folder its rows are returned and kept nowhere.
+    folder rows are returned and kept nowhere.
 
     prompts: a prompt set, a file of prompts, a folder of images, or a list of texts, whose prompt_id are p001, p002, ….
     what: any of weights, gains, outputs, attention. revision: one or several branches, tags or commits. layers: numbers
@@ -68,6 +68,7 @@ def measure(
     wanted = _numbers(layers)
     with TemporaryDirectory(prefix="thermostats-") as temporary:
         place = Path(temporary)
+        data = data if data is not None or _has_folder() else place / "data"
         fields = {**options, "what": tuple(kinds), "prompts": _prompts(prompts, place)}
         if isinstance(model, (str, Path)):
             if tokenizer is not None:
@@ -82,7 +83,6 @@ def measure(
             fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
             spec_of("in memory", fields)  # refuses before anything is written
             _check_words(tokenizer, kinds)
-            data = data if data is not None or _has_folder() else place / "data"
             specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
         return _rows(specs, data, wanted)
 
