@@ -73,7 +73,7 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         if result.fit is None or (rule.pick and rule.pick.table not in result.rows):
             continue
         asked = rule.stated(result)
-        result = replace(result, fit=stand_in(asked), fit_tables=())
+        result = replace(result, fit=stand_in(asked), fit_tables=(), statements={})  # which are of another fit
         shown = posterior_of(result, rule, "A model.")
         checks = {check.name: check.table for check in shown.gate.checks}
         others, units = checks["prior sensitivity"], checks["influence"]
