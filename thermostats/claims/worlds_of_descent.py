@@ -42,9 +42,9 @@ def worlds_of_carriers(
     are no world in which nothing is.
     """
     kinds = {kind: words for kind, words in ERRORS.items() if kind != "one outlying lab"}
-    own = signals[carrier]
+    own, words = signals[carrier], "the {} carrying λ = {:g}, normal errors"
     rivals = [
-        World(f"{name} {lam:g}", f"the {name} carrying λ = {lam:g}, normal errors", False, signals[name](lam), Errors())
+        World(f"{name} {lam:g}", words.format(name, lam), False, signals[name](lam), Errors())
         for name in signals
         if name != carrier
         for lam in (claimed, strong)

@@ -1,10 +1,10 @@
 """Rival carriers of what is inherited, compared by exact leave-one-out: which kind of kinship predicts a model best?
 
-y = Xβ + u + e, u ~ N(0, λσ² K), K_ij = 1 where two models share the carrier (their lab, their tokenizer, …), e ~ N(0, (1 −
-λ)σ²). With flat β and log σ, m(y | λ) = Γ(m/2) π^(−m/2) |V|^(−1/2) |XᵀV⁻¹X|^(−1/2) (yᵀPy)^(−m/2), m = n − p, P the
+y = Xβ + u + e, u ~ N(0, λσ² K), K_ij = 1 where two models share the carrier (their lab, their tokenizer, …), e ~ N(0,
+(1 − λ)σ²). With flat β and log σ, m(y | λ) = Γ(m/2) π^(−m/2) |V|^(−1/2) |XᵀV⁻¹X|^(−1/2) (yᵀPy)^(−m/2), m = n − p, P the
 projection V⁻¹ − V⁻¹X(XᵀV⁻¹X)⁻¹XᵀV⁻¹; λ is uniform, by quadrature. Without fold f, m falls by |f|, |V||XᵀV⁻¹X| becomes
-|V||XᵀV⁻¹X||P_ff|, and yᵀPy becomes yᵀPy − (Py)_fᵀ P_ff⁻¹ (Py)_f, so nothing is fitted again, and nothing is approximated
-but λ.
+|V||XᵀV⁻¹X||P_ff|, and yᵀPy becomes yᵀPy − (Py)_fᵀ P_ff⁻¹ (Py)_f: nothing is fitted again, and nothing is approximated
+but the integral over λ.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def _projections(columns: bytes, kernel: bytes, n: int) -> tuple[Array, Array]:
     wx = inverse @ x
     inner = x.T @ wx
     projection = inverse - wx @ np.linalg.solve(inner, np.swapaxes(wx, 1, 2))
-    return projection, np.asarray(np.linalg.slogdet(inner)[1] - np.linalg.slogdet(inverse)[1])
+    return np.asarray(projection, dtype=np.float64), np.asarray(
+        np.linalg.slogdet(inner)[1] - np.linalg.slogdet(inverse)[1]
+    )
 
 
 def _over_shares(m: int, log_det: Array, rss: Array) -> Array:
@@ -98,7 +100,7 @@ def leads(density: pd.DataFrame, carrier: str, clades: Mapping[Hashable, Hashabl
 
 
 def alike(carriers: Mapping[str, Sequence[Hashable]]) -> pd.DataFrame:
-    """How nearly two carriers are one: of the pairs of models that share either, the share that share both (Jaccard)."""
+    """How nearly two carriers are one: pairs of models that share both, over pairs that share either (Jaccard)."""
     upper = {name: kinship(labels)[np.triu_indices(len(labels), 1)] > 0 for name, labels in carriers.items()}
     names, rows = list(upper), []
     for i, a in enumerate(names):
