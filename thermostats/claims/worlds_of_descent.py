@@ -39,15 +39,14 @@ def worlds_of_carriers(
     """Worlds in which one carrier has a share λ of the variance, a rival has it, or nothing is carried.
 
     signals: of every carrier, by its share λ. A lab that lies off as a whole is carried by it, so errors of that kind
-    are no world in which nothing is.
+    are no world in which nothing is; tails of t₃ stand for those of t₄.
     """
-    kinds = {kind: words for kind, words in ERRORS.items() if kind != "one outlying lab"}
+    kinds = {kind: words for kind, words in ERRORS.items() if kind not in {"one outlying lab", "t4"}}
     own, words = signals[carrier], "the {} carrying λ = {:g}, normal errors"
     rivals = [
-        World(f"{name} {lam:g}", words.format(name, lam), False, signals[name](lam), Errors())
+        World(f"the {name} carries", words.format(name, strong), False, signals[name](strong), Errors())
         for name in signals
         if name != carrier
-        for lam in (claimed, strong)
     ]
     return (
         World(

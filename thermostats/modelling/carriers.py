@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import special
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
@@ -36,7 +36,10 @@ def kinship(labels: Sequence[Hashable]) -> Array:
 def left_out(y: Array, x: Array, k: Array, folds: Sequence[Hashable]) -> dict[Hashable, float]:
     """log p(y_fold | y_rest) of every fold, over λ. Raises UsageError where a fold leaves too few models."""
     n, p = x.shape
-    places = {fold: np.flatnonzero([own == fold for own in folds]) for fold in dict.fromkeys(folds)}
+    distinct = list(dict.fromkeys(folds))
+    of_fold = np.array([distinct.index(fold) for fold in folds])
+    order = np.argsort(of_fold, kind="stable")
+    places = dict(zip(distinct, np.split(order, np.cumsum(np.bincount(of_fold))[:-1]), strict=True))
     least = min(n - at.size for at in places.values())
     if least <= p or np.linalg.matrix_rank(x) < p or len(places) < 2:
         raise UsageError("too few models to leave some out", got=f"{n} models, {p} columns, {len(places)} folds")
@@ -48,15 +51,15 @@ def left_out(y: Array, x: Array, k: Array, folds: Sequence[Hashable]) -> dict[Ha
     for size in {at.size for at in places.values()}:
         same = [fold for fold, at in places.items() if at.size == size]
         at = np.array([places[fold] for fold in same])
-        own, of_fold = projection[:, at[:, :, None], at[:, None, :]], py[:, at, None]
-        less = (of_fold * np.linalg.solve(own, of_fold)).sum(axis=(2, 3))
+        own, part = projection[:, at[:, :, None], at[:, None, :]], py[:, at, None]
+        less = (part * np.linalg.solve(own, part)).sum(axis=(2, 3))
         without = log_det[:, None] + np.linalg.slogdet(own)[1]
         rest = _over_shares(n - p - size, without, rss[:, None] - less)
         found.update(zip(same, total - rest, strict=True))
     return {fold: float(value) for fold, value in found.items()}
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _projections(columns: bytes, kernel: bytes, n: int) -> tuple[Array, Array]:
     """P and log |V||XᵀV⁻¹X| at every node of λ, of columns and a kernel by their bytes."""
     x, k = np.frombuffer(columns).reshape(n, -1), np.frombuffer(kernel).reshape(n, n)
@@ -90,12 +93,14 @@ def leads(density: pd.DataFrame, carrier: str, clades: Mapping[Hashable, Hashabl
     lead: difference of the summed log densities; interval and two-sided p by t over clades, whose models are not
     independent: standard error √(c var) of the c sums. clades: of every fold. A rival that predicts the same has p 1.
     """
-    rows = []
-    for rival in density.columns.drop(carrier):
-        d = (density[carrier] - density[rival]).groupby(density.index.map(clades)).sum().to_numpy(np.float64)
-        lead, se, t = float(d.sum()), float(np.sqrt(d.size * d.var(ddof=1))), stats.t(d.size - 1)
-        half = float(t.ppf((1 + LEVEL) / 2)) * se
-        rows.append((rival, lead, lead - half, lead + half, float(2 * t.sf(abs(lead) / se)) if se > 0 else 1.0))
+    codes = pd.factorize(np.array([clades[fold] for fold in density.index]))[0]
+    c, values = int(codes.max()) + 1, {name: density[name].to_numpy(np.float64) for name in density}
+    reach, rows = float(special.stdtrit(c - 1, (1 + LEVEL) / 2)), []
+    for rival in (name for name in values if name != carrier):
+        d = np.bincount(codes, values[carrier] - values[rival], c)
+        lead, se = float(d.sum()), float(np.sqrt(c * d.var(ddof=1)))
+        p = 2 * float(special.stdtr(c - 1, -abs(lead) / se)) if se > 0 else 1.0
+        rows.append((rival, lead, lead - reach * se, lead + reach * se, p))
     return pd.DataFrame(rows, columns=["rival", "lead", "lower", "upper", "p"])
 
 
