@@ -44,7 +44,7 @@ def candidates(model: Gaussian, draws: int, rng: np.random.Generator) -> tuple[A
     And smooth weights, and Pareto k. There are more candidates where the tail of the weights asks for it.
     """
     k = len(model.blocks) + 1
-    start = np.full(k, math.log(max(float(model.y.std()), 1e-3) / k**0.5))
+    start = np.full(k, math.log(model.unit / k**0.5))
     mode = optimize.minimize(lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2})
     places, spread, width = mode.x[None], _positive(np.atleast_2d(mode.hess_inv)), 1.0
     squares = model.moments[0][None]
