@@ -12,13 +12,15 @@ from thermostats.claims.scripts import scripts
 from thermostats.tables import store
 
 SCRIPTS = scripts(store.shipped("analyses"))
-QUICK = ("C06", "C07")
-"""Claims without a fit."""
+QUICK, LONG = ("C06", "C07"), ("N04",)
+"""Claims without a fit, and one whose pairs are sampled for three minutes."""
 
 
-@pytest.mark.parametrize(
-    "claim", [claim if claim in QUICK else pytest.param(claim, marks=pytest.mark.slow) for claim in SCRIPTS]
-)
+def marks(claim: str) -> list[pytest.MarkDecorator]:
+    return [] if claim in QUICK else [pytest.mark.slow, *[pytest.mark.long] * (claim in LONG)]
+
+
+@pytest.mark.parametrize("claim", [pytest.param(claim, marks=marks(claim)) for claim in SCRIPTS])
 def test_findings_are_the_frozen_ones(claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but their curves, of which nothing is frozen: `tests/analyses/test_curves.py`."""
     monkeypatch.setattr("thermostats.claims.judge.curve_of", lambda *_: None)
