@@ -99,7 +99,7 @@ DESIGN = {
 }
 """Facts that may be behind a difference between labs, in words."""
 DESCENT = (
-    "share of dampening models of EleutherAI minus that of the others under descent, beside the test over families"
+    "share of dampening models of EleutherAI minus that of the others under descent, next to the test over families"
 )
 
 
@@ -113,7 +113,7 @@ def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Slope]:
 
 
 def twins(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Facts that go with EleutherAI so nearly that the lab cannot be told from them, and who dampens with and without.
+    """Facts that can hardly be separated from EleutherAI, and who dampens with and without them.
 
     `with_`, `without`: dampening models and models, of the lab and of the others.
     """

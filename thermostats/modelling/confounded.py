@@ -1,4 +1,4 @@
-"""Facts that go with a group: how nearly a property of models is the group's own name, so that neither can be told apart.
+"""Facts that go with a group: how nearly a property of models is the group's own, so that the two cannot be separated.
 
 φ = (ad − bc) / √((a + b)(c + d)(a + c)(b + d)) of group and property, a of a + b models of the group and c of the c + d
 others having it: 1 where the property is the group, 0 where the two do not go together.
