@@ -137,6 +137,7 @@ def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_it_is_calibrated() -> None:
     """Talts et al. 2018, arXiv:1804.06788: ranks are uniform; the order is true as often as its probability says."""
     found = after_prior(300, 500, seed=1)
@@ -150,6 +151,7 @@ def test_it_is_calibrated() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_intervals_cover_where_spreads_come_from_five_prompts() -> None:
     """The whole way from prompts, their spreads log-normal over models, shares from the prior."""
     rng, inside = np.random.default_rng(3), []

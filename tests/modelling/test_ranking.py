@@ -133,10 +133,8 @@ def test_checks_and_predictions(table, fitted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "shape",
-    ["few", *(pytest.param(x, marks=pytest.mark.long) for x in ("constant", "one category", "one prompt a category"))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("shape", ["few", "constant", "one category", "one prompt a category"])
 def test_small_tables_are_fitted_and_refitted_without_each_model(shape):
     """Four small models on four prompts or so: of the kind that a user measures first."""
     rows = benchmark_table(np.random.default_rng(3), [0.1, 0.5, 0.2, 0.9], prompts=4, categories=2, noise=0.1)
