@@ -359,7 +359,9 @@ CLAIM.curve(
     rows=curves.of_the_study,
     choices=curves.CAUSES,
     estimate=difference_of_shares("heritage", "architecture", ANY_CODING),
-    null=across_labs(*curves.CODED),
+    null=replace(
+        across_labs(*curves.CODED), words="residuals given shape and size, as coded, among the models of all labs"
+    ),
     test=partial(compared, blocks=ANY_CODING, pair=("heritage", "architecture")),
 )
 
