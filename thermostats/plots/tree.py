@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -62,6 +62,7 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
 
 def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
     """Tips by name at their right, labs and families over their branches; models with one descendant go without."""
+    look: dict[str, Any]
     descendants = Counter(parent for parents in tree.parents for parent in parents)
     for i, name in enumerate(tree.names):
         if not descendants[i]:
