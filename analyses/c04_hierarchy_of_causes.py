@@ -281,7 +281,7 @@ def heritage_fit(evidence: Evidence, gain: Case, parts: str) -> Fit:
     )
 
 
-DESCENT = "shares under descent, beside those of the rule"
+DESCENT = "shares under descent, next to those of the rule"
 
 
 @CLAIM.shared
