@@ -147,7 +147,7 @@ def by_rules_alone(claim: str) -> ModuleType:
     module = analysis(claim)
     for name in [name for name in vars(module) if name.startswith("fit_")]:
         setattr(module, name, lambda *_, **__: NoFit())
-    for name, nothing in {"panels_of": (), "variance_shares": None, "tables_of": {}, "under_descent": None}.items():
+    for name, nothing in {"panels_of": (), "variance_shares": None, "tables_of": {}}.items():
         if hasattr(module, name):
             setattr(module, name, lambda *_, nothing=nothing: nothing)
     module.CLAIM.questions[:] = [replace(question, robustness=None, curve=None) for question in module.CLAIM.questions]
