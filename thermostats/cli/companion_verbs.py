@@ -304,7 +304,7 @@ def heritage(
         return
     print(path)
     print(*lines(found), sep="\n")
-    say_next(_step(path), shown=True)
+    say_next(_step(path, data), shown=True)
 
 
 def _say_begun(path: Path, as_json: bool) -> None:
@@ -315,6 +315,8 @@ def _say_begun(path: Path, as_json: bool) -> None:
     say_next(_step(path), shown=not as_json)
 
 
-def _step(path: Path) -> str:
-    step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report (with your own tables "
-    return step + f"too: --data FOLDER), then edit {path}"
+def _step(path: Path, data: Path | None = None) -> str:
+    """The command that makes the page, with the folder of rows that the user named."""
+    step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report"
+    named = f" --data {data}" if data is not None else " (with your own tables too: --data FOLDER)"
+    return f"{step}{named}, then edit {path}"
