@@ -57,6 +57,8 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
     ticks = np.linspace(-most, most, 5)
     bar.set_ticks(ticks.tolist(), labels=[f"{np.exp(t):.2f}" for t in ticks])
     bar.set_label("gain")
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)  # a page has no pictures within its drawings
     return axes
 
 
