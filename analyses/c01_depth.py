@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_line
+from thermostats.claims.worlds import searches_of_line, worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification.estimators import correlation_with
@@ -67,7 +68,13 @@ def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
 
 
 VIEWS = Views(models=5)
-TRIAL = Trial(outcomes, by_depth, "model_id", worlds_of_line("outcome", "n_layers", STATED))
+TRIAL = Trial(
+    outcomes,
+    by_depth,
+    "model_id",
+    worlds_of_line("outcome", "n_layers", STATED),
+    searches=searches_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB),
+)
 
 
 @CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS)

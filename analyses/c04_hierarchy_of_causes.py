@@ -256,7 +256,12 @@ TRIALS = {
         worlds=of_heritage(OF_ONE_LINE, families=True),
         searches=searches_at(OF_ONE_LINE, KINDS, ALONG, families=(0.0, 0.0)),
     ),
-    "geometry": Trial(models, by_geometry, worlds=(*OF_GEOMETRY, *worlds_at(DIVIDED, KINDS, 1.0))),
+    "geometry": Trial(
+        models,
+        by_geometry,
+        worlds=(*OF_GEOMETRY, *worlds_at(DIVIDED, KINDS, 1.0)),
+        searches=searches_at(DIVIDED, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
+    ),
     "size": Trial(
         models,
         by_size,

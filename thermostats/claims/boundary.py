@@ -107,14 +107,14 @@ def worlds_at(boundary: Boundary, kinds: Sequence[str], tilt: float = 0.5) -> tu
 
 
 def searches_at(
-    boundary: Boundary, kinds: Sequence[str], along: str, **bounds: tuple[float, float]
+    boundary: Boundary, kinds: Sequence[str], along: str, *, name: str = "the boundary", **bounds: tuple[float, float]
 ) -> tuple[Search, Search]:
     """The boundary with nuisances within bounds, on its two sides; `along`: a column along which errors are uneven."""
     made: Callable[..., World] = partial(_with_nuisances, boundary, along)
     limits = {**NUISANCES, **bounds}
     return (
-        Search("worst, not held at the boundary", False, partial(made, False), limits, tuple(kinds)),
-        Search("worst, held at the boundary", True, partial(made, True), limits, tuple(kinds)),
+        Search(f"worst, not held at {name}", False, partial(made, False), limits, tuple(kinds)),
+        Search(f"worst, held at {name}", True, partial(made, True), limits, tuple(kinds)),
     )
 
 

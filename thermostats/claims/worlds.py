@@ -149,7 +149,13 @@ def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> 
 
 
 def searches_of_line(
-    outcome: str, predictor: str, r: float, *, name: str = "worst", **bounds: tuple[float, float]
+    outcome: str,
+    predictor: str,
+    r: float,
+    *,
+    name: str = "worst",
+    kinds: Sequence[str] = tuple(ERRORS),
+    **bounds: tuple[float, float],
 ) -> tuple[Search, Search]:
     """Where a rule of a line is looked at hardest: without a relation, and as claimed, with nuisances within bounds.
 
@@ -160,8 +166,8 @@ def searches_of_line(
     bounds = {"ar": (0.0, LARGEST_AR), "ratio": (1 / LARGEST_RATIO, LARGEST_RATIO), **bounds}
     made = partial(_line_with_nuisances, outcome, predictor)
     return (
-        Search(f"{name}, no relation", False, partial(made, 0.0), bounds),
-        Search(f"{name}, as claimed", True, partial(made, r), bounds),
+        Search(f"{name}, no relation", False, partial(made, 0.0), bounds, tuple(kinds)),
+        Search(f"{name}, as claimed", True, partial(made, r), bounds, tuple(kinds)),
     )
 
 

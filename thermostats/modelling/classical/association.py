@@ -116,6 +116,8 @@ def correlation(
     if k > 1:
         a, b = (one - (np.bincount(codes, one) / np.bincount(codes))[codes] for one in (a, b))
     result: Any = stats.pearsonr(a, b) if pearson else stats.spearmanr(a, b)
+    if k == 1 and not pearson:  # ranks of shuffled values are shuffled ranks
+        a, b, statistic = stats.rankdata(a), stats.rankdata(b), _pearson
     r, df = float(statistic(a, b)), a.size - k - 2
     p_value = float(result.pvalue)
     if df < 1:
