@@ -223,8 +223,8 @@ def _searches(edge: World, name: str, bounds: Mapping[str, tuple[float, float]])
     limits, kinds = {**NUISANCES, **bounds}, ("normal", *KINDS)
     false, true = (partial(_at_edge, edge, holds) for holds in (False, True))
     return (
-        worlds.Search(f"worst, not held at {name}", False, false, limits, kinds),
-        worlds.Search(f"worst, held at {name}", True, true, limits, kinds),
+        worlds.Search(f"worst, not held at {name}", False, false, limits, kinds, worlds.QUICK),
+        worlds.Search(f"worst, held at {name}", True, true, limits, kinds, worlds.QUICK),
     )
 
 
