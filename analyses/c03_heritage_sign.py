@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.descent import covariance_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
@@ -16,6 +17,7 @@ from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
 from thermostats.modelling.specification.estimators import difference_of_fractions
 from thermostats.modelling.specification.null import between_labs
+from thermostats.modelling.under_descent import Slope, slope
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit, curves
@@ -87,6 +89,20 @@ VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 TRIAL = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, ALIKE, "family"))
 
 
+DESCENT = (
+    "share of dampening models of EleutherAI minus that of the others under descent, beside the test over families"
+)
+
+
+def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Slope]:
+    """The difference of shares of models by a line along the tree: at the likeliest λ, and where all is descent."""
+    k = covariance_of(evidence, list(rows["model_id"]))
+    x = np.column_stack([np.ones(len(rows)), rows["focal"].to_numpy(np.float64)])
+    y = rows["dampens"].to_numpy(np.float64)
+    made = {"λ estimated": slope(y, x, k, 1), "λ = 1": slope(y, x, k, 1, descent=1.0)}
+    return {name: row for name, row in made.items() if row is not None}
+
+
 def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
     """Whether the labs' mean log gains lie as claimed."""
     own = f"{OF_LAB}{FOCAL}"
@@ -94,17 +110,18 @@ def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
     return np.all([drawn[own] < 0, *others], axis=0)
 
 
-def with_labs(evidence: Evidence) -> dict[str, Any]:
-    """The heritage model's means of labs."""
+def with_labs(evidence: Evidence, descent: Mapping[str, Slope]) -> dict[str, Any]:
+    """The heritage model's means of labs, and the rows under descent."""
     rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=HERITAGE_SEED)
     found = fit.table("labs")
     below = zip(found["heritage"], found["probability_dampens"], strict=True)
     said = listed([f"{name} {number(float(p), 2)}" for name, p in below])
     caption = f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): {said}."
+    rows = pd.DataFrame([{"row": name, **vars(one)} for name, one in descent.items()])
     return {
         "fit": fit,
-        "fit_tables": {"labs": found, "models": fit.table("models")},
+        "fit_tables": {"labs": found, "models": fit.table("models"), DESCENT: rows},
         "panels": (Panel(name="labs", draw=lambda axes: lab_forest(found, axes), caption=caption),),
         "statements": {LABS.statement: in_claimed_order},
     }
@@ -121,6 +138,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         "hunt": audit.dampening(features_of(evidence, HUNT), "penultimate_gain"),
         "exceptions": every[(every["heritage"] != FOCAL) & (every["gain"] < 1)].to_dict("records"),
         "means": every.groupby("heritage")["gain"].mean(),
+        "descent": (descent := under_descent(evidence, signs(evidence, gain))),
     }
     return other(evidence, gain).adding(
         table=every[["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]],
@@ -129,7 +147,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         ),
         audit=audit.signs_of_labs(evidence, every),
         words=words,
-        **with_labs(evidence),
+        **with_labs(evidence, descent),
     )
 
 

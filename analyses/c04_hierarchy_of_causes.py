@@ -23,6 +23,7 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
+from thermostats.claims.descent import covariance_of
 from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
@@ -32,6 +33,7 @@ from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.shares import Blocks, block_f, dominance, freedman_lane, share_table
 from thermostats.modelling.specification.estimators import difference_of_shares
 from thermostats.modelling.specification.null import across_labs
+from thermostats.modelling.under_descent import shares
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, gains, heritage_rows
@@ -71,6 +73,8 @@ SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
 """Architecture, shape and size together, whatever is called which."""
 AGAINST_ARCHITECTURE = {"heritage": HERITAGE, "architecture": SPAN}
 OF_LINEAGE = {"lineage": LINEAGE, "architecture": SPAN}
+UNDER = {"architecture": {"architecture": SPAN}, "parts": {name: BLOCKS[name] for name in ("geometry", "scale")}}
+"""Blocks next to descent, which takes the place of the lab."""
 FIRST, LINE, SECOND = "heritage − architecture", "lineage − architecture", "geometry − scale"
 SHARE, SHARES, CODED, COUNTED = "share of scale", "shares", "codings", "ways to count weights"
 GAINS = tuple(gain for gain in NAMED_GAINS if gain.column != "normed_gain")
@@ -282,6 +286,29 @@ def heritage_fit(evidence: Evidence, gain: Case, parts: str) -> Fit:
     )
 
 
+DESCENT = "shares under descent, beside those of the rule"
+
+
+@CLAIM.shared
+def under_descent(evidence: Evidence, gain: Case, blocks: str) -> pd.DataFrame | None:
+    """Shares of architecture, or of its two parts, next to descent along the tree in place of the lab."""
+    rows = models(evidence, gain)
+    named = {name: rows[list(own)].to_numpy(np.float64) for name, own in UNDER[blocks].items()}
+    k = covariance_of(evidence, list(rows["model_id"]))
+    pair = ("descent", "architecture") if blocks == "architecture" else ("geometry", "scale")
+    return shares(rows["outcome"].to_numpy(np.float64), named, k, (pair,), seed=SEED)
+
+
+def with_descent(
+    evidence: Evidence, gain: Case, blocks: str, tables: Mapping[str, pd.DataFrame]
+) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """Tables of the fit with the one under descent, and its rows by name for the words; the study's gain alone."""
+    found = under_descent(evidence, gain, blocks) if gain is PRIMARY else None
+    if found is None:
+        return dict(tables), {"descent": None}
+    return {**tables, DESCENT: found}, {"descent": {row.what: row for row in found.itertuples()}}
+
+
 @CLAIM.overall(all_of=tuple(f"{name}.{PRIMARY.id}" for name in ("architecture", "geometry", "size")))
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order and the one on size, by the gain that the study means."""
@@ -312,19 +339,21 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
     rows, fit = models(evidence, gain), heritage_fit(evidence, gain, "architecture")
     found = by_architecture(rows)
-    posterior: dict[str, Any] = {"fit_tables": tables_of(fit, ("orders",))}
-    if gain is PRIMARY:
-        posterior = {"fit_tables": tables_of(fit, SHOWN), "panels": panels_of(fit)}
+    tables, descent = with_descent(
+        evidence, gain, "architecture", tables_of(fit, SHOWN if gain is PRIMARY else ("orders",))
+    )
     return replace(
         found,
         draw=drawing(forest, found.rows[SHARES], label="what", null=0.0, xlabel=XLABEL),
         fit=fit,
+        fit_tables=tables,
+        panels=panels_of(fit) if gain is PRIMARY else (),
         words={
+            **descent,
             "whole": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
             "tests": block_f(rows, "outcome", AGAINST_ARCHITECTURE),
             "every": by_architecture(every_lab(evidence, gain)).quantities[FIRST],
         },
-        **posterior,
     )
 
 
@@ -352,6 +381,7 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
     """Does shape at a given size explain more than size, whatever is called shape?"""
     rows, fit = models(evidence, gain), heritage_fit(evidence, gain, "geometry and scale")
     found = by_geometry(rows)
+    tables, descent = with_descent(evidence, gain, "parts", tables_of(fit, ("orders", "commonality")))
     shown = found.rows[CODED].rename(
         columns={SECOND: "estimate", f"{SECOND}_lower": "lower", f"{SECOND}_upper": "upper"}
     )
@@ -359,8 +389,8 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
         found,
         draw=drawing(forest, shown, label="coding", null=0.0, xlabel="corrected share of geometry minus that of scale"),
         fit=fit,
-        fit_tables=tables_of(fit, ("orders", "commonality")),
-        words={"codings": found.rows[CODED].set_index("coding"), "tests": block_f(rows, "outcome", BLOCKS)},
+        fit_tables=tables,
+        words=descent | {"codings": found.rows[CODED].set_index("coding"), "tests": block_f(rows, "outcome", BLOCKS)},
     )
 
 
@@ -377,10 +407,13 @@ def size(evidence: Evidence, gain: Case) -> Result:
     rows = models(evidence, gain)
     found = by_size(rows)
     blocks = [BLOCKS | {"scale": (column,)} for column in COUNTS.values()]
+    tables, descent = with_descent(evidence, gain, "parts", {})
     return replace(
         found,
         fit=heritage_fit(evidence, gain, "geometry and scale"),
+        fit_tables=tables,
         words={
+            **descent,
             "counted": found.rows[COUNTED].set_index("weights"),
             "p": [block_f(rows, "outcome", each)["scale"].p_value for each in blocks],
             "r": float(np.corrcoef(rows["log_n"], rows["outcome"])[0, 1]),

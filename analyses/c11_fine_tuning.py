@@ -13,6 +13,7 @@ from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.pairs import changes_sides, fit_invariance
+from thermostats.modelling.under_descent import Change, change
 from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import tuned_pairs
 from thermostats.studies.delia2026.anomalies import follows
@@ -91,6 +92,23 @@ def posterior(evidence: Evidence) -> dict[str, Any]:
     return {"fit": fit, "statements": asked}
 
 
+TABLES = {"pairs": "pairs", "new pair": "new_pair", "shown": "shown"}
+"""Tables of the fit on the page, by title."""
+DESCENT = "tuning as branches of the tree of descent"
+
+
+def under_descent(true: pd.DataFrame) -> Change | None:
+    """Pairs as branches from base to tuned model, each of which changes the log gain by a step of its own."""
+    if true.empty:
+        return None
+    return change(*(np.log(true[f"{end}_geometric"].to_numpy(np.float64)) for end in ("base", "instruct")))
+
+
+def of_branches(found: Change | None) -> dict[str, pd.DataFrame]:
+    """The table of the page, where there is one."""
+    return {} if found is None else {DESCENT: pd.DataFrame([vars(found)])}
+
+
 VIEWS = Views(models=2)
 SIGN = Trial(related, flips, "", worlds_of_share("flips", 0.0, MOST_FLIPS), "pair")
 MAGNITUDE = Trial(ratios, changes, "category", worlds_of_levels("log_ratio", np.log1p(STATED), 0.0), "prompt")
@@ -100,6 +118,7 @@ MAGNITUDE = Trial(ratios, changes, "category", worlds_of_levels("log_ratio", np.
 def sign(evidence: Evidence) -> Result:
     """Does any tuned model stand on the other side of 1 than its base?"""
     (table, true), fitted = pairs(evidence), posterior(evidence)
+    branches = under_descent(true)
     new = fitted["fit"].table("new_pair").set_index("pair").loc["any pair"] if fitted["fit"] else None
 
     def draw(axes: Axes) -> None:
@@ -113,8 +132,9 @@ def sign(evidence: Evidence) -> Result:
         table=table,
         draw=draw,
         audit=tuned_pairs.counts_audit(evidence, table),
-        fit_tables=("pairs", "new_pair", "shown"),
+        fit_tables={name: fitted["fit"].table(of) for name, of in TABLES.items()} | of_branches(branches),
         words={
+            "branches": branches,
             "pairs": table,
             "related": true,
             "dampeners": int((table["base_upper"] < 1).sum()),
@@ -136,13 +156,14 @@ def sign(evidence: Evidence) -> Result:
 )
 def magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
-    table, true = pairs(evidence)
+    (table, true), fitted = pairs(evidence), posterior(evidence)
+    branches = under_descent(true)
     return changes(ratios(evidence)).adding(
         table=table,
         audit=tuned_pairs.gains_audit(evidence, table),
-        fit_tables=("pairs",),
-        words={"related": true},
-        **posterior(evidence),
+        fit_tables={"pairs": fitted["fit"].table("pairs")} | of_branches(branches),
+        words={"related": true, "branches": branches},
+        **fitted,
     )
 
 

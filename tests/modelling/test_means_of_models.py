@@ -34,7 +34,7 @@ def test_every_mean_is_that_of_the_model_alone(table, fitted):
     assert fitted.status == "passed"
     summary = fitted.summary().set_index("quantity")
     for name, own in table.groupby("model_id"):
-        alone = fit_line(own, "y", scale=0.25, group="kind", seed=1)
+        alone = fit_line(own, "y", scale=0.25, group="kind", model=None, seed=1)
         for quantity in ("mean", "residual_sd", "group_sd"):
             draws, row = alone.quantities[quantity], summary.loc[f"{quantity}[{name}]"]
             error = np.hypot(draws.std() / draws.size**0.5, row["sd"] / row["ess_bulk"] ** 0.5)

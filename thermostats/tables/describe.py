@@ -2,7 +2,8 @@
 
 `python -m thermostats.tables.describe data` writes them into the package's own data folder when that has changed. A
 data package (https://datapackage.org/standard/data-package/, version 1 as frictionless reads it) knows one format a
-resource, so the archives of a table with CSV files are a resource of their own, `<table>-archive`.
+and one set of columns a resource, so the archives of a table with CSV files are a resource of their own,
+`<table>-archive`, and so are CSV files from before a column was added, `runs-without-licence`.
 """
 
 from __future__ import annotations
@@ -112,29 +113,36 @@ def _sentence(words: str) -> str:
 
 
 def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
-    """Resources of a table: one for its CSV files, one for the archives of each release."""
+    """Resources of a table: its CSV files, those that lack a column apart, and the archives of each release."""
     formats = {path: path.rpartition(".")[2] for path in paths}
+    lacking = {path: _lacking(table, folder / path) for path in paths}
+    spare = {kind: set.intersection(*(lacking[x] for x in paths if formats[x] == kind)) for kind in formats.values()}
     by_name: dict[str, list[str]] = {}
     for path in sorted(paths, key=formats.__getitem__):
         name = table
         if formats[path] == "parquet":
             release = Path(path).stem.removeprefix(table)
             name += release or "-archive" * ("csv" in formats.values())
+        elif lacks := sorted(lacking[path] - spare["csv"]):
+            name += f"-without-{'-'.join(lacks)}"
         by_name.setdefault(name, []).append(path)
     return [
-        Resource(name, table, formats[files[0]], files, _columns(table, files, folder))
+        Resource(name, table, formats[files[0]], files, _columns(table, set.intersection(*(lacking[x] for x in files))))
         for name, files in by_name.items()
     ]
 
 
-def _columns(table: str, paths: Sequence[str], folder: Path) -> list[Column]:
-    """Columns of a table that its files have: those that were added later are not in all."""
-    spare = set(absent(table))
-    for path in (folder / each for each in paths if spare):
-        with suppress(OSError, ValueError), path.open("rb") as stream:  # what reads it whole says what is wrong
-            held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
-            spare -= {label.strip() for label in held}
-    return [column for label, column in TABLES[table].columns.items() if label not in spare]
+def _lacking(table: str, path: Path) -> set[str]:
+    """Columns added to a table later that a file has not; none where it cannot be read: its reader says why."""
+    later = set(absent(table))
+    with suppress(OSError, ValueError), path.open("rb") as stream:
+        held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
+        return later - {label.strip() for label in held}
+    return set()
+
+
+def _columns(table: str, without: Collection[str]) -> list[Column]:
+    return [column for label, column in TABLES[table].columns.items() if label not in without]
 
 
 def datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
