@@ -124,6 +124,11 @@ class Known:
         errs = np.where(false["point"] != "", false[side] > WORST, by_chance < FALSE)
         return false.loc[false.loc[errs, side].idxmax()] if errs.any() else None
 
+    @property
+    def silent(self) -> bool:
+        """Whether neither side of the rule is given, whatever the data."""
+        return self.worst(SUPPORTED) is not None and self.worst(AGAINST) is not None
+
     def withheld(self) -> str:
         """Which sides of the rule are not given, and where they err, in plain words; empty where none is withheld."""
         return " ".join(
@@ -189,6 +194,8 @@ class Known:
         if self.hangs_on or self.source:
             without = self.hangs_on or f"the rows of the source {self.source}"
             return f"Without {without} the verdict would not stand, so it is left open."
+        if self.silent and verdict == OPEN:
+            return "The rule errs too often on either side to be believed, so neither verdict is given."
         if (worst := self.worst(verdict)) is not None:
             rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['words']})"
             return f"The rule says “{verdict}” falsely in {rate}, too often to be believed, so this side is withheld."
@@ -201,7 +208,7 @@ class Known:
         if takes := self.takes(group):
             return f"{takes} A study of this size finds it in {self.power:.0%} of them."
         found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
-        return f"{found}, and one {LARGER[-1]} times as large in less than {WANTED:.0%}."
+        return f"{found}; even one {LARGER[-1]} times as large does in less than {WANTED:.0%}."
 
 
 def _side(verdict: Verdict) -> str:
