@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import qmc
 
-from thermostats.claims.operating import digest, judged, key, simulated
+from thermostats.claims.operating import digest, judged, key, plain, simulated
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import Search, World
 
@@ -49,7 +49,7 @@ def points(search: Search) -> Iterator[Point]:
 def errs(question: Any, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
     """Share of n studies with the verdict that is false in a world."""
     rng = np.random.default_rng(zlib.crc32(f"{key(question)} {len(rows)} {seed}".encode()))
-    false = AGAINST if world.holds else SUPPORTED
+    false, rows = AGAINST if world.holds else SUPPORTED, plain(rows)
     return sum(judged(question.primary, question.trial, world.change(rows, rng))[0] == false for _ in range(n)) / n
 
 
