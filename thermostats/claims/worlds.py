@@ -89,8 +89,8 @@ class Effort:
 UNSAID = (40, 200, 2000, 3, 16)
 """Settings with which a search has no word on them; they stay, whatever the defaults become."""
 FULL = Effort()
-QUICK = Effort(few=20, more=100)
-"""For a test that takes ten milliseconds and more."""
+QUICK = Effort(few=20, more=60, fresh=1000, best=2)
+"""For a slow test."""
 
 
 @dataclass(frozen=True)
