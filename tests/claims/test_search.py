@@ -87,8 +87,12 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
     assert again == pytest.approx(false["supported"], abs=0.09)
     monkeypatch.setattr(operating, "table", lambda: pd.DataFrame(rows))
     known, result = Known(operating.rates(asked, len(study()))), of_line(study())
-    assert standing(RISES, result, known, SUPPORTED) == (OPEN, Reason.UNDECIDED)
-    assert standing(RISES, result, known, AGAINST)[0] == AGAINST
+    assert standing(RISES, result, known, SUPPORTED) == (OPEN, Reason.WITHHELD)
+    assert standing(RISES, result, known, AGAINST)[0] == AGAINST and not known.silent
+    assert standing(RISES, result, known, OPEN) == (OPEN, Reason.UNDECIDED)
+    either = Known(pd.concat([known.rates, pd.DataFrame([{**false, "holds": True, "not_supported": 0.2}])]))
+    assert standing(RISES, result, either, OPEN) == (OPEN, Reason.WITHHELD) and either.silent
+    assert "neither verdict is given" in either.sentence(OPEN, "lab", Reason.WITHHELD)
     assert "“supported” is withheld" in known.could() and "correlated at" in known.could()
     assert "“not supported” is withheld" not in known.could()
     small = pd.DataFrame([{**rows[0], "holds": True, "declared": True, "supported": 0.2, "point": ""}, *rows])
