@@ -107,7 +107,13 @@ def every_gain(evidence: Evidence) -> pd.DataFrame:
     return rows.assign(gain=rows["gain"].fillna(rows["model_id"].map(copied))).dropna(subset="gain")
 
 
-@CLAIM.finding("ratio.right_value_matrix", needs=FEW, views=Views(models=FEWEST, sets=OTHERS), **tried(right))
+@CLAIM.finding(
+    "ratio.right_value_matrix",
+    evidence=POOLED,
+    needs=FEW,
+    views=Views(models=FEWEST, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED)),
+    **tried(right),
+)
 def right_value_matrix(evidence: Evidence) -> Result:
     """Models with the right matrix and a gain of their own."""
     rows, own, labels = norms_and_gains(evidence), measured(evidence), known_gains(evidence, H4_V2)

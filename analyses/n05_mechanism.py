@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
-from thermostats.claims.rule import NEVER, AtLeast, Decide, V
+from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import glance
-from thermostats.studies.nursery.exponents import FOLLOWS, exponents, worlds
+from thermostats.studies.nursery.exponents import DECAY, LAW, MARGIN, RATE, exponents, worlds
 from thermostats.studies.nursery.rows import jackknife
 from thermostats.studies.nursery.second import by_recipe, enough, mediated
 from thermostats.tables.vocabulary import NURSERY
@@ -19,6 +19,7 @@ RECIPES = AtLeast(groups=8)
 """Recipes with decay whose steps have a set size."""
 R = float(np.sqrt(0.5))
 MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
+FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN, LAW + MARGIN)
 INDIRECT = V("effect through the spectra")
 CLAIM = Claim.read(__file__)
 

@@ -15,7 +15,7 @@ import pytest
 from altered import ROOT, analysis, shipped
 from scipy import stats
 
-from thermostats.claims import operating, rule
+from thermostats.claims import conditions, operating
 from thermostats.claims.operating import LEAST, key, simulated
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.scripts import scripts
@@ -24,7 +24,7 @@ from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.errors import UsageError
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
-LONG = {"n01", "n02", "n03", "n04"}
+LONG = {"c18", "n01", "n02", "n03", "n04"}
 IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in CLAIMS]
 """Claims by how long their worlds take."""
 
@@ -81,21 +81,21 @@ def test_no_verdict_stands_on_a_side_that_errs() -> None:
 def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
     claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turned = {"<": rule.OPERATORS[">"], ">": rule.OPERATORS["<"], "≤": rule.OPERATORS["≥"], "≥": rule.OPERATORS["≤"]}
-    against = rule.V._against
+    turned = {sign: conditions.OPERATORS[other] for sign, other in zip("<>≤≥", "><≥≤", strict=True)}
+    against = conditions.V._against
 
     step = 1.0 if claim == "c09" else 0.1  # points of depth, of which models differ by ten
 
     def moved(way: int) -> Any:
-        def to(number: rule.V, sign: str, bar: Any) -> rule.Condition:
-            return against(number, sign, bar if isinstance(bar, rule.V) else bar + way * (step + abs(bar)))
+        def to(number: conditions.V, sign: str, bar: Any) -> conditions.Condition:
+            return against(number, sign, bar if isinstance(bar, conditions.V) else bar + way * (step + abs(bar)))
 
         return to
 
     mutants = []
     for name, value in (("OPERATORS", turned), ("V._against", moved(1)), ("V._against", moved(-1))):
         with monkeypatch.context() as changed:
-            changed.setattr(f"thermostats.claims.rule.{name}", value)
+            changed.setattr(f"thermostats.claims.conditions.{name}", value)
             mutants.append({question.id: question for question in analysis(claim).CLAIM.questions})
     for name, (question, rows) in tried(claim).items():
         if len(rows) == 1:

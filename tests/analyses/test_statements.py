@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -45,15 +47,19 @@ def lay_out(rows: pd.DataFrame, like: Constants | None) -> Laid:
     return Laid(model=model)
 
 
-def stand_in(statement: str) -> Fit:
-    """A fit of five numbers that has every quantity, with one alternative."""
+def above_0(name: str, quantities: Mapping[str, Array]) -> Array:
+    return quantities[name] > 0
+
+
+def stand_in(statements: Iterable[str]) -> Fit:
+    """A fit of five numbers that has every quantity and these statements, with one alternative."""
     rows = pd.DataFrame({"y": [0.1, -0.2, 0.4, 0.0, 0.3], "model_id": list("abcde"), "heritage": list("xxyyz")})
     law = Law(
         name="none",
         lay_out=lay_out,
         quantities=lambda values, constants: Drawn(x=values["beta"][..., 0]),
         reported=("x",),
-        statements={statement: lambda q: q[statement] > 0},
+        statements={name: partial(above_0, name) for name in statements},
     )
     return law_fitted(replace(law, alternatives={"another": law}), rows, settings=Settings(draws=SHAPE[1]))
 
@@ -73,7 +79,7 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         if result.fit is None or (rule.pick and rule.pick.table not in result.rows):
             continue
         asked = rule.stated(result)
-        result = replace(result, fit=stand_in(asked), fit_tables=(), statements={})  # which are of another fit
+        result = replace(result, fit=stand_in({asked, *result.statements}), fit_tables=(), statements={})
         shown = posterior_of(result, rule, "A model.")
         checks = {check.name: check.table for check in shown.gate.checks}
         others, units = checks["prior sensitivity"], checks["influence"]

@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,15 @@ def compared(run: Run, frozen: Mapping[str, Any], allowed: Mapping[str, Any], ro
     """Lines on what differs in one claim's findings."""
     if run.claim is None or run.error:
         return [run.error]
-    own = {key: value for key, value in frozen.items() if key.split(".")[0] == run.claim.id}
-    found = {key_of(finding): finding for finding in run.findings}
+    return differing(run.claim.id, run.findings, frozen, allowed, rounding)
+
+
+def differing(
+    claim: str, findings: Sequence[Finding], frozen: Mapping[str, Any], allowed: Mapping[str, Any], rounding: float
+) -> list[str]:
+    """Lines on what differs in these findings of a claim."""
+    own = {key: value for key, value in frozen.items() if key.split(".")[0] == claim}
+    found = {key_of(finding): finding for finding in findings}
     lines = [
         f"{key}: {'missing' if key in own else 'new'}"
         for key in sorted(own.keys() ^ found.keys())

@@ -12,14 +12,18 @@ from thermostats.claims.scripts import scripts
 from thermostats.tables import store
 
 SCRIPTS = scripts(store.shipped("analyses"))
-QUICK = ("C06", "C07")
-"""Claims without a fit."""
+QUICK, BY_FITS = ("C06", "C07"), ("C09", "N01", "N02")
+"""Claims without a fit, and claims of whose estimates some are of a fit."""
 
 
-@pytest.mark.parametrize(
-    "claim", [claim if claim in QUICK else pytest.param(claim, marks=pytest.mark.slow) for claim in SCRIPTS]
-)
-def test_findings_are_the_frozen_ones(claim: str) -> None:
+def marks(claim: str) -> list[pytest.MarkDecorator]:
+    return [] if claim in QUICK else [pytest.mark.slow, *[pytest.mark.long] * (claim not in BY_FITS)]
+
+
+@pytest.mark.parametrize("claim", [pytest.param(claim, marks=marks(claim)) for claim in SCRIPTS])
+def test_findings_are_the_frozen_ones(claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Posteriors too; curves have `tests/analyses/test_curves.py`, rules alone `tests/analyses/test_frozen.py`."""
+    monkeypatch.setattr("thermostats.claims.judge.curve_of", lambda *_: None)
     frozen, allowed = (json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes"))
     run = run_one(SCRIPTS[claim], Evidence().data)
     assert compared(run, frozen, allowed, 1e-9) == []

@@ -152,6 +152,7 @@ LINEAR = {
     **{"shared_expert_intermediate_size": 24},
 }
 OWN: dict[str, dict[str, Any]] = {
+    "luke": {"entity_vocab_size": 7, "entity_emb_size": 8},  # its default reads 500,000 entities
     "beit": {"layer_scale_init_value": 0.5, "use_relative_position_bias": True},
     **{name: {"layerscale_value": 0.5} for name in ("dinov2", "dinov2_with_registers", "dinov3_vit")},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False},

@@ -107,15 +107,25 @@ def test_bounded_weights_are_not_heavy() -> None:
 
 
 @pytest.mark.parametrize("fit", ["heritage", "line"])
-def test_a_right_model_passes_and_every_wrongness_at_twice_its_size_is_noticed(alarms: Any, fit: str) -> None:
+def test_a_right_model_is_left_alone(alarms: Any, fit: str) -> None:
+    """It fails and warns in no more of four data sets than the declared rates allow."""
+    gates = [checked(alarms, fit, alarms.RIGHT_MODEL, seed) for seed in range(4)]
+    assert sum(not gate.passes for gate in gates) <= stats.binom.isf(FALSE_ALARM, 4, FAILS)
+    assert sum(bool(gate.reasons) for gate in gates) <= stats.binom.isf(FALSE_ALARM, 4, FAILS + WARNS)
+
+
+@pytest.mark.parametrize("fit", ["heritage", "line"])
+def test_every_wrongness_at_twice_its_size_is_noticed(alarms: Any, fit: str) -> None:
+    """In nine data sets of ten or more: it is missed in four one after the other once in ten thousand times at most."""
     for kind in alarms.KINDS:
-        gate = alarms.FITS[fit](alarms.world(kind, 160, 20, 0, size=2.0)).check(refits=False)
-        if kind == alarms.RIGHT_MODEL:
-            assert gate.passes and not gate.reasons, gate.reasons
-        else:
-            assert gate.reasons, kind
-        if kind == alarms.UNIT:
-            assert "in the unit that the prior is stated for" in " ".join(gate.reasons)
+        if kind != alarms.RIGHT_MODEL:
+            assert any(checked(alarms, fit, kind, seed).reasons for seed in range(4)), kind
+    in_per_cent = checked(alarms, fit, alarms.UNIT, 0)
+    assert "in the unit that the prior is stated for" in " ".join(in_per_cent.reasons)
+
+
+def checked(alarms: Any, fit: str, kind: str, seed: int) -> checks.Gate:
+    return alarms.FITS[fit](alarms.world(kind, 160, 20, seed, size=2.0)).check(refits=False)
 
 
 def test_the_rates_that_ship_keep_what_is_promised(alarms: Any) -> None:

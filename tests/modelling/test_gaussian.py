@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 from scipy.special import logsumexp
+from simulated import benchmark_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
+from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import held_out, held_out_of
 from thermostats.modelling.mixture import Mixture
@@ -81,6 +83,23 @@ def test_effects_are_drawn_given_the_drawn_scales() -> None:
     near_0 = (tau > 0.1) & (tau < 5)
     assert near_0.sum() > 300
     assert np.square(u[near_0] / tau[near_0, None]).mean() == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_region_of_one_percent_is_drawn_as_an_exact_grid_has_it() -> None:
+    """Prompts that differ by nothing, where the residual is wider: far from the mode, and seldom among its draws."""
+    model = fit_slopes(benchmark_table(np.random.default_rng(1), [0.1, 0.3], prompts=20)).model
+    assert isinstance(model, Gaussian)
+    axes = np.linspace(-9, 1.5, 28), np.linspace(-9, 0.8, 50), np.linspace(-1.4, 0.3, 16)
+    theta = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    log_p = np.concatenate([model.log_density(part) for part in np.array_split(theta.reshape(-1, 3), 40)])
+    inside = theta.reshape(-1, 3)[:, 1] < -2.5
+    exact = float(np.exp(logsumexp(log_p[inside]) - logsumexp(log_p)))
+    assert 0.003 < exact < 0.03
+    for seed in range(3):
+        draws = model.sample(seed=seed, settings=Settings(draws=4000))
+        assert draws.status == "passed"
+        error = math.sqrt(exact / draws.effective)
+        assert (np.log(draws.flat("scale")[:, 1]) < -2.5).mean() == pytest.approx(exact, abs=4 * error)
 
 
 def test_density_of_outcomes_is_that_of_their_covariance() -> None:

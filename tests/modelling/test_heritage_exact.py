@@ -96,7 +96,7 @@ def test_it_agrees_with_nuts(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("residuals", [STUDENT, SKEW])
+@pytest.mark.parametrize("residuals", [STUDENT, pytest.param(SKEW, marks=pytest.mark.long)])
 def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
     """Three outliers, or a tail to the right; a model of normal residuals predicts models left out less well."""
     rng = np.random.default_rng(1)
@@ -137,6 +137,7 @@ def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_it_is_calibrated() -> None:
     """Talts et al. 2018, arXiv:1804.06788: ranks are uniform; the order is true as often as its probability says."""
     found = after_prior(300, 500, seed=1)
@@ -150,6 +151,7 @@ def test_it_is_calibrated() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_intervals_cover_where_spreads_come_from_five_prompts() -> None:
     """The whole way from prompts, their spreads log-normal over models, shares from the prior."""
     rng, inside = np.random.default_rng(3), []

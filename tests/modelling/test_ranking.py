@@ -133,6 +133,7 @@ def test_checks_and_predictions(table, fitted):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["few", "constant", "one category", "one prompt a category"])
 def test_small_tables_are_fitted_and_refitted_without_each_model(shape):
     """Four small models on four prompts or so: of the kind that a user measures first."""

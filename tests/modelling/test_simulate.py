@@ -65,6 +65,7 @@ def test_false_positives(shares: dict[str, float], at_most: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("shares", "at_most"), WRONG)
 @pytest.mark.parametrize(("models", "labs"), [(24, 8), (48, 16)])
 def test_false_positive_rates_with_upper_limits(

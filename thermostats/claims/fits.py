@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from thermostats.claims import rule
+from thermostats.claims import conditions, rule
 from thermostats.claims.posterior import Panel, Posterior
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
@@ -112,7 +112,7 @@ def _sentence(asked: rule.Rule) -> str:
     return f"{words[0].upper()}{words[1:]}, else inconclusive."
 
 
-def _error(fit: Fit, probability: float, truth: rule.Truth | None) -> float:
+def _error(fit: Fit, probability: float, truth: conditions.Truth | None) -> float:
     """Monte-Carlo error of a probability; where its draws are not known by the effective number of the fit."""
     if truth is None:
         return float(np.sqrt(probability * (1 - probability) / fit.draws.effective))

@@ -140,7 +140,7 @@ class Gaussian:
         factor, noise, d = factor_of(self, theta, square)
         q = d.shape[1]
         half = np.linalg.solve(factor[:, :q, :q], np.swapaxes(self.design * d[:, None, :] / noise[..., None], 1, 2))
-        pulled = self.y / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q])
+        pulled = self.around / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q])
         return 1 / noise - np.square(half).sum(axis=1), pulled
 
     @cached_property
@@ -149,15 +149,32 @@ class Gaussian:
         return np.column_stack([self.X, *self.blocks.values()])
 
     @cached_property
+    def unit(self) -> float:
+        """Standard deviation of the outcomes."""
+        return max(float(self.y.std()), 1e-3)
+
+    @cached_property
+    def centre(self) -> Array:
+        """β near its posterior mean: sums of squares are those about Xβ, which a mean far beyond the spread needs."""
+        columns = np.concatenate([self.X * self.sd / self.unit, np.eye(self.sd.size)])
+        outcomes = np.concatenate([self.y / self.unit, np.zeros(self.sd.size)])
+        return np.asarray(self.sd * np.linalg.lstsq(columns, outcomes)[0])
+
+    @cached_property
+    def around(self) -> Array:
+        """Outcomes about the centre."""
+        return np.asarray(self.y - self.X @ self.centre)
+
+    @cached_property
     def moments(self) -> tuple[Array, Array, Array]:
-        """Distinct squared errors, how many outcomes have each, and their cross-products of (design, y), flat.
+        """Distinct squared errors, how many outcomes have each, and cross-products of (design, y about centre), flat.
 
         Errors that are estimates are distinct.
         """
         square, which = np.unique(np.square(self.error), return_inverse=True)
         if self.freedom is not None:
             square, which = np.square(self.error), np.arange(self.y.size)
-        both = np.column_stack([self.design, self.y])
+        both = np.column_stack([self.design, self.around])
         parts = [both[which == j] for j in range(square.size)]
         return square, np.bincount(which).astype(np.float64), np.stack([(part.T @ part).ravel() for part in parts])
 
@@ -185,7 +202,8 @@ def _given(model: Gaussian, theta: Array, square: Array, rng: np.random.Generato
     """log p(y | θ) of every row of θ and squared errors and, with `rng`, a draw of β and all effects; without, nothing.
 
     With d the prior standard deviations of the coefficients, W = (X Z) diag(d), D the variances of the residuals,
-    A = I + WᵀD⁻¹W = LLᵀ and b = WᵀD⁻¹y: log p(y | θ) = −½ (n log 2π + log|D| + log|A| + yᵀD⁻¹y − |L⁻¹b|²).
+    β₀ the centre, r = y − Xβ₀, m = −β₀/d (of effects 0), A = I + WᵀD⁻¹W = LLᵀ and b = WᵀD⁻¹r + m:
+    log p(y | θ) = −½ (n log 2π + log|D| + log|A| + rᵀD⁻¹r + |m|² − |L⁻¹b|²).
     """
     factor, noise, d = factor_of(model, theta, square)
     q, counts = d.shape[1], model.moments[1]
@@ -195,17 +213,18 @@ def _given(model: Gaussian, theta: Array, square: Array, rng: np.random.Generato
     if rng is None:
         return density, np.empty((len(theta), 0))
     around = factor[:, q, :q] + rng.standard_normal((len(theta), q))
-    return density, d * np.linalg.solve(np.swapaxes(factor[:, :q, :q], 1, 2), around[..., None])[..., 0]
+    coefficients = d * np.linalg.solve(np.swapaxes(factor[:, :q, :q], 1, 2), around[..., None])[..., 0]
+    coefficients[:, : model.sd.size] += model.centre
+    return density, coefficients
 
 
 def scales_of(model: Gaussian, theta: Array) -> Array:
     """Scales as the likelihood has them, rows of θ."""
-    unit = max(float(model.y.std()), 1e-3)
-    return np.asarray(np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST * unit, LARGEST * unit))
+    return np.asarray(np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST * model.unit, LARGEST * model.unit))
 
 
 def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
-    """Root of A bordered by b, whose last row is L⁻¹b and whose last entry squared is 1 + yᵀD⁻¹y − |L⁻¹b|²; D; d."""
+    """Root of A bordered by b, whose last row is L⁻¹b, its last entry squared 1 + rᵀD⁻¹r + |m|² − |L⁻¹b|²; D; d."""
     products, scale = model.moments[2], scales_of(model, theta)
     ranks = [design.shape[1] for design in model.blocks.values()]
     fixed = np.broadcast_to(model.sd, (len(theta), model.sd.size))
@@ -215,4 +234,8 @@ def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Arra
     bordered = np.column_stack([d, np.ones(len(d))])
     inner = ((1 / noise) @ products).reshape(-1, q + 1, q + 1) * bordered[:, :, None] * bordered[:, None, :]
     inner[:, np.arange(q + 1), np.arange(q + 1)] += 1
+    off = np.append(-model.centre / model.sd, np.zeros(q - model.sd.size))
+    inner[:, q, :q] += off
+    inner[:, :q, q] += off
+    inner[:, q, q] += off @ off
     return np.asarray(np.linalg.cholesky(inner)), noise, d

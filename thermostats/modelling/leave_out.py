@@ -133,7 +133,7 @@ def _precision(
         noise = np.square(scales_of(model, part)[:, -1:]) + own_square
         scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
         half = np.linalg.solve(factor[:, :q, :q], scaled)
-        weighted.append(model.y / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))
+        weighted.append(model.around / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))
         for fold in folds:
             out = names == fold
             own = half[:, :, out]

@@ -11,6 +11,9 @@ from scipy import special
 
 from thermostats.modelling.draws import Array
 
+LARGEST = 300.0
+"""Log of the largest scale whose square double precision holds; a larger one has that density."""
+
 
 class Scales(Protocol):
     """A prior of the scales s_1, …, s_K, s_0."""
@@ -36,7 +39,7 @@ class HalfNormals:
         return np.asarray(self.log_prior(theta) + (theta + constant).sum(axis=1))
 
     def log_prior(self, theta: Array) -> Array:
-        return np.asarray(-0.5 * np.square(np.exp(theta) / np.asarray(self.scales)).sum(axis=1))
+        return np.asarray(-0.5 * np.square(np.exp(np.minimum(theta, LARGEST)) / np.asarray(self.scales)).sum(axis=1))
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         return np.abs(rng.normal(0.0, self.scales, (size, len(self.scales))))
@@ -62,7 +65,10 @@ class Shares:
     def log_prior(self, theta: Array) -> Array:
         log_total = special.logsumexp(2 * theta, axis=1)
         log_phi = 2 * theta - log_total[:, None]
-        return np.asarray(-0.5 * np.exp(log_total) / self.total**2 + (self.concentration - 1) * log_phi.sum(axis=1))
+        return np.asarray(
+            -0.5 * np.exp(np.minimum(log_total, 2 * LARGEST)) / self.total**2
+            + (self.concentration - 1) * log_phi.sum(axis=1)
+        )
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         total = np.abs(rng.normal(0.0, self.total, (size, 1)))

@@ -14,6 +14,7 @@ import statsmodels.formula.api as smf
 from numpy.typing import ArrayLike
 from patsy import PatsyError  # type: ignore[import-untyped]
 from scipy import stats
+from statsmodels.regression.linear_model import OLSResults, RegressionResultsWrapper
 from statsmodels.tools.sm_exceptions import MissingDataError
 
 from thermostats.errors import UsageError
@@ -251,14 +252,19 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
             allowed="finite numbers, logarithms of values above 0 only",
             next_step="drop these rows by name and report how many",
         )
-    if np.linalg.matrix_rank(model.exog) < model.exog.shape[1] or model.nobs <= model.exog.shape[1]:
+    length = np.maximum(np.linalg.norm(model.exog, axis=0), np.finfo(np.float64).tiny)
+    rank = int(np.linalg.matrix_rank(model.exog / length))
+    if rank < model.exog.shape[1] or model.nobs <= model.exog.shape[1]:
         raise UsageError(
             "the coefficients are not determined",
             where=formula,
-            got=f"{int(model.nobs)} rows, rank {np.linalg.matrix_rank(model.exog)}",
+            got=f"{int(model.nobs)} rows, rank {rank}",
             allowed=f"more rows than the {model.exog.shape[1]} coefficients, none of them a combination of others",
         )
-    return model.fit()
+    # by columns of one length: `model.fit` takes a spread of 1e-9 of the largest column for rounding
+    model.rank, model.pinv_wexog = rank, np.linalg.pinv(model.exog / length) / length[:, None]
+    beta, covariance = model.pinv_wexog @ model.endog, model.pinv_wexog @ model.pinv_wexog.T
+    return RegressionResultsWrapper(OLSResults(model, beta, normalized_cov_params=covariance))
 
 
 def only_term(names: Sequence[str], term: str | None, formula: str) -> str:
@@ -290,8 +296,9 @@ def slope(
     fit = ols(frame, formula)
     name = only_term(list(fit.params.index), term, formula)
     if errors == "HC3":
-        leverage = float(fit.get_influence().hat_matrix_diag.max())
-        if leverage > 1 - 1e-9:
+        basis, root = np.linalg.qr(fit.model.exog)
+        leverage = np.square(basis).sum(axis=1)
+        if leverage.max() > 1 - 1e-9:
             raise UsageError(
                 "HC3 errors do not exist",
                 where=formula,
@@ -299,8 +306,8 @@ def slope(
                 allowed="leverage below 1",
                 next_step="use errors='classical'",
             )
-        robust = fit.get_robustcov_results("HC3", use_t=True)
-        error = float(robust.bse[list(fit.params.index).index(name)])
+        weights = np.linalg.solve(root, basis.T)[list(fit.params.index).index(name)]
+        error = float(np.linalg.norm(weights * fit.resid.to_numpy() / (1 - leverage)))
     elif errors == "classical":
         error = float(fit.bse[name])
     else:

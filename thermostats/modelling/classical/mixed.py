@@ -29,6 +29,8 @@ from thermostats.modelling.classical.profile import Profile
 
 OPTIMISERS = ("bfgs", "lbfgs", "cg", "powell")
 """Of an incomplete crossed table, tried in this order until one converges."""
+ROUNDING = 1e-13
+"""Residuals of no more than that, relative to what they are the difference of, are none."""
 AT_ZERO = "on the boundary: the variance of groups is zero, and the model is least squares"
 BEYOND = "beyond reach: groups explain everything, and the residual's variance is zero"
 
@@ -90,7 +92,8 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
             allowed="3 groups or more, some with several rows",
         )
     line = ols(frame, formula)
-    if line.ssr <= 1e-20 * np.square(line.model.endog).sum():
+    terms = np.abs(line.model.exog) @ np.abs(line.params) + np.abs(line.model.endog)
+    if line.ssr <= np.square(ROUNDING * terms).sum():
         raise UsageError(
             "no residual variance", where=formula, got=line.ssr, allowed="outcomes that are not exactly a line"
         )
@@ -225,7 +228,7 @@ def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, A
     residual = table - table.mean() - a[:, None] - b[None, :]
     ss = np.array([J * np.square(a).sum(), I * np.square(b).sum(), np.square(residual).sum()])
     df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
-    if ss[2] <= 1e-20 * np.square(table).sum():
+    if ss[2] <= np.square(ROUNDING * table).sum():
         raise UsageError("no residual variance", got=ss[2], allowed="a table that is not exactly additive")
 
     def variances(mean_squares: Array) -> Array:

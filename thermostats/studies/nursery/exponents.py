@@ -13,7 +13,6 @@ import pandas as pd
 
 from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Estimate, Result
-from thermostats.claims.rule import Within
 from thermostats.claims.worlds import World
 from thermostats.studies.nursery.rows import by_t, slope_within
 
@@ -22,7 +21,6 @@ LAW, MARGIN = 0.5, 0.25
 SCATTER, CORPUS = 0.3, 0.35
 """SD of what else differs between recipes, as in the design's simulation (rules.csv), and what the corpus does."""
 RATE, DECAY, SINGLE = "exponent of rate", "exponent of 1/decay", "power of √(rate/decay)"
-FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN, LAW + MARGIN)
 INTERVAL = "95% t interval over recipes"
 
 

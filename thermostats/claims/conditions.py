@@ -1,0 +1,287 @@
+"""Conditions: a named number of a result, or of rows of its tables, compared with a threshold; read by people.
+
+Missing numbers and NaN meet no condition.
+
+    (V("r") < 0) & (V("r").p <= 0.05)
+    Each("models", V("last gain").interval < 1)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.errors import DataError
+from thermostats.formatting import declared
+from thermostats.modelling.classical.estimates import holm
+
+Truth = NDArray[np.bool_]
+"""Whether a statement holds, chain × draw."""
+OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "≤": operator.le,
+    ">": operator.gt,
+    "≥": operator.ge,
+}
+PARTS = {
+    "estimate": "{}",
+    "lower": "the lower end of {}",
+    "upper": "the upper end of {}",
+    "p": "the p-value of {}",
+    "interval": "the interval of {}",
+}
+NEAREST = {"<": "upper", ">": "lower"}
+"""The end of an interval that decides whether the whole of it lies below or above a bar."""
+REACHES = {"<": ("estimate", "interval", "upper"), ">": ("estimate", "interval", "lower")}
+"""Parts by which an estimate is asked to lie below or above a bar; of the other end less is asked."""
+LIES = {"<": "lies below", ">": "lies above"}
+SIDES = {("lower", ">"): "above", ("upper", "<"): "below", ("interval", ">"): "above", ("interval", "<"): "below"}
+"""Where an interval lies of which one end is compared so."""
+OF_P = re.compile(r"the p-value of (.+) (?=[<≤>≥] )")
+SUBJECT = re.compile(r"the interval of [^,]+ is |[^,]+? (?=[<≤>≥] )")
+"""What a condition is about, at its beginning."""
+NEAR = 0.20
+"""Largest p, and largest probability of the contrary, of a decisive verdict when one unit is left out."""
+
+
+def _of_rows_alone(drawn: Mapping[str, NDArray[Any]]) -> Truth:
+    raise DataError("a condition on rows cannot be applied to draws", got=", ".join(drawn))
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """Something that holds of a result, or of one row of its tables, and says what it is; joined with `&` and `|`."""
+
+    words: str
+    """The condition as a person reads it."""
+    holds: Callable[[Result], bool]
+    """Whether a result meets it; raises DataError for a quantity or a table that the result lacks."""
+    truth: Callable[[Mapping[str, NDArray[Any]]], Truth] = _of_rows_alone
+    """Whether the quantities of a fit meet it, of a quantity with several elements all; not for conditions on rows."""
+    bars: tuple[tuple[str, str, float], ...] = ()
+    """Numbers that quantities are compared with: name, < or >, number."""
+    short: str = ""
+    """The same in fewer words, for a sentence; empty where there are none."""
+
+    def __and__(self, other: Condition) -> Condition:
+        """Both."""
+        if NEVER in (self, other):
+            return NEVER
+        return Condition(
+            f"{self.words} and {other.words}",
+            lambda result: self.holds(result) and other.holds(result),
+            lambda drawn: self.truth(drawn) & other.truth(drawn),
+            self.bars + other.bars,
+            _both(self.brief, other.brief),
+        )
+
+    @property
+    def brief(self) -> str:
+        """The condition in as few words as it has."""
+        return self.short or self.words
+
+    def __or__(self, other: Condition) -> Condition:
+        """One of them, or both."""
+        if NEVER in (self, other):
+            return other if self is NEVER else self
+        return Condition(
+            f"({self.words} or {other.words})",
+            lambda result: self.holds(result) or other.holds(result),
+            lambda drawn: self.truth(drawn) | other.truth(drawn),
+            self.bars + other.bars,
+            f"{self.brief}, or {_after(self.brief, other.brief)}",
+        )
+
+
+def _both(one: str, other: str) -> str:
+    """Two conditions in a sentence."""
+    first, second = (f"({part})" if ", or " in part else part for part in (one, _after(one, other)))
+    return f"{first} and {second}"
+
+
+def _after(one: str, other: str) -> str:
+    """The second of two conditions, without the subject that it shares with the first."""
+    about = OF_P.match(other)
+    if about and about[1] in one:
+        return f"its p-value {other[about.end() :]}"
+    subjects = [found[0] if (found := SUBJECT.match(part)) else "" for part in (one, other)]
+    return other.removeprefix(subjects[0]) if subjects[0] == subjects[1] else other
+
+
+@dataclass(frozen=True)
+class V:
+    """A named number of a result: the estimate, or with `.lower`, `.upper`, `.p`, `.interval` another part of it.
+
+    `V("x").interval` is compared as a whole: `> 1` where its lower end is above 1. Comparisons with a number or another
+    V are conditions.
+    """
+
+    name: str
+    part: str = "estimate"
+
+    @property
+    def lower(self) -> V:
+        """Lower end of the interval."""
+        return V(self.name, "lower")
+
+    @property
+    def upper(self) -> V:
+        """Upper end of the interval."""
+        return V(self.name, "upper")
+
+    @property
+    def p(self) -> V:
+        """P-value."""
+        return V(self.name, "p")
+
+    @property
+    def interval(self) -> V:
+        """The whole interval; compared with < and > alone."""
+        return V(self.name, "interval")
+
+    def of(self, result: Result, sign: str = "") -> float:
+        """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks.
+
+        Of a result with a unit left out (`near`) ends of intervals are the estimate, and a p of at most 0.20 meets
+        every upper bar.
+        """
+        if self.name not in result.quantities:
+            known = ", ".join(result.quantities)
+            raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=known)
+        part = NEAREST[sign] if self.part == "interval" else self.part
+        if result.near and part in {"lower", "upper"}:
+            part = "estimate"
+        value = getattr(result.quantities[self.name], part)
+        if result.near and part == "p" and sign in {"<", "≤"} and value is not None and value <= NEAR:
+            return 0.0
+        return math.nan if value is None else float(value)
+
+    def _against(self, sign: str, bar: float | V) -> Condition:
+        compare, one, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
+        said = bar.words if isinstance(bar, V) else declared(bar)
+
+        where = SIDES.get((self.part, sign))
+
+        def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
+            found = np.asarray(compare(drawn[one.name], drawn[bar.name] if isinstance(bar, V) else bar))
+            return np.asarray(found.all(axis=tuple(range(2, found.ndim))))
+
+        return Condition(
+            f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {said}",
+            lambda result: bool(compare(one.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)),
+            truth,
+            ((self.name, side, bar),) if self.part in REACHES[side] and not isinstance(bar, V) else (),
+            f"the interval of {self.name} is {where} {said}" if where else "",
+        )
+
+    @property
+    def words(self) -> str:
+        """The number as a person reads it."""
+        return PARTS[self.part].format(self.name)
+
+    def __lt__(self, bar: float | V) -> Condition:
+        return self._against("<", bar)
+
+    def __le__(self, bar: float | V) -> Condition:
+        return self._against("≤", bar)
+
+    def __gt__(self, bar: float | V) -> Condition:
+        return self._against(">", bar)
+
+    def __ge__(self, bar: float | V) -> Condition:
+        return self._against("≥", bar)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The row of a table with the smallest or largest value of a column: what is picked after looking."""
+
+    table: str
+    smallest: str = ""
+    largest: str = ""
+
+    def row(self, result: Result) -> Mapping[str, object]:
+        """The row that is picked; the first of equal ones."""
+        frame = result.rows[self.table]
+        place = frame[self.smallest].idxmin() if self.smallest else frame[self.largest].idxmax()
+        return {str(name): value for name, value in frame.loc[place].items()}
+
+    def where(self, condition: Condition) -> Condition:
+        """A condition on that row alone; an empty table does not meet it."""
+        return Condition(
+            f"for {self.words}, {condition.words}",
+            lambda result: (
+                not result.rows[self.table].empty and condition.holds(_of_row(self.row(result), result.near))
+            ),
+            bars=condition.bars,
+            short=f"for {self.words}, {condition.brief}",
+        )
+
+    @property
+    def words(self) -> str:
+        """Which row it is."""
+        return f"the {self.table} with the {'smallest' if self.smallest else 'largest'} {self.smallest or self.largest}"
+
+
+def Each(table: str, condition: Condition) -> Condition:
+    """A condition on every row of one of the result's tables; an empty table does not meet it.
+
+    Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the quantity x; without them the columns `lower`, `upper`
+    and `p` belong to every quantity of the row.
+    """
+
+    def holds(result: Result) -> bool:
+        met = [condition.holds(row) for row in _rows(result, table)]
+        return bool(met) and all(met)
+
+    said, short = (f"in each of the {table}, {words}" for words in (condition.words, condition.brief))
+    return Condition(said, holds, bars=condition.bars, short=short)
+
+
+def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
+    """A condition on at least one row; `adjust="holm"` adjusts column `p` over them. Columns: see `Each`."""
+    adjusted = f" (adjusted by {adjust.capitalize()} over all of them)" if adjust else ""
+    return Condition(
+        f"in at least one of the {table}, {condition.words}{adjusted}",
+        lambda result: any(condition.holds(row) for row in _rows(result, table, adjust)),
+        bars=condition.bars,
+        short=f"in at least one of the {table}, {condition.brief}{adjusted}",
+    )
+
+
+NEVER = Condition("never", lambda result: False)
+"""A condition that nothing meets, for a rule with one side."""
+
+
+def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
+    """Rows of a table of a result as results of their own."""
+    if table not in result.rows:
+        raise DataError("a rule reads a table that the result lacks", got=table, allowed=", ".join(result.rows))
+    frame = result.rows[table]
+    if adjust and len(frame):
+        frame = frame.assign(p=holm(frame["p"].to_dict()))
+    return [_of_row(row, result.near) for row in frame.to_dict("records")]
+
+
+def _of_row(row: Mapping[Any, object], near: bool) -> Result:
+    """A row of a table as a result of its own."""
+    named = {str(name): float(value) for name, value in row.items() if isinstance(value, int | float)}
+
+    def part(name: str, which: str) -> float | None:
+        return named.get(f"{name}_{which}", named.get(which))
+
+    return Result(
+        quantities={
+            name: Estimate(value, part(name, "lower"), part(name, "upper"), p=part(name, "p"))
+            for name, value in named.items()
+        },
+        near=near,
+    )
