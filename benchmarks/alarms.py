@@ -2,10 +2,14 @@
 
     python benchmarks/alarms.py                  # or --shard 1/2 and --shard 2/2 beside one another
     python benchmarks/alarms.py --table          # the table of what is there
+    python benchmarks/alarms.py --limits         # two minutes: the right model of the line without fits
 
 y_i = a + b z_i + u_lab(i) + ε_i with z the standardised log of depth, on models as they are met (`model_facts`), and
 what is wrong added. Every data set is fitted by `fit_heritage` and by `fit_line`. What is done is kept in `--folder`;
 counts go to `results/alarms.csv`, which docs/explanation/posterior-checks.md shows (`make snapshot`).
+
+The line's test quantities depend on none of its parameters, so that replicated data are normal noise. `--limits` holds
+many more right data sets against that, the first of them those of the table: `results/alarms-limits.csv`.
 """
 
 from __future__ import annotations
@@ -20,16 +24,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling.checks import FAILED, WARNED, Gate
+from thermostats.modelling import residuals
+from thermostats.modelling.checks import FAILED, WARNED, Gate, predictive
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.modelling.lines import fit_line
+from thermostats.modelling.residuals import Design
 
 Array = NDArray[np.float64]
 
 RESULTS = Path(__file__).parent / "results" / "alarms.csv"
+LIMITS = RESULTS.with_name("alarms-limits.csv")
+UNFITTED, REPLICATES = 2000, 2000
+"""Right data sets without fits, and replicated ones that all of them are held against."""
 FOLDER = Path.home() / ".cache" / "thermostats-benchmarks" / "alarms"
 DESIGNS = {"22 models of 5 labs": (22, 5, 200), "60 models of 20 labs": (60, 20, 20)}
 """Models, labs, and data sets of the right model whose checks have refits, of which a large design needs 80 each."""
@@ -174,6 +183,23 @@ def run(folder: Path, shard: int, shards: int) -> None:
                 print(f"{number} of {len(todo)}", flush=True)
 
 
+def limits() -> pd.DataFrame:
+    """In how many right data sets of every design the line's test quantities are beyond their limit."""
+    counts = []
+    for name, (n_models, n_labs, _) in DESIGNS.items():
+        noise = np.random.default_rng(7).standard_normal((REPLICATES, n_models))
+        failed = 0
+        for seed in range(UNFITTED):
+            table = world(RIGHT_MODEL, n_models, n_labs, seed)
+            x = (table["log_n_layers"] - table["log_n_layers"].mean()).to_numpy()
+            design = Design(x=x[:, None] / x.std(), groups=pd.factorize(table["heritage"])[0])
+            statistics = residuals.statistics(design, residuals.CLOSING)
+            check = predictive("residuals", noise, table["log_gain"].to_numpy(), statistics, outcome=FAILED)
+            failed += check.outcome == FAILED
+        counts.append((name, UNFITTED, failed))
+    return pd.DataFrame(counts, columns=["design", "data_sets", "failed"])
+
+
 def rows(folder: Path) -> Iterator[dict[str, list[str | int | bool] | dict[str, str]]]:
     """What was done; a line that was cut off is not."""
     for path in sorted(folder.glob("*.jsonl")):
@@ -212,7 +238,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--shard", default="1/1")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--limits", action="store_true")
     arguments = parser.parse_args()
+    if arguments.limits:
+        limits().to_csv(LIMITS, index=False, lineterminator="\n")
+        return
     if not arguments.table:
         run(arguments.folder, *map(int, arguments.shard.split("/")))
     table(arguments.folder).to_csv(RESULTS, index=False, lineterminator="\n")

@@ -49,6 +49,7 @@ FIGURES = {
 }
 BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of findings -->\n"
 ALARMS = ROOT / "benchmarks" / "results" / "alarms.csv"
+LIMITS = ALARMS.with_name("alarms-limits.csv")
 RATES, END_OF_RATES = "<!-- rates: make snapshot writes them -->\n", "<!-- end of rates -->\n"
 NOTICED = 0.5
 """Share of data sets from which on a design notices a kind of wrongness."""
@@ -165,6 +166,10 @@ def alarms() -> str:
             if part[word].any() or check == "any":
                 name = "any" if check == "any" else check
                 lines.append(f"| {name} {word} | {' | '.join(_rate(part, at, [word]) for at in designs)} |")
+    counts = [f"{row.failed / row.data_sets:.1%} for {row.design}" for row in pd.read_csv(LIMITS).itertuples()]
+    size = pd.read_csv(LIMITS)["data_sets"].iloc[0]
+    lines += ["", f"Of {size:,} right data sets the test quantities of the line alone, without a fit, fail in", ""]
+    lines += [f"- {count}" for count in counts]
     lines += ["", f"| wrong: noticed by any check | {' | '.join(heads)} |", rule]
     unnoticed: dict[str, list[str]] = {}
     for wrong in dict.fromkeys(table["wrong"]):

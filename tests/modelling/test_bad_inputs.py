@@ -157,6 +157,15 @@ def test_every_fit_is_in_the_table_and_gives_the_same_record() -> None:
     assert of_tables == set(CASES) == set(EXPECTED)
 
 
+@pytest.mark.parametrize("fit", ["heritage", "crowding", "threshold", "spectral", "sources", "line"])
+def test_gains_beyond_the_prior_are_asked_about(fit: str) -> None:
+    """Gains in per cent: outcomes that the prior hardly gives are said to be."""
+    case = CASES[fit]
+    table = case.good(12, 4)
+    gate = case.fit(table.assign(**{case.gain: 100 * table[case.gain]})).check(refits=False)
+    assert "the prior hardly gives such mean" in " ".join(gate.reasons)
+
+
 @pytest.mark.parametrize("fit", ["heritage", "share"])
 def test_checks_and_figures_are_the_same_everywhere(fit: str) -> None:
     result = CASES[fit].fit(CASES[fit].good(12, 4))

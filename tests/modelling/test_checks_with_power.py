@@ -139,6 +139,15 @@ def test_the_rates_that_ship_keep_what_is_promised(alarms: Any) -> None:
             assert count <= stats.binom.isf(FALSE_ALARM, row.data_sets, rate), row
 
 
+def test_limits_of_the_line_are_what_they_are_set_for(alarms: Any) -> None:
+    table = pd.read_csv(alarms.LIMITS)
+    assert list(table["design"]) == list(alarms.DESIGNS)
+    for row in table.itertuples():
+        tail = FALSE_ALARM / 2
+        low, high = stats.binom.ppf(tail, row.data_sets, FAILS), stats.binom.isf(tail, row.data_sets, FAILS)
+        assert low <= row.failed <= high, row
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fit", ["heritage", "line"])
 def test_rates(alarms: Any, fit: str) -> None:

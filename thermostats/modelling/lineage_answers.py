@@ -162,18 +162,14 @@ def nodes(fit: Fit) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
     tree = fit.constants["lineage"].tree
     drawn, measured = node_gains(fit)
-    lower, upper = equal_tailed(drawn, fit.level)
-    return pd.DataFrame(
-        {
-            "node": tree.names,
-            "kind": tree.kinds,
-            "measured": measured,
-            "mean": drawn.mean(axis=0),
-            "lower": lower,
-            "upper": upper,
-            "probability_dampens": (drawn < 0).mean(axis=0),
-        }
-    )
+    return pd.DataFrame({"node": tree.names, "kind": tree.kinds, "measured": measured, **_summary(drawn, fit.level)})
+
+
+def _summary(drawn: Array, level: float) -> dict[str, Array]:
+    """Mean and interval of log gains, draws × columns, and P(below 1)."""
+    lower, upper = equal_tailed(drawn, level)
+    below = np.asarray((drawn < 0).mean(axis=0))
+    return {"mean": drawn.mean(axis=0), "lower": lower, "upper": upper, "probability_dampens": below}
 
 
 def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
@@ -231,20 +227,9 @@ def upcoming(fit: Fit) -> pd.DataFrame:
     frame = pd.DataFrame(new)
     if lineage.instrument:
         frame[lineage.instrument] = "another"
-    drawn = fit.predicted(frame)
-    lower, upper = equal_tailed(drawn, fit.level)
     measured = set(fit.rows["model_id"])
     what = ["child" if n in measured else "top" if i == 0 else "sibling" for i, n in enumerate(tree.names)]
-    return pd.DataFrame(
-        {
-            "below": tree.names,
-            "what": what,
-            "mean": drawn.mean(axis=0),
-            "lower": lower,
-            "upper": upper,
-            "probability_dampens": (drawn < 0).mean(axis=0),
-        }
-    )
+    return pd.DataFrame({"below": tree.names, "what": what, **_summary(fit.predicted(frame), fit.level)})
 
 
 def left_out(fit: Fit) -> pd.DataFrame:
