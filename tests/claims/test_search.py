@@ -95,7 +95,9 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
     assert "neither verdict is given" in either.sentence(OPEN, "lab", Reason.WITHHELD)
     assert "“supported” is withheld" in known.could() and "correlated at" in known.could()
     assert "“not supported” is withheld" not in known.could()
-    small = pd.DataFrame([{**rows[0], "holds": True, "declared": True, "supported": 0.2, "point": ""}, *rows])
+    small = pd.DataFrame(
+        [{**rows[0], "holds": True, "declared": True, "supported": 0.2, "not_supported": 0.0, "point": ""}, *rows]
+    )
     assert "no number of models is named" in Known(small).sentence(OPEN, "lab")
     assert "no number of models" not in Known(small[:1]).sentence(OPEN, "lab")
 
