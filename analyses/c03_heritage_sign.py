@@ -13,6 +13,7 @@ from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.formatting import listed, number
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
+from thermostats.modelling.confounded import confounded
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
 from thermostats.modelling.specification.estimators import difference_of_fractions
@@ -82,8 +83,16 @@ VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 TRIAL = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, ALIKE, "family"))
 
 
+DESIGN = {
+    "parallel_block": "parallel block",
+    "norm_kind": "kind of norm",
+    "norm_place": "place of norms",
+    "position_scheme": "position scheme",
+    "year": "year",
+}
+"""Facts that may be behind a difference between labs, in words."""
 DESCENT = (
-    "share of dampening models of EleutherAI minus that of the others under descent, beside the test over families"
+    "share of dampening models of EleutherAI minus that of the others under descent, next to the test over families"
 )
 
 
@@ -94,6 +103,23 @@ def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Slope]:
     y = rows["dampens"].to_numpy(np.float64)
     made = {"λ estimated": slope(y, x, k, 1), "λ = 1": slope(y, x, k, 1, descent=1.0)}
     return {name: row for name, row in made.items() if row is not None}
+
+
+def twins(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Facts that can hardly be separated from EleutherAI, and who dampens with and without them.
+
+    `with_`, `without`: dampening models and models, of the lab and of the others.
+    """
+    focal, found = rows["focal"].astype(bool), []
+    for row in confounded(rows, focal, DESIGN).to_dict("records"):
+        has = rows[row["fact"]].astype(str) == row["value"]
+        counts = [
+            (int(rows.loc[at, "dampens"].sum()), int(at.sum()))
+            for at in (has & focal, has & ~focal, ~has & focal, ~has & ~focal)
+        ]
+        value = "" if row["value"] == "True" else f" {row['value']}"
+        found.append(row | {"words": f"{DESIGN[row['fact']]}{value}", "dampen": counts})
+    return found
 
 
 def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
@@ -144,6 +170,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         "hunt": audit.dampening(features_of(evidence, HUNT), "penultimate_gain"),
         "exceptions": every[(every["heritage"] != FOCAL) & (every["gain"] < 1)].to_dict("records"),
         "means": every.groupby("heritage")["gain"].mean(),
+        "twins": twins(signs(evidence, gain)),
         "descent": (descent := under_descent(evidence, signs(evidence, gain))),
     }
     return with_audit(evidence, gain).adding(

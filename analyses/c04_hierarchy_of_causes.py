@@ -98,7 +98,8 @@ def models(evidence: Evidence, gain: Case, groups: tuple[str, ...] = HERITAGE) -
     of one model pass for heritage, and a rule says "supported" falsely in every fifth study where they are noisy.
     """
     rows = every_model(evidence)
-    rows = rows[rows["comparable"]].assign(outcome=lambda rows: np.log(rows[gain.column])).dropna(subset="outcome")
+    rows = rows[rows["comparable"]].assign(outcome=lambda rows: np.log(rows[gain.column]))
+    rows = rows.dropna(subset=["outcome", *SPAN, *COUNTS.values()])  # models joined need not state all facts
     return (rows[rows.duplicated([*groups], keep=False)] if groups else rows).reset_index(drop=True)
 
 
@@ -281,7 +282,7 @@ def heritage_fit(evidence: Evidence, gain: Case, parts: str) -> Fit:
     )
 
 
-DESCENT = "shares under descent, beside those of the rule"
+DESCENT = "shares under descent, next to those of the rule"
 
 
 @CLAIM.shared
@@ -359,7 +360,9 @@ CLAIM.curve(
     rows=curves.of_the_study,
     choices=curves.CAUSES,
     estimate=difference_of_shares("heritage", "architecture", ANY_CODING),
-    null=across_labs(*curves.CODED),
+    null=replace(
+        across_labs(*curves.CODED), words="residuals given shape and size, as coded, among the models of all labs"
+    ),
     test=partial(compared, blocks=ANY_CODING, pair=("heritage", "architecture")),
 )
 

@@ -103,7 +103,7 @@ def _with_an_own_model(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
+def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
@@ -112,15 +112,18 @@ def test_the_template_of_heritage_asks_the_study_s_models_and_one_s_own(
     assert path.name == "u01_heritage_with_my_models.py"
     result = report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", processes=1)
     assert result.ok, result
-    (finding,) = json.loads((tmp_path / "report" / "u01" / "findings.json").read_text())["findings"]
-    study = gain_rows("penultimate_gain", source=[HUNT, PYTHIA])
-    assert finding["n_models"] == study["model_id"].nunique() + 2
-    assert finding["n_heritages"] == study["heritage"].nunique() + 1
+    at_all, beyond, finding = json.loads((tmp_path / "report" / "u01" / "findings.json").read_text())["findings"]
+    assert "Does the lab matter at all?" in at_all["plain"] and "beyond shape and size?" in beyond["plain"]
+    shipped, study = gain_rows("penultimate_gain"), gain_rows("penultimate_gain", source=[HUNT, PYTHIA])
+    shipped = shipped[(shipped["heritage"] != "") & (shipped["model_id"] != "karpathy/stories260K")]
+    assert finding["n_models"] == shipped["model_id"].nunique() + 2
+    assert {one["n_heritages"] for one in (at_all, beyond, finding)} == {shipped["heritage"].nunique() + 1}
     notes = " ".join(finding["notes"])
-    assert "From the study's files: 22 models; from other rows: 2." in notes
-    assert "From other rows: own/one, own/two." in notes
+    others = shipped["model_id"].nunique() - study["model_id"].nunique()
+    assert f"From the study's files: 22 models; others that ship: {others}; yours: 2." in notes
+    assert "Yours: own/one, own/two." in notes
     assert "names no lab: own/three." in notes
-    assert "Labs with only one model, whose effect cannot be separated from the model's own: StabilityAI, TII." in notes
+    assert "StabilityAI, TII" in next(note for note in finding["notes"] if note.startswith("Labs with only one model"))
     page = (tmp_path / "report" / "u01" / "index.html").read_text()
     for panel in ("variance-shares", "orders", "labs", "posterior", "prior-to-posterior"):
         assert (tmp_path / "report" / "u01" / f"posterior-{panel}.svg").is_file()

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thermostats.measurement.compare import compare as compare
     from thermostats.measurement.from_python import measure as measure
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
@@ -47,6 +48,7 @@ __version__ = "0.2.0"
 _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.citing",
+    "compare": "thermostats.measurement.compare",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",

@@ -38,7 +38,7 @@ def test_verdict_follows_the_gains(gains: list[float], verdict: str) -> None:
 
 def test_shallow_models_carry_it_and_size_adds_to_depth() -> None:
     found = judged(by_rules_alone("c01"), shipped(), "depth.penultimate_gain")["depth.penultimate_gain"]
-    assert found.verdict == YES
+    assert (found.verdict, found.reason) == (OPEN, "the rule errs too often")
     notes = " ".join(found.notes)
     assert (
         "The 3 shallow models carry the correlation: among the 5 models of at least 24 layers r = −0.28 (p = 0.64)"

@@ -382,7 +382,7 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     text = read(out / "thermostats-report.html")
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
-    claims, pages = ["c01", "c02", "c03", "c04", "c05"], ["figures", "sources", "atlas", "methods", "data"]
+    claims, pages = ["c01", "c02", "c03", "c04", "c05"], ["figures", "sources", "atlas", "lineage", "methods", "data"]
     assert articles == ["index", "means", *claims, *pages]
     assert 'href="#c03"' in text and "data:text/csv" in text
     assert len(text) < 15_000_000
@@ -417,6 +417,6 @@ def test_another_verdict_on_another_set_is_announced_and_one_by_p_alone_explaine
     text = files_of(own, pooled)["c01/index.md"].decode()
     assert "**On other evidence.** ✔ supported on the set pooled (9 models of 2 labs)." in text
     assert "On pooled a verdict is decided although its interval contains the number" in text
-    assert "at most about 0.05 of the 1 look would" in text
+    assert "this one look would be falsely supported in at most about 5% of cases" in text
     alone = files_of(own)["c01/index.md"].decode()
     assert "On other evidence" not in alone and "By chance alone" not in alone

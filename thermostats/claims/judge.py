@@ -194,6 +194,14 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
     }
 
 
+def _could(question: Question, result: Result, known: Known | None) -> str:
+    """What the rule could have shown; a number without trial, interval and p-value is certain."""
+    if known is None:
+        return ""
+    certain = not (question.trial or result.headline.interval or result.headline.p is not None)
+    return EXACT if certain else known.could()
+
+
 def _finding(
     claim: str,
     words: Template,
@@ -221,7 +229,7 @@ def _finding(
         rule_in_short=question.brief(),
         plain=" ".join(filter(None, [plain, _sentence(fitted)])),
         settles=said,
-        could=(known.could() if question.trial or result.headline.interval else EXACT) if known else "",
+        could=words.line(question.name, "could", values) or _could(question, result, known),
         worlds=len(known.rates) if known and question.trial else None,
         operating=known.rates if known and len(known.rates) else None,
         published=result.audit.published,

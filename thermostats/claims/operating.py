@@ -44,7 +44,7 @@ EXAGGERATED = 1.05
 MANY = 200
 """Units above which none is left out."""
 LARGER = (2, 3, 4, 6, 8, 12, 18)
-NAMES = ("model_id", "heritage", "family", "recipe", "pair")
+NAMES = ("model_id", "heritage", "family", "recipe", "pair", "tokenizer", "corpus", "ancestor")
 """Columns of names that make units their own where a study is multiplied."""
 COLUMNS = {
     "rule": str,

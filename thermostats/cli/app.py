@@ -53,6 +53,10 @@ LISTS = {
 """What can be listed, and what to do with it."""
 OWN_ROWS = "thermostats report C02 --out my-report"
 """What a user's own rows are good for: every claim puts its questions to them too."""
+AFTER_JOIN = {"layers": OWN_ROWS, "summaries": "thermostats new heritage", "runs": "thermostats ls runs --own"}
+"""What the rows of a table, joined, can be used for; the first that applies."""
+FACTS_ALONE = "thermostats ls columns layers"
+"""What says how gains of models are joined, where only models or prompts were."""
 WHOSE_ROWS = """\
 Your models are asked too: thermostats findings --evidence measured --out {out}
 What they lack: thermostats needs {claim} --data {data}"""
@@ -159,7 +163,11 @@ def join(
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
         print("nothing was written: --dry-run", file=sys.stderr)
-    say_next(OWN_ROWS, data=data, shown=changed and not as_json and not dry_run)
+    joined = {row["table"] for row in rows}
+    if changed and not dry_run and "models" in joined:
+        _tell_of_no_shape(data)
+    step = next((step for table, step in AFTER_JOIN.items() if table in joined), FACTS_ALONE)
+    say_next(step, data=data, shown=changed and not as_json and not dry_run)
 
 
 @app.command()
@@ -266,6 +274,17 @@ def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
         print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
+
+
+def _tell_of_no_shape(data: Path | None) -> None:
+    """Name those facts of shape and size that some of the user's models do not state."""
+    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - pandas
+
+    rows = own_models(folders.own_folder(data))
+    for column in ("d_head", "n_params_nonembedding"):
+        if count := int(rows[column].isna().sum()):
+            unstated = f"{column} is not stated of {count} of your models: C04, which reads it, leaves them out"
+            print(f"{unstated}; join it as a column of models, with --replace", file=sys.stderr)
 
 
 @app.command()
@@ -426,8 +445,8 @@ def findings(
     evidence: Annotated[
         str | None,
         typer.Option(
-            help="Set of evidence that the questions were put to: published, replicated, measured, pooled, nursery, or "
-            "all; by default, for each question, the set to which it was first put.",
+            help=f"Set of evidence that the questions were put to: {', '.join(SETS)}, or {ALL}; by default, for each "
+            "question, the set to which it was first put.",
             autocompletion=lambda: [*SETS, ALL],
         ),
     ] = None,

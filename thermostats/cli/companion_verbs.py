@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +40,41 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
     poor = [row["name"] for row in rows if row["state"] != OK]
     step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
     say_next(step, shown=watched(as_json))
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="Folder of a model, such as a base model.", metavar="A")],
+    second: Annotated[
+        Path, typer.Argument(help="Folder of another of the same shape, such as a tuned one.", metavar="B")
+    ],
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two models of one shape: which tensors changed, by how much and in what rank, and their gains.
+
+    Distance is the Frobenius norm of the change over that of the first model's tensor; rank is effective, the
+    participation ratio of the change's squared singular values. Gains are shown where both models were measured.
+
+    Example: `thermostats compare models/base models/tuned`
+    """
+    from thermostats.measurement.compare import compare as compared  # noqa: PLC0415 - reads weights
+
+    found = compared(first, second, data=data)
+    changed = found.changed.to_dict("records")
+    gains = found.gains.to_dict("records")
+    if as_json:
+        tensors = found.tensors.replace([math.inf, math.nan], None).to_dict("records")
+        print_json({"distance": found.distance, "tensors": tensors, "gains": gains})
+        return
+    print(f"{len(changed)} of {len(found.tensors)} tensors changed; distance of all together {found.distance:.4g}")
+    if changed:
+        print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"])
+    if gains:
+        print_rows(gains, ["gain", "source", "prompt_set", "first", "second", "ratio"])
+    else:
+        step = f"thermostats measure {first} {second} --what gains --data mine"
+        print(f"The tables hold no gains of both on one prompt set. Next: {step}")
 
 
 @app.command("set")
@@ -268,7 +304,7 @@ def heritage(
         return
     print(path)
     print(*lines(found), sep="\n")
-    say_next(_step(path), shown=True)
+    say_next(_step(path, data), shown=True)
 
 
 def _say_begun(path: Path, as_json: bool) -> None:
@@ -279,6 +315,8 @@ def _say_begun(path: Path, as_json: bool) -> None:
     say_next(_step(path), shown=not as_json)
 
 
-def _step(path: Path) -> str:
-    step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report (with your own tables "
-    return step + f"too: --data FOLDER), then edit {path}"
+def _step(path: Path, data: Path | None = None) -> str:
+    """The command that makes the page, with the folder of rows that the user named."""
+    step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report"
+    named = f" --data {data}" if data is not None else " (with your own tables too: --data FOLDER)"
+    return f"{step}{named}, then edit {path}"

@@ -13,8 +13,8 @@ from thermostats.errors import UsageError
 from thermostats.formatting import number, plural
 from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.modelling.heritage.rows import gain_rows, said_of
-from thermostats.tables.folders import data_folder, shipped
-from thermostats.tables.model_facts import own_models
+from thermostats.tables.folders import data_folder
+from thermostats.tables.model_facts import own_ids
 
 GAIN = "penultimate_gain"
 
@@ -25,8 +25,7 @@ def answer(data: str | Path | None) -> dict[str, Any]:
     unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
     left_out = [*said_of(rows), *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else [])]
     models = _models(rows[rows["heritage"] != ""])
-    folder = data_folder(data)
-    yours = set(own_models(folder)["model_id"]) if folder != shipped("data") else set()
+    yours = own_ids(data_folder(data))
     own = models[models["model_id"].isin(yours)]
     for whose, chosen in (("your", own), ("all", models)):
         try:
@@ -48,7 +47,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     """The same in words."""
     if not found["questions"]:
         return ["No first answer: too few models with a penultimate gain and a lab.", *found["left_out"]]
-    whose = "your own" if found["whose"] == "your" else "the study's and your"
+    whose = "your own" if found["whose"] == "your" else "all"
     of = f"{plural(len(found['models']), 'model')} of {plural(found['labs'], 'lab')}"
     said = [f"First answer, penultimate gain (block L − 1), {whose} models: {of}"]
     for each in found["questions"]:
@@ -58,7 +57,7 @@ def lines(found: dict[str, Any]) -> list[str]:
             f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = {number(tested.f)}, p = {number(tested.p)}"
         )
         said.append(
-            f"  In {WORLDS} simulated worlds of these models (± {number(tested.error, 2)}) it says yes in "
+            f"  In {WORLDS} simulated worlds of these models (± {number(100 * tested.error, 2)} points) it says yes in "
             f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ as much as models "
             "of one lab."
         )

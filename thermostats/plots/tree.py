@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -43,21 +44,13 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
                 solid_joinstyle="round",
             )
         axes.plot(x[i], y[i], "o", color=colour, markersize=4, markeredgecolor="0.3", markeredgewidth=0.4)
-    inner = {parent for parents in tree.parents for parent in parents}
-    for i, name in enumerate(tree.names):
-        tip = i not in inner
-        text = short_name(name) if tip or "/" in name else name.split(": ")[-1]
-        place = (4, 0) if tip else (2, 3)
-        axes.annotate(
-            text, (x[i], y[i]), place, textcoords="offset points", fontsize=7 if tip else 5.5,
-            va="center" if tip else "bottom", color="0.1" if tip else "0.4",
-        )  # fmt: skip
+    _label(tree, x, y, axes)
     figure = axes.get_figure(root=True)
     if figure is not None:
         figure.set_figheight(max(figure.get_figheight(), INCHES * (y.max() + 1) + 1))
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlim(-0.02 * x.max(), x.max() * 1.45)
+    axes.set_xlim(-0.06 * x.max(), x.max() * 1.45)
     axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
     axes.set_xlabel(xlabel)
     bar = axes.figure.colorbar(colours, ax=axes, shrink=0.5, aspect=25, pad=0.02)
@@ -65,6 +58,21 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
     bar.set_ticks(ticks.tolist(), labels=[f"{np.exp(t):.2f}" for t in ticks])
     bar.set_label("gain")
     return axes
+
+
+def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
+    """Tips by name at their right, labs and families over their branches; models with one descendant go without."""
+    look: dict[str, Any]
+    descendants = Counter(parent for parents in tree.parents for parent in parents)
+    for i, name in enumerate(tree.names):
+        if not descendants[i]:
+            text, place, look = short_name(name), (4, 0), {"fontsize": 7, "va": "center", "color": "0.1"}
+        elif tree.parents[i] and ("/" not in name or descendants[i] > 1):
+            text = short_name(name) if "/" in name else name.split(": ")[-1]
+            place, look = (-3, 2), {"fontsize": 5.5, "va": "bottom", "ha": "right", "color": "0.4"}
+        else:
+            continue
+        axes.annotate(text, (x[i], y[i]), place, textcoords="offset points", **look)
 
 
 def _rows(tree: Tree) -> np.ndarray:

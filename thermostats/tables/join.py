@@ -7,7 +7,7 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -45,7 +45,7 @@ class Joined:
     added: int
     unchanged: int
     replaced: int
-    files: tuple[Path, ...]
+    files: tuple[Path, ...] = field(repr=False)
 
 
 class Plan(NamedTuple):

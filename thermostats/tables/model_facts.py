@@ -9,7 +9,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables import store
-from thermostats.tables.folders import own_files, own_folder
+from thermostats.tables.folders import own_files, own_folder, shipped
 from thermostats.tables.join import Joined, join
 from thermostats.tables.plausible import bare
 from thermostats.tables.schemas import dtypes
@@ -56,6 +56,11 @@ def own_models(folder: Path) -> pd.DataFrame:
     """The user's own rows of the table `models`, none if the folder does not exist yet."""
     held = [store.read(path, "models") for path in own_files("models", folder)]
     return pd.concat(held) if held else pd.DataFrame(columns=list(dtypes("models")))
+
+
+def own_ids(folder: Path) -> set[str]:
+    """Models of the user's own tables; of the tables that ship none."""
+    return set() if folder == shipped("data") else set(own_models(folder)["model_id"])
 
 
 def spelt_otherwise(heritage: str, folder: Path) -> str:

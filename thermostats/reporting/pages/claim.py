@@ -285,7 +285,8 @@ def _probability(posterior: Posterior) -> str:
 
 
 def _capital(name: str) -> str:
-    return f"{name[0].upper()}{name[1:]}"
+    """With a capital, but for a Greek letter, which is a symbol."""
+    return f"{name[:1].upper()}{name[1:]}" if name[:1].isascii() else name
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

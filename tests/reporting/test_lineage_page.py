@@ -1,0 +1,54 @@
+"""The page of the tree: every model with a gain is drawn and listed once, counts are those of the tables."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from thermostats.claims.descent import tree_of
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.formatting import short_name
+from thermostats.reporting.pages import lineage
+from thermostats.reporting.state import NAVIGATION
+from thermostats.tables.model_rows import model_rows
+
+
+@pytest.fixture(scope="module")
+def page() -> dict[str, bytes]:
+    return lineage.files(Evidence())
+
+
+def test_every_model_with_a_gain_is_listed_with_what_is_stated_of_it(page: dict[str, bytes]) -> None:
+    gains = model_rows(Evidence().named(POOLED), incomparable=True).set_index("model_id")["gain"]
+    listed = pd.read_csv(io.BytesIO(page["lineage.csv"])).set_index("model_id")
+    assert set(listed.index) == set(gains.index)
+    assert listed["gain"].to_dict() == pytest.approx(gains.to_dict())
+    stated = Evidence().table("lineage").set_index("model_id")
+    assert listed.loc["Qwen/Qwen3-8B", "parent"] == stated.loc["Qwen/Qwen3-8B", "parent"] == "Qwen/Qwen3-8B-Base"
+
+
+def test_every_model_is_drawn_and_only_ancestors_besides() -> None:
+    pooled = Evidence().named(POOLED)
+    gains, axes = model_rows(pooled, incomparable=True), Figure().add_subplot()
+    tree = tree_of(pooled, list(gains["model_id"]))
+    lineage.figure(tree, gains, axes)
+    shown = {label.get_text() for label in axes.texts}
+    assert {short_name(name) for name in gains["model_id"]} <= shown and len(axes.texts) == len(tree)
+
+
+def test_what_is_stated_is_counted_and_the_navigation_leads_to_the_page(page: dict[str, bytes]) -> None:
+    listed = pd.read_csv(io.BytesIO(page["lineage.csv"])).drop_duplicates("model_id")
+    known = pd.read_csv(io.BytesIO(page["stated.csv"])).set_index("fact")
+    for fact in ("tokens", "tokenizer", "corpus"):
+        assert known.loc[fact].tolist() == [listed[fact].notna().sum(), len(listed), listed[fact].nunique()]
+    assert known.loc["parent", "stated"] == ((listed["kind"] == "scratch") | listed["parent"].notna()).sum()
+    assert "no child older than its parent" in page["lineage.md"].decode() and "lineage" in NAVIGATION
+
+
+def test_branches_of_the_page_are_those_of_the_tree(page: dict[str, bytes]) -> None:
+    kinds = pd.read_csv(io.BytesIO(page["branches.csv"])).set_index("kind")["branches"]
+    listed = pd.read_csv(io.BytesIO(page["lineage.csv"]))
+    assert kinds["lab"] == listed["lab"].nunique() and kinds["tuned"] >= (listed["kind"] == "tuned").sum()

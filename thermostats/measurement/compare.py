@@ -1,0 +1,121 @@
+"""Two models of one shape: which tensors changed, by how much and in what rank, and what that did to their gains.
+
+Distance of a tensor: ‖B − A‖_F / ‖A‖_F. Rank of a change D = B − A of a matrix: (Σσ²)² / Σσ⁴ = ‖D‖_F⁴ / ‖DDᵀ‖_F², the
+participation ratio of its squared singular values, between 1 and the rank; a change of rank r (LoRA) has at most r.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
+from thermostats.measurement.digest import model_sha
+from thermostats.tables import reading, store
+from thermostats.tables.vocabulary import GAINS
+
+Matrix = NDArray[np.float64]
+NAMED = 5
+"""Tensors that a refusal names."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two models; `tensors` and `gains` are tables, the rest their sums."""
+
+    first: Path
+    second: Path
+    tensors: pd.DataFrame
+    """tensor, shape, numbers, distance, rank (of matrices that changed), full_rank: the most that it could be."""
+    gains: pd.DataFrame
+    """gain, source, prompt_set, first, second, ratio of second to first; empty where no source has both on one set."""
+    distance: float
+    """Of all tensors together."""
+
+    @property
+    def changed(self) -> pd.DataFrame:
+        """Tensors that differ, those that changed most first."""
+        rows = self.tensors[self.tensors["distance"] > 0]
+        return rows.sort_values("distance", ascending=False, kind="stable", ignore_index=True)
+
+
+def compare(first: str | Path, second: str | Path, *, data: str | Path | None = None) -> Comparison:
+    """Compare the models in two folders, tensor by tensor, and their gains where the tables hold both.
+
+    Tensors are read one at a time and compared in float64; bfloat16 and float16 are exact there. Of masks, frequencies
+    and numbers of positions nothing is said. Gains are those of runs whose hash is the folder's, of one source on one
+    prompt set.
+
+    Raises UsageError for models of different tensors or shapes, DataError for folders that cannot be read.
+    """
+    here, there = Path(first), Path(second)
+    a, b = (_weights(folder) for folder in (here, there))
+    _check_alike(here, there, a, b)
+    rows, square, whole = [], 0.0, 0.0
+    for name in a:
+        x, y = (decode(stored[name].raw()).astype(np.float64) for stored in (a, b))
+        change = y - x
+        moved, size = float(np.square(change).sum()), float(np.square(x).sum())
+        square, whole = square + moved, whole + size
+        matrix = change.reshape(change.shape[0], -1) if change.ndim > 1 else change[:, None]
+        shape = " × ".join(map(str, x.shape))
+        rows.append((name, shape, x.size, _ratio(moved, size), effective_rank(matrix), min(matrix.shape)))
+    tensors = pd.DataFrame(rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"])
+    return Comparison(here, there, tensors, _gains(here, there, data), _ratio(square, whole))
+
+
+def effective_rank(change: Matrix) -> float:
+    """(Σσ²)² / Σσ⁴ of a matrix, by the smaller of its two Gram matrices; NaN where nothing changed."""
+    wide = change if change.shape[0] <= change.shape[1] else change.T
+    largest = float(np.abs(wide).max(initial=0.0))
+    if largest == 0 or not math.isfinite(largest):
+        return math.nan
+    gram = (wide / largest) @ (wide / largest).T
+    return float(np.trace(gram) ** 2 / np.square(gram).sum())
+
+
+def _ratio(moved: float, size: float) -> float:
+    """√(moved/size); of what was all zeros infinite where it moved."""
+    return math.sqrt(moved / size) if size > 0 else math.inf if moved > 0 else 0.0
+
+
+def _weights(folder: Path) -> dict[str, StoredTensor]:
+    return {name: stored for name, stored in open_checkpoint(folder).items() if not name.endswith(BUFFERS)}
+
+
+def _check_alike(first: Path, second: Path, a: Mapping[str, StoredTensor], b: Mapping[str, StoredTensor]) -> None:
+    """Refuse models of other tensors or shapes, with those that differ."""
+    apart = sorted({*a} ^ {*b})
+    said = [f"{name} only in {(first if name in a else second).name}" for name in apart]
+    said += [
+        f"{name} {a[name].shape} and {b[name].shape}" for name in a if name in b and a[name].shape != b[name].shape
+    ]
+    if said:
+        more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
+        raise UsageError(
+            "the two models have not the same tensors, so nothing can be subtracted",
+            where=f"{first}, {second}",
+            got="; ".join(said[:NAMED]) + more,
+            allowed="two models of one shape, such as a base model and one tuned from it",
+        )
+
+
+def _gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:
+    """Named gains of both models by sources that measured both."""
+    columns = ["gain", "source", "prompt_set", "first", "second", "ratio"]
+    runs = store.load("runs", data)
+    hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
+    features, sides, keys = reading.features(data, every=True), [], ["source", "prompt_set"]
+    for folder in (first, second):
+        own = runs.loc[hashes == model_sha(folder), ["model_id", "revision", "source"]].drop_duplicates()
+        measured = features.merge(own, on=["model_id", "revision", "source"])
+        sides.append(measured.drop_duplicates(keys).set_index(keys)[list(GAINS)].stack())
+    both = pd.concat(sides, axis=1, keys=["first", "second"], join="inner").rename_axis([*keys, "gain"]).reset_index()
+    return both.assign(ratio=both["second"] / both["first"])[columns]

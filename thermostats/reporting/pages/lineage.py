@@ -1,0 +1,118 @@
+"""The page of the tree of descent: every model with its gain as colour, what was checked, and what is not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.claims.descent import tree_of
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.modelling.lineage_likelihood import ancestors
+from thermostats.plots.svg import drawn
+from thermostats.plots.tree import draw_tree
+from thermostats.reporting.digest import machine
+from thermostats.reporting.text import Files, text
+from thermostats.tables.growing import FAMILY, LAB
+from thermostats.tables.lineage import check_lineage
+from thermostats.tables.model_rows import model_rows
+from thermostats.tables.tree import Tree
+
+GAIN, WORDS = "penultimate_gain", "penultimate gain"
+LEAST = 4
+"""Models from which on ancestors have an expected gain."""
+WIDE = 11.0
+"""Inches, so that names of ancestors fit on their branches."""
+FACTS = ("parent", "tokens", "tokenizer", "corpus")
+SHOWN = ["model_id", "lab", "family", "parent", "kind", "tokens", "tokenizer", "corpus", "gain", "source"]
+
+
+def files(tables: Evidence) -> dict[str, bytes]:
+    """`lineage.md`, its figure, and its tables as CSV."""
+    pooled, found = tables.named(POOLED), Files()
+    check_lineage(tables.table("models"), tables.table("lineage"))
+    gains = model_rows(pooled, GAIN, incomparable=True)
+    tree = tree_of(pooled, list(gains["model_id"]))
+    rows = facts(pooled, gains)
+    caption = (
+        f"Tree of descent of {len(gains)} models with a {WORDS}: root, labs, families, models, models tuned from them. "
+        "Models in the colour of their gain as measured, ancestors in that expected of them, orange below 1 and violet "
+        "above."
+    )
+    page = text(
+        "lineage.md",
+        figure=found.figure(drawn(lambda axes: figure(tree, gains, axes)), "lineage.svg", caption)
+        if len(gains)
+        else "",
+        kinds=found.table(kinds(tree), "Branches by kind", "branches.csv"),
+        checks=checks(tree, rows),
+        known=found.table(known(rows), "What is stated of these models", "stated.csv"),
+        models=found.table(rows[SHOWN], "Models and what they come from", "lineage.csv"),
+        machine=machine(),
+    )
+    found.add("lineage.md", page.encode())
+    return found.found
+
+
+def figure(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
+    """The tree with the gain of models as measured and of ancestors as descent lets one expect it."""
+    y = gains["log_gain"].to_numpy(np.float64)
+    values = dict(zip(gains["model_id"], y, strict=True))
+    if len(gains) >= LEAST:
+        at = [tree.place(name) for name in gains["model_id"]]
+        expected = ancestors(y, np.ones((len(y), 1)), tree.covariance(tree.names), at)
+        values = dict(zip(tree.names, expected, strict=True))
+    whole = axes.get_figure(root=True)
+    if whole is not None:
+        whole.set_figwidth(max(whole.get_figwidth(), WIDE))
+    return draw_tree(tree, values, axes)
+
+
+def facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
+    """One row per model with a gain and per parent of it, with what the table `lineage` states."""
+    stated = evidence.table("lineage").drop(columns=["heritage", "family"])
+    own = gains[["model_id", "heritage", "family", "gain"]].rename(columns={"heritage": "lab"})
+    years = evidence.table("models").drop_duplicates("model_id").set_index("model_id")["year"]
+    rows = own.merge(stated, on="model_id", how="left").sort_values(["lab", "family", "model_id"], ignore_index=True)
+    texts = ["parent", "kind", "tokenizer", "corpus", "source"]
+    rows = rows.assign(**{name: rows[name].fillna("") for name in texts})
+    return rows.assign(year=rows["model_id"].map(years), year_of_parent=rows["parent"].map(years))
+
+
+def kinds(tree: Tree) -> pd.DataFrame:
+    """How many branches of each kind the tree has."""
+    counts = pd.Series([kind or "not stated" for kind in tree.kinds[1:]]).value_counts(sort=False).sort_index()
+    return counts.rename_axis("kind").reset_index(name="branches")
+
+
+def known(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of every fact, for how many models it is stated, and how many values there are."""
+    one = rows.drop_duplicates("model_id")
+    scratch = one["kind"] == "scratch"
+    table = []
+    for name in FACTS:
+        there = one[name].notna() & (one[name].astype(str) != "") | (scratch if name == "parent" else False)
+        values = one.loc[there, name].replace("", np.nan).dropna()
+        table.append((name, int(there.sum()), len(one), values.nunique()))
+    return pd.DataFrame(table, columns=["fact", "stated", "models", "different values"])
+
+
+def checks(tree: Tree, rows: pd.DataFrame) -> list[str]:
+    """What was looked for, each with what was found; what is refused never reaches a page."""
+    years = rows.dropna(subset=["year", "year_of_parent"])
+    by_weights = int((rows["parent"] != "").sum())
+    flat = [name for name, length in zip(tree.names[1:], tree.lengths[1:], strict=True) if length == 0]
+    lone = sum(kind == LAB and _children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
+    alone = sum(kind == FAMILY and _children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
+    return [
+        "one root, no circle, no orphan, shares of merged parents add up to 1: a table in which this fails is refused",
+        f"no child older than its parent: years of both are known for {len(years)} of {by_weights} parents by weights",
+        f"models with several parents: {', '.join(tree.merges) or 'none'}",
+        f"branches of length 0: {', '.join(flat) or 'none'}",
+        f"labs with a single branch: {lone}; families with a single branch: {alone}. What such a model has of its lab "
+        "or family and what it has of its own cannot be separated",
+    ]
+
+
+def _children(tree: Tree, place: int) -> int:
+    return sum(place in parents for parents in tree.parents)
