@@ -98,7 +98,7 @@ DESCENT = (
 
 def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Slope]:
     """The difference of shares of models by a line along the tree: at the likeliest λ, and where all is descent."""
-    k = covariance_of(evidence, list(rows["model_id"]))
+    k = covariance_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows["focal"].to_numpy(np.float64)])
     y = rows["dampens"].to_numpy(np.float64)
     made = {"λ estimated": slope(y, x, k, 1), "λ = 1": slope(y, x, k, 1, descent=1.0)}
