@@ -290,7 +290,7 @@ def under_descent(evidence: Evidence, gain: Case, blocks: str) -> pd.DataFrame |
     """Shares of architecture, or of its two parts, next to descent along the tree in place of the lab."""
     rows = models(evidence, gain)
     named = {name: rows[list(own)].to_numpy(np.float64) for name, own in UNDER[blocks].items()}
-    k = covariance_of(evidence, list(rows["model_id"]))
+    k = covariance_of(evidence, rows)
     pair = ("descent", "architecture") if blocks == "architecture" else ("geometry", "scale")
     return shares(rows["outcome"].to_numpy(np.float64), named, k, (pair,), seed=SEED)
 

@@ -75,16 +75,17 @@ def sharing(labels: list[str]) -> int:
     return int((held.duplicated(keep=False) & (held != "")).sum())
 
 
-def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
-    """The rows that the rule reads."""
-    return models(evidence, gain.column)
+def rows_of(carrier: str, evidence: Evidence, gain: Case) -> pd.DataFrame:
+    """The rows that the rule reads; raises TooFew where no two models share the carrier."""
+    rows = models(evidence, gain.column)
+    if not sharing(carried(rows)[carrier]):
+        raise TooFew(Result.of(rows))
+    return rows
 
 
 def compared(rows: pd.DataFrame, carrier: str) -> Result:
     """How much better a carrier predicts models left out one by one than each rival; the least lead heads it."""
     labels = carried(rows)
-    if not sharing(labels[carrier]):
-        raise TooFew(Result.of(rows))
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)].to_numpy(np.float64)])
     density = predicted(rows["log_gain"].to_numpy(np.float64), x, labels, range(len(rows)))
     table = leads(density, carrier, dict(enumerate(rows["heritage"])))
@@ -110,7 +111,7 @@ def worlds_of(carrier: str) -> tuple[World, ...]:
 
 def answer(carrier: str, evidence: Evidence, gain: Case) -> Result:
     """One carrier against the others and none, with what is known of each."""
-    rows = rows_of(evidence, gain)
+    rows = models(evidence, gain.column)
     labels = carried(rows)
     known = pd.DataFrame(
         [(name, len(set(filter(None, own))), sum(map(bool, own)), sharing(own)) for name, own in labels.items()],
@@ -136,7 +137,7 @@ for one in CARRIERS:
         one,
         primary=CARRIES,
         over=(GAIN,),
-        trial=Trial(rows_of, partial(compared, carrier=one), "heritage", worlds_of(one)),
+        trial=Trial(partial(rows_of, one), partial(compared, carrier=one), "heritage", worlds_of(one)),
         evidence=POOLED,
         needs=LEAST,
         section="carries",

@@ -48,8 +48,10 @@ def test_where_nothing_is_carried_nothing_is_said_to_carry() -> None:
 
 
 def test_a_carrier_that_no_two_models_share_is_not_asked() -> None:
+    pooled, gain = altered().named("pooled"), H02.GAIN
+    assert H02.sharing(H02.carried(H02.rows_of("lab", pooled, gain))["parent"]) == 0
     with pytest.raises(TooFew):
-        H02.compared(models("lab", 0.9), "parent")
+        H02.rows_of("parent", pooled, gain)
 
 
 def test_facts_of_a_tuned_model_are_those_of_the_nearest_ancestor_that_states_them() -> None:

@@ -57,6 +57,23 @@ def test_a_matrix_has_the_first_verdict_of_every_claim_on_every_set_of_evidence(
     ]
 
 
+def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
+    """Of the first finding alone; the controlled study is no new measurement of it, nor is what needs measurement."""
+    of_set = {"published": "inconclusive", "pooled": "supported", "external": "supported", "nursery": "not supported"}
+    first = entry("C03").findings[0]
+    findings = [replace(first, id="C03.sign", evidence=name, verdict=verdict) for name, verdict in of_set.items()]
+    further = [replace(each, id="C03.second", verdict="not supported") for each in findings]
+    changed = replace(entry("C03"), findings=(*findings, *further))
+    same = [replace(each, verdict="inconclusive") for each in findings[:2]]
+    same += [replace(first, id="C03.sign", evidence="measured", verdict="needs measurement")]
+    text = index_text([changed, replace(entry("C04"), findings=tuple(same))], {})
+    lines = text.partition("Where new measurements change a verdict")[2].partition("\n\n\n")[0].splitlines()
+    assert [line for line in lines if line.startswith("- ")] == [
+        "- [C03](c03/index.md): inconclusive on the study’s files, supported on external and pooled"
+    ]
+    assert "Where new measurements" not in index_text([entry("C04")], {})
+
+
 NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance|slope|estimate|share|coefficient"
 
 

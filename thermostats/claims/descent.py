@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.draws import Array
@@ -11,11 +11,18 @@ from thermostats.tables.lineage import joined
 from thermostats.tables.tree import Tree
 
 
-def tree_of(evidence: Evidence, models: Sequence[str]) -> Tree:
-    """Root, labs, families, parents and models, of the tables that the evidence hands out."""
-    return grown(joined(evidence.table("models"), evidence.table("lineage"))).keep(models)
+def tree_of(evidence: Evidence, rows: pd.DataFrame) -> Tree:
+    """Root, labs, families, parents and the models of rows with model_id, heritage and family.
+
+    Parents are those of the tables; a model that the tables lack hangs on the lab and family of its row.
+    """
+    known = joined(evidence.table("models"), evidence.table("lineage"))
+    lacking = rows.loc[~rows["model_id"].isin(known["model_id"]), ["model_id", "heritage", "family"]]
+    if len(lacking):
+        known = pd.concat([known, lacking.assign(parent="", kind="")], ignore_index=True)
+    return grown(known).keep(rows["model_id"])
 
 
-def covariance_of(evidence: Evidence, models: Sequence[str]) -> Array:
-    """K of models in their order: the path from the root that two share, the highest model at 1."""
-    return tree_of(evidence, models).covariance(models)
+def covariance_of(evidence: Evidence, rows: pd.DataFrame) -> Array:
+    """K of the models of rows, in their order: the path from the root that two share, the highest model at 1."""
+    return tree_of(evidence, rows).covariance(list(rows["model_id"]))

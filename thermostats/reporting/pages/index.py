@@ -12,13 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.evidence import SETS
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
 from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
-from thermostats.formatting import first_sentences, markdown
+from thermostats.formatting import first_sentences, listed, markdown
 from thermostats.reporting.digest import machine
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.claim import Entry
@@ -34,6 +34,8 @@ ORDER = [*VERDICTS, FAILED, MISSING]
 """Verdicts in the order in which the index lists them."""
 IN_SHORT = (("What holds", (SUPPORTED,), 4), ("What does not", (AGAINST,), 3), ("What is open", (OPEN, UNMEASURED), 3))
 """Headings of the summary, the verdicts below each, and how many claims it names."""
+NEW = (EXTERNAL, MEASURED, POOLED)
+"""Sets with measurements that are not the study's own."""
 GAIN = "gain.svg"
 """The picture that says what a gain is."""
 
@@ -73,6 +75,7 @@ def index_text(
         most_false=FALSE,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
+        moved=moved(entries, page_of),
         illustrated=illustrated,
         sets=[f"{what} ({name})" for name, what in SETS.items()],
         counted=sets,
@@ -164,6 +167,21 @@ def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     ]
     sets = [name for name in (*SETS, OVERALL) if any(name in own for own in found)]
     return {name: [own.get(name, "") for own in found] for name in sets}
+
+
+def moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
+    """Claims whose first finding has another verdict on measurements that are not the study's own, with both."""
+    rows = []
+    for entry in entries:
+        by_set = {f.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id}
+        before = by_set.get(PUBLISHED, UNMEASURED)
+        after = {verdict: [n for n in NEW if by_set.get(n) == verdict] for verdict in VERDICTS if verdict != UNMEASURED}
+        words = "; ".join(
+            f"{verdict} on {listed(sets)}" for verdict, sets in after.items() if sets and verdict != before
+        )
+        if PUBLISHED in by_set and words:
+            rows.append({"link": link(entry.id, page_of.format(folder_of(entry.id))), "before": before, "after": words})
+    return rows
 
 
 def _picture(entry: Entry) -> str:

@@ -32,7 +32,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
     pooled, found = tables.named(POOLED), Files()
     check_lineage(tables.table("models"), tables.table("lineage"))
     gains = model_rows(pooled, GAIN, incomparable=True)
-    tree = tree_of(pooled, list(gains["model_id"]))
+    tree = tree_of(pooled, gains)
     rows = facts(pooled, gains)
     caption = (
         f"Tree of descent of {len(gains)} models with a {WORDS}: root, labs, families, models, models tuned from them. "
