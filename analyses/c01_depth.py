@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_line
+from thermostats.claims.worlds import searches_of_line, worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification.estimators import correlation_with
@@ -67,12 +68,18 @@ def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
 
 
 VIEWS = Views(models=5)
-TRIAL = Trial(outcomes, by_depth, "model_id", worlds_of_line("outcome", "n_layers", STATED))
+TRIAL = Trial(
+    outcomes,
+    by_depth,
+    "model_id",
+    worlds_of_line("outcome", "n_layers", STATED),
+    searches=searches_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB),
+)
 
 
 @CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
-    """The gain that the study means, by a test and by a line through the log gains."""
+    """The gain that the study means, by a test and by a line through the log gains; other gains are in the curve."""
     rows = models(evidence)
     error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
     known = rows.assign(error=error, depth=rows["n_layers"])
@@ -80,14 +87,17 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     slopes = slope(rows, "gain ~ n_layers")
     columns = ["model_id", "heritage", "n_layers", "gain", "lower", "upper", *[one.column for one in NAMED_GAINS[1:]]]
     line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
-    deep = rows[rows["n_layers"] >= DEEP]
-    return other(evidence, gain).adding(
+    deep, judged = rows[rows["n_layers"] >= DEEP], outcomes(evidence, gain)
+    parts = (judged.drop(place) for place in judged.index)
+    without = [float(np.corrcoef(part["n_layers"], part["outcome"])[0, 1]) for part in parts]
+    return by_depth(judged).adding(
         table=rows[columns],
         draw=drawing(gain_by_depth, rows, y="gain", lower="lower", upper="upper", curves=line, ylabel=gain.words),
         fit=fit,
         fit_tables=("rows",),
         audit=audit.depth(evidence, rows, seed=SEED),
         words={
+            "without": [min(without), max(without)],
             "depth": correlation(rows["n_layers"], rows["gain"], seed=SEED),
             "density": correlation(rows["rho"], rows["gain"], seed=SEED),
             "together": correlation(rows["n_layers"], rows["rho"], seed=SEED),
@@ -102,15 +112,6 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
             "among_deep": correlation(deep["n_layers"], deep["gain"], seed=SEED),
         },
     )
-
-
-@CLAIM.finding("depth", primary=FALLS, over=NAMED_GAINS[1:], trial=TRIAL, views=VIEWS)
-def other(evidence: Evidence, gain: Case) -> Result:
-    """One named gain."""
-    rows = outcomes(evidence, gain)
-    parts = (rows.drop(place) for place in rows.index)
-    without = [float(np.corrcoef(part["n_layers"], part["outcome"])[0, 1]) for part in parts]
-    return by_depth(rows).adding(words={"without": [min(without), max(without)]})
 
 
 CLAIM.curve(

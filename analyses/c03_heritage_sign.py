@@ -44,14 +44,8 @@ GAINS_AXIS = "penultimate gain (block L − 1)"
 CLAIM = Claim.read(__file__)
 
 
-EVERY = Case("all_models", "penultimate gain below 1, all models", "gain")
-GAINS = (
-    Case("penultimate_gain", "penultimate gain below 1, comparable models", "gain"),
-    EVERY,
-    Case("geometric_gain", "mean gain per block below 1, comparable models", "geometric_gain_to_penultimate"),
-    Case("normed_gain", "gain with the final norm below 1, comparable models", "normed_gain"),
-)
-"""All but one leave out models that norm after the residual sum."""
+GAIN = Case("penultimate_gain", "penultimate gain below 1, comparable models", "gain")
+"""Models that norm after the residual sum are left out; other gains are in the curve."""
 
 
 models = CLAIM.shared(gains)
@@ -60,8 +54,7 @@ models = CLAIM.shared(gains)
 def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which were published."""
     rows = models(evidence).dropna(subset=gain.column)
-    if gain != EVERY:
-        rows = rows[rows["comparable"]].reset_index(drop=True)
+    rows = rows[rows["comparable"]].reset_index(drop=True)
     value, low, high = rows[gain.column], rows["lower"] / rows["gain"], rows["upper"] / rows["gain"]
     clear = (value * high < 1) | (value * low > 1)
     return rows.assign(value=value, dampens=value < 1, clear=clear, focal=rows["heritage"] == FOCAL)
@@ -153,7 +146,20 @@ def with_labs(evidence: Evidence, descent: Mapping[str, Slope]) -> dict[str, Any
     }
 
 
-@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=GAINS[:1], trial=TRIAL, views=VIEWS)
+def with_audit(evidence: Evidence, gain: Case) -> Result:
+    """The test over families, with what the audit says of the study's figures."""
+    rows, stated = signs(evidence, gain), audit.stated_shares(evidence)
+    (a, b), (c, d) = counts = audit.dampening(rows, "value")
+    below, above = rows[rows["dampens"] & rows["clear"]], rows[~rows["dampens"] & rows["clear"]]
+    words = {"a": a, "inside": a + b, "c": c, "outside": c + d, "stated": stated}
+    words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
+    if a:
+        words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
+        words |= {"fisher_stated": stated.fisher(a + b, c + d)}
+    return by_families(rows).adding(words=words)
+
+
+@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=TRIAL, views=VIEWS)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
     every = models(evidence)
@@ -167,7 +173,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         "twins": twins(signs(evidence, gain)),
         "descent": (descent := under_descent(evidence, signs(evidence, gain))),
     }
-    return other(evidence, gain).adding(
+    return with_audit(evidence, gain).adding(
         table=every[["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]],
         draw=drawing(
             forest, ordered, label="model_id", estimate="gain", heritage="heritage", null=1.0, xlabel=GAINS_AXIS
@@ -178,22 +184,8 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     )
 
 
-@CLAIM.finding("sign", primary=FIXES_THE_SIGN, over=GAINS[1:], trial=TRIAL, views=VIEWS)
-def other(evidence: Evidence, gain: Case) -> Result:
-    """One gain over one set of models, with what the audit says of the study's figures."""
-    rows, stated = signs(evidence, gain), audit.stated_shares(evidence)
-    (a, b), (c, d) = counts = audit.dampening(rows, "value")
-    below, above = rows[rows["dampens"] & rows["clear"]], rows[~rows["dampens"] & rows["clear"]]
-    words = {"a": a, "inside": a + b, "c": c, "outside": c + d, "stated": stated}
-    words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
-    if a:
-        words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
-        words |= {"fisher_stated": stated.fisher(a + b, c + d)}
-    return by_families(rows).adding(words=words)
-
-
 CLAIM.curve(
-    f"sign.{GAINS[0].id}",
+    f"sign.{GAIN.id}",
     rows=curves.every_universe,
     choices=curves.SIGNS,
     estimate=difference_of_fractions("focal", "family"),

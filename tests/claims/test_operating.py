@@ -193,3 +193,12 @@ def test_a_study_of_prompts_grows_by_prompts() -> None:
     assert found["models_wanted"] in {72, 96, 144} and found["groups_wanted"] == 1
     said = Known(pd.DataFrame([found]), larger="prompt").sentence(OPEN, "lab")
     assert f"{found['models_wanted']} prompts would find an effect" in said
+
+
+def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
+    rows = pd.DataFrame({"n": [1, 2, None], "whole": [1, 2, 3], "sure": [True, False, True], "name": ["a", "b", None]})
+    rows = rows.convert_dtypes().astype({"name": "string"})
+    made = operating.plain(rows)
+    assert [kind.kind for kind in made.dtypes] == ["f", "i", "b", "O"]
+    assert made["whole"].tolist() == [1, 2, 3] and made["n"].isna().tolist() == [False, False, True]
+    pd.testing.assert_frame_equal(operating.plain(made), made)

@@ -16,7 +16,7 @@ from thermostats.claims.operating import Known, Trial
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, V
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
-from thermostats.claims.worlds import Off, Search, searches_of_line, worlds_of_line
+from thermostats.claims.worlds import UNSAID, Effort, Off, Search, searches_of_line, worlds_of_line
 
 RISES = Decide((V("r") > 0) & (V("r").p <= 0.05), (V("r") < 0) & (V("r").p <= 0.05))
 SEARCHES = searches_of_line("y", "x", 0.7)
@@ -76,9 +76,7 @@ def test_points_are_corners_and_what_lies_between() -> None:
 
 def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors correlated along x make the test err; the verdict of the very data is then left open."""
-    monkeypatch.setattr(search, "FEW", 100)
-    monkeypatch.setattr(search, "FRESH", 400)
-    only_normal = tuple(replace(one, kinds=("normal",)) for one in SEARCHES)
+    only_normal = tuple(replace(one, kinds=("normal",), effort=Effort(few=100, fresh=400)) for one in SEARCHES)
     asked = question(only_normal)
     rows = [search.searched(asked, study(), one) for one in only_normal]
     by_name = {row["world"]: row for row in rows}
@@ -89,11 +87,17 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
     assert again == pytest.approx(false["supported"], abs=0.09)
     monkeypatch.setattr(operating, "table", lambda: pd.DataFrame(rows))
     known, result = Known(operating.rates(asked, len(study()))), of_line(study())
-    assert standing(RISES, result, known, SUPPORTED) == (OPEN, Reason.UNDECIDED)
-    assert standing(RISES, result, known, AGAINST)[0] == AGAINST
+    assert standing(RISES, result, known, SUPPORTED) == (OPEN, Reason.WITHHELD)
+    assert standing(RISES, result, known, AGAINST)[0] == AGAINST and not known.silent
+    assert standing(RISES, result, known, OPEN) == (OPEN, Reason.UNDECIDED)
+    either = Known(pd.concat([known.rates, pd.DataFrame([{**false, "holds": True, "not_supported": 0.2}])]))
+    assert standing(RISES, result, either, OPEN) == (OPEN, Reason.WITHHELD) and either.silent
+    assert "neither verdict is given" in either.sentence(OPEN, "lab", Reason.WITHHELD)
     assert "“supported” is withheld" in known.could() and "correlated at" in known.could()
     assert "“not supported” is withheld" not in known.could()
-    small = pd.DataFrame([{**rows[0], "holds": True, "declared": True, "supported": 0.2, "point": ""}, *rows])
+    small = pd.DataFrame(
+        [{**rows[0], "holds": True, "declared": True, "supported": 0.2, "not_supported": 0.0, "point": ""}, *rows]
+    )
     assert "no number of models is named" in Known(small).sentence(OPEN, "lab")
     assert "no number of models" not in Known(small[:1]).sentence(OPEN, "lab")
 
@@ -105,3 +109,11 @@ def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPa
     assert [named.id for named in operating.missing(asked, study())] == [one.id for one in SEARCHES]
     wider = replace(SEARCHES[0], bounds={**SEARCHES[0].bounds, "ar": (0.0, 0.9)})
     assert operating.digest(asked, wider) != operating.digest(asked, SEARCHES[0])
+
+
+@pytest.mark.parametrize("setting", ["few", "more", "fresh", "best", "between"])
+def test_a_row_of_a_search_with_another_setting_counts_for_nothing(setting: str) -> None:
+    asked, full = question(), replace(SEARCHES[0], effort=Effort(*UNSAID))
+    other = replace(full, effort=replace(full.effort, **{setting: 7}))
+    assert operating.digest(asked, other) != operating.digest(asked, full)
+    assert f"{setting} 7" in other.words and "fresh" not in full.words

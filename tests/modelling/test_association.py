@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -257,3 +258,25 @@ def test_a_name_that_a_formula_cannot_hold_is_refused_with_one_that_works(name: 
     quoted = f"Q('{name}')"
     found = slope(frame, f"y ~ {quoted}", term=quoted, errors="classical")
     assert found.estimate == pytest.approx(np.polyfit(frame[name], frame["y"], 1)[0])
+
+
+@pytest.mark.parametrize("n", [7, 9])
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+def test_pairings_are_counted_as_scipy_counts_them(method: Literal["pearson", "spearman"], n: int) -> None:
+    """All of them, and a sample with ties."""
+    rng = np.random.default_rng(n)
+    x, y = rng.integers(0, 5, n).astype(float), rng.integers(0, 4, n).astype(float)
+    measure = stats.pearsonr if method == "pearson" else stats.spearmanr
+
+    def strength(shuffled: np.ndarray) -> float:
+        return abs(float(measure(shuffled, y).statistic))
+
+    reference = stats.permutation_test(
+        (x,),
+        strength,
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=math.factorial(n) if n == 7 else 99,
+        rng=np.random.default_rng(1),
+    )
+    assert correlation(x, y, method=method, seed=1, resamples=99).p_permutation == reference.pvalue

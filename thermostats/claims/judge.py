@@ -136,10 +136,12 @@ def standing(
     if known.hangs_on or known.source:
         return OPEN, Reason.ONE_UNIT if known.hangs_on else Reason.ONE_SOURCE
     if known.worst(verdict) is not None:
-        verdict = OPEN
+        return OPEN, Reason.WITHHELD
     if verdict == OPEN and reason == Reason.NONE:
         if isinstance(primary, Decide) and primary.divided.holds(result):
             return verdict, Reason.CODING
+        if known.silent:
+            return verdict, Reason.WITHHELD
         short = isinstance(primary, Given) and primary.short(result)
         reason = Reason.TOO_LITTLE if short or known.power < FAIR else Reason.UNDECIDED
     return verdict, reason
@@ -153,8 +155,9 @@ def unmeasured(claim: str, words: Template, question: Question, result: Result) 
 def together(claim: str, words: Template, question: Question, parts: Sequence[Finding], result: Result) -> Finding:
     """The verdict over findings: one part against it decides, support needs every part."""
     verdict = all_of(Verdict(part.verdict) for part in parts)
-    few = UNMEASURED in {part.verdict for part in parts}
-    reason = Reason.NONE if verdict != OPEN else Reason.TOO_LITTLE if few else Reason.UNDECIDED
+    few = Reason.TOO_LITTLE if UNMEASURED in {part.verdict for part in parts} else Reason.UNDECIDED
+    never = (Reason(part.reason) for part in parts if part.reason in {Reason.CODING, Reason.WITHHELD})
+    reason = Reason.NONE if verdict != OPEN else next(never, few)
     found = _finding(claim, words, question, result, verdict, reason=reason)
     named = "; ".join(part.estimand for part in parts)
     return replace(

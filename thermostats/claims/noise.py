@@ -33,6 +33,8 @@ ERRORS: Mapping[str, str] = {
     "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
     "one aberrant model": "normal errors, and one model four standard deviations off",
 }
+IN_ONE_LAB = ("normal", "t3", "t4", "lognormal", "one aberrant model")
+"""Kinds for models of one lab, where those of labs are others of these."""
 BY_PROMPT: Mapping[str, str] = {
     "normal": "normal errors",
     "t3": "errors with the tails of t₃",

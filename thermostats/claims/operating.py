@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionDtype
 from scipy import stats
 
 from thermostats.claims.result import Estimate, Result, TooFew
@@ -124,6 +125,11 @@ class Known:
         errs = np.where(false["point"] != "", false[side] > WORST, by_chance < FALSE)
         return false.loc[false.loc[errs, side].idxmax()] if errs.any() else None
 
+    @property
+    def silent(self) -> bool:
+        """Whether neither side of the rule is given, whatever the data."""
+        return self.worst(SUPPORTED) is not None and self.worst(AGAINST) is not None
+
     def withheld(self) -> str:
         """Which sides of the rule are not given, and where they err, in plain words; empty where none is withheld."""
         return " ".join(
@@ -189,6 +195,8 @@ class Known:
         if self.hangs_on or self.source:
             without = self.hangs_on or f"the rows of the source {self.source}"
             return f"Without {without} the verdict would not stand, so it is left open."
+        if self.silent and verdict == OPEN:
+            return "The rule errs too often on either side to be believed, so neither verdict is given."
         if (worst := self.worst(verdict)) is not None:
             rate = f"{worst[_side(verdict)]:.1%} of simulated studies ({worst['words']})"
             return f"The rule says “{verdict}” falsely in {rate}, too often to be believed, so this side is withheld."
@@ -201,7 +209,7 @@ class Known:
         if takes := self.takes(group):
             return f"{takes} A study of this size finds it in {self.power:.0%} of them."
         found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
-        return f"{found}, and one {LARGER[-1]} times as large in less than {WANTED:.0%}."
+        return f"{found}; even one {LARGER[-1]} times as large does in less than {WANTED:.0%}."
 
 
 def _side(verdict: Verdict) -> str:
@@ -297,7 +305,7 @@ def simulated(
     Gelman and Carlin 2014, doi:10.1177/1745691614551642).
     """
     seed = zlib.crc32(f"{key(question)} {len(rows)} {world.id}".encode())
-    rng = np.random.default_rng(seed)
+    rng, rows = np.random.default_rng(seed), plain(rows)
     found: list[tuple[Verdict, Estimate]] = []
     start = time.process_time()
     while len(found) < n and (len(found) < LEAST or time.process_time() - start < seconds):
@@ -351,6 +359,16 @@ def larger(question: Any, rows: pd.DataFrame, world: World, power: float) -> tup
         return np.nan, np.nan
     many = multiplied(question, rows, LARGER[place])
     return many[counted].nunique(), many["heritage"].nunique()
+
+
+def plain(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same rows in numpy's types, parts of which are taken in no time."""
+    kinds: dict[Any, Any] = {}
+    for name, kind in rows.dtypes.items():
+        if isinstance(kind, ExtensionDtype):
+            lacks = np.float64 if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind) else object
+            kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
+    return rows.astype(kinds).copy()
 
 
 def multiplied(question: Any, rows: pd.DataFrame, times: int) -> pd.DataFrame:

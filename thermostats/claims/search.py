@@ -6,7 +6,8 @@ A claim declares where to look, next to its worlds:
 
 `make worlds` then tries every corner of the bounds and a Sobol sequence between them, each with errors of a kind in
 turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
-`FRESH` studies of other seeds. That is one more row of `data/worlds.csv`, whose column `point` has the parameters.
+fresh seeds (`Search.effort` says how many). That is one more row of `data/worlds.csv`, whose column `point` has the
+parameters.
 Where it errs in more than `operating.WORST` of studies, that side of the rule is withheld.
 """
 
@@ -23,16 +24,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import qmc
 
-from thermostats.claims.operating import digest, judged, key, simulated
+from thermostats.claims.operating import digest, judged, key, plain, simulated
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import Search, World
 
-FEW, MORE, FRESH = 40, 200, 2000
-"""Studies a point at first, of the worst points, and of the worst one, with fresh seeds."""
 LONGER = 10
 """Times that the worst point may take as long as another world."""
-BETWEEN, BEST, MOST_CORNERS = 16, 3, 32
-"""Points between the corners, worst points that are tried with every kind of errors, and corners that are tried."""
+MOST_CORNERS = 32
+"""Corners that are tried."""
 Point = Mapping[str, Any]
 
 
@@ -40,7 +39,7 @@ def points(search: Search) -> Iterator[Point]:
     """Corners of the bounds, their middle, and points spread between them; kinds of errors in turn."""
     names, (low, high) = list(search.bounds), np.array(list(search.bounds.values()), dtype=np.float64).T.reshape(2, -1)
     corners = [*itertools.islice(itertools.product((0.0, 1.0), repeat=len(names)), MOST_CORNERS)]
-    between = qmc.Sobol(max(len(names), 1), seed=1).random(BETWEEN)[:, : len(names)]
+    between = qmc.Sobol(max(len(names), 1), seed=1).random(search.effort.between)[:, : len(names)]
     places = np.vstack([np.array(corners).reshape(len(corners), -1), np.full((1, len(names)), 0.5), between])
     kinds = itertools.cycle(search.kinds)
     for values in dict.fromkeys(map(tuple, low + places * (high - low))):
@@ -50,7 +49,7 @@ def points(search: Search) -> Iterator[Point]:
 def errs(question: Any, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
     """Share of n studies with the verdict that is false in a world."""
     rng = np.random.default_rng(zlib.crc32(f"{key(question)} {len(rows)} {seed}".encode()))
-    false = AGAINST if world.holds else SUPPORTED
+    false, rows = AGAINST if world.holds else SUPPORTED, plain(rows)
     return sum(judged(question.primary, question.trial, world.change(rows, rng))[0] == false for _ in range(n)) / n
 
 
@@ -61,15 +60,16 @@ def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
         rates = [errs(question, rows, search.world(**point), n, f"{search.id} {text(point)} {n}") for point in tried]
         return [tried[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
-    best = rated(list(points(search)), FEW)[:BEST]
-    return rated([{**point, "kind": kind} for point in best for kind in search.kinds], MORE)[0]
+    effort = search.effort
+    best = rated(list(points(search)), effort.few)[: effort.best]
+    return rated([{**point, "kind": kind} for point in best for kind in search.kinds], effort.more)[0]
 
 
 def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
     """The row of the table for a search: rates at its worst point, which may take ten times as long as a world."""
     point = worst(question, rows, search)
     world = replace(search.world(**point), id=f"{search.id} {text(point)}", declared=False)
-    row = simulated(question, rows, world, FRESH, LONGER * seconds)
+    row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds)
     return {**row, "world": search.id, "point": text(point), "digest": digest(question, search)}
 
 

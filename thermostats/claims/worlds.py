@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
@@ -66,6 +66,34 @@ class World:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """How hard a search looks: a setting that differs makes its row another one."""
+
+    few: int = 40
+    """Studies a point at first."""
+    more: int = 200
+    """Studies of each of the worst points, with errors of every kind."""
+    fresh: int = 2000
+    """Studies of the worst point, with fresh seeds."""
+    best: int = 3
+    """Worst points that are tried with every kind of errors."""
+    between: int = 16
+    """Points between the corners of the bounds."""
+
+    @property
+    def words(self) -> str:
+        """Its numbers; those of `UNSAID` go without saying."""
+        return "" if astuple(self) == UNSAID else ", ".join(f"{name} {value}" for name, value in vars(self).items())
+
+
+UNSAID = (40, 200, 2000, 3, 16)
+"""Settings with which a search has no word on them; they stay, whatever the defaults become."""
+FULL = Effort()
+QUICK = Effort(few=20, more=60, fresh=1000, best=2)
+"""For a slow test."""
+
+
+@dataclass(frozen=True)
 class Search:
     """Worlds alike but for nuisance parameters, among which the one is looked for in which a rule errs most.
 
@@ -79,12 +107,13 @@ class Search:
     bounds: Mapping[str, tuple[float, float]]
     kinds: tuple[str, ...] = tuple(ERRORS)
     """Error kinds that are tried."""
+    effort: Effort = FULL
 
     @property
     def words(self) -> str:
-        """Where it is looked for."""
+        """Where it is looked for, and how hard."""
         said = [f"{name} {low:g} to {high:g}" for name, (low, high) in self.bounds.items()]
-        return ", ".join([*said, f"errors {' or '.join(self.kinds)}"])
+        return ", ".join(filter(None, [*said, f"errors {' or '.join(self.kinds)}", self.effort.words]))
 
 
 ORDERS = {"strong": (0.85, 0.08, 0.02), "middle": (0.60, 0.20, 0.05), "weak": (0.40, 0.20, 0.10)}
@@ -149,7 +178,14 @@ def worlds_of_line(outcome: str, predictor: str, r: float, levels: str = "") -> 
 
 
 def searches_of_line(
-    outcome: str, predictor: str, r: float, *, name: str = "worst", **bounds: tuple[float, float]
+    outcome: str,
+    predictor: str,
+    r: float,
+    *,
+    name: str = "worst",
+    kinds: Sequence[str] = tuple(ERRORS),
+    effort: Effort = QUICK,
+    **bounds: tuple[float, float],
 ) -> tuple[Search, Search]:
     """Where a rule of a line is looked at hardest: without a relation, and as claimed, with nuisances within bounds.
 
@@ -160,8 +196,8 @@ def searches_of_line(
     bounds = {"ar": (0.0, LARGEST_AR), "ratio": (1 / LARGEST_RATIO, LARGEST_RATIO), **bounds}
     made = partial(_line_with_nuisances, outcome, predictor)
     return (
-        Search(f"{name}, no relation", False, partial(made, 0.0), bounds),
-        Search(f"{name}, as claimed", True, partial(made, r), bounds),
+        Search(f"{name}, no relation", False, partial(made, 0.0), bounds, tuple(kinds), effort),
+        Search(f"{name}, as claimed", True, partial(made, r), bounds, tuple(kinds), effort),
     )
 
 

@@ -75,6 +75,12 @@ def _pearson(x: Array, y: Array, axis: int = -1) -> Array:
     return np.asarray(np.clip(r, -1.0, 1.0))
 
 
+def _unit(x: Array) -> Array:
+    """Numbers off their mean, of length 1: the product of two such is their correlation, however one is shuffled."""
+    centred = _of_size_1(x - x.mean())
+    return np.asarray(centred / np.sqrt(np.square(centred).sum()))
+
+
 def _of_size_1(x: Array) -> Array:
     """Numbers over a power of two near the largest, which rounds nothing, so that no square is too large or small."""
     largest = float(np.abs(x).max(initial=0.0))
@@ -130,8 +136,9 @@ def correlation(
         p_value = 2 * float(stats.t.sf(abs(r) * math.sqrt((df + 1) / max(1 - r * r, 1e-300)), df + 1))
         p_permutation, counted = _within_groups(a, b, codes, statistic, seed=seed, resamples=resamples)
     else:
+        x, y = (_unit(one if pearson else stats.rankdata(one)) for one in (a, b))
         p_permutation, counted, _ = permuted(
-            [a], lambda shuffled, axis: np.abs(statistic(shuffled, b, axis)), "pairings", seed=seed, resamples=resamples
+            [x], lambda shuffled, axis: np.abs(shuffled @ y), "pairings", seed=seed, resamples=resamples
         )
     return Correlation(
         test=f"{method.capitalize()} correlation against 0",

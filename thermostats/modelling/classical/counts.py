@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -294,6 +295,7 @@ def _true_or_false(values: Sequence[bool] | pd.Series | NDArray[np.bool_], what:
     return found
 
 
+@lru_cache(256)
 def _binomial(k: int, n: int, against: float, alternative: str, test: str) -> Estimate:
     result: Any = stats.binomtest(int(k), int(n), against, alternative=alternative)
     interval = stats.binomtest(int(k), int(n)).proportion_ci(LEVEL, method="exact")
