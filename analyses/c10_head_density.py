@@ -10,7 +10,7 @@ from scipy import stats
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
+from thermostats.claims.worlds import searches_of_line, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.means import one_sample
@@ -38,6 +38,8 @@ STEP_SIZE = -0.8
 SEED = 10
 SCALE = 0.25
 """Gains that differ by a factor e^0.25 = 1.3 over one SD of log ρ would be no surprise."""
+ALIKE_IN_LABS = (0.0, 0.6)
+"""Bounds of the share of the errors' variance that lies between labs, as C04 has them of families."""
 LEVELS = {audit.DENSE: 0.95, audit.SPARSE: 1.05}
 PROMPTS = 0.02
 """A twentieth on either side of 1 for the pair, and the standard deviation of a model's gains over prompts."""
@@ -88,7 +90,12 @@ def by_rule(rows: pd.DataFrame) -> Result:
 
 
 VIEWS = Views(models=5)
-RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_SIZE))
+RULED = Trial(
+    outside,
+    by_rule,
+    worlds=worlds_of_line("log_gain", "dense", STEP_SIZE),
+    searches=searches_of_line("log_gain", "dense", STEP_SIZE, mean=(-1.0, 1.0), between=ALIKE_IN_LABS),
+)
 
 
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
