@@ -27,7 +27,7 @@ from thermostats.claims.descent import covariance_of
 from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import World, worlds_of_shares
+from thermostats.claims.worlds import QUICK, World, worlds_of_shares
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.shares import Blocks, block_f, dominance, freedman_lane, share_table
@@ -261,7 +261,12 @@ TRIALS = {
         worlds=of_heritage(OF_ONE_LINE, families=True),
         searches=searches_at(OF_ONE_LINE, KINDS, ALONG, families=(0.0, 0.0)),
     ),
-    "geometry": Trial(models, by_geometry, worlds=(*OF_GEOMETRY, *worlds_at(DIVIDED, KINDS, 1.0))),
+    "geometry": Trial(
+        models,
+        by_geometry,
+        worlds=(*OF_GEOMETRY, *worlds_at(DIVIDED, KINDS, 1.0)),
+        searches=searches_at(DIVIDED, KINDS, ALONG, effort=QUICK, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
+    ),
     "size": Trial(
         models,
         by_size,

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
-from thermostats.claims.noise import ALIKE
+from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import searches_of_line, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
@@ -150,8 +150,19 @@ def association(rows: pd.DataFrame) -> Result:
 
 
 WORLDS = worlds_of_line("log_gain", "rho", DRIVES)
-INSIDE = Trial(partial(by_family, inside=True), ranks, "model_id", WORLDS)
-OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=WORLDS)
+INSIDE = Trial(
+    partial(by_family, inside=True),
+    ranks,
+    "model_id",
+    WORLDS,
+    searches=searches_of_line("log_gain", "rho", DRIVES, kinds=IN_ONE_LAB),
+)
+OUTSIDE = Trial(
+    partial(by_family, inside=False),
+    ranks,
+    worlds=WORLDS,
+    searches=searches_of_line("log_gain", "rho", DRIVES, between=ALIKE_IN_LABS),
+)
 
 
 @CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5))

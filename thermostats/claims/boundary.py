@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import ERRORS, LARGEST_RATIO, Array, Errors, Noise, Rng, levels_of
-from thermostats.claims.worlds import TOTAL, Search, World
+from thermostats.claims.worlds import FULL, TOTAL, Effort, Search, World
 from thermostats.formatting import declared
 from thermostats.modelling.heritage.shares import Blocks, shares_of_signals
 
@@ -107,14 +107,20 @@ def worlds_at(boundary: Boundary, kinds: Sequence[str], tilt: float = 0.5) -> tu
 
 
 def searches_at(
-    boundary: Boundary, kinds: Sequence[str], along: str, **bounds: tuple[float, float]
+    boundary: Boundary,
+    kinds: Sequence[str],
+    along: str,
+    *,
+    name: str = "the boundary",
+    effort: Effort = FULL,
+    **bounds: tuple[float, float],
 ) -> tuple[Search, Search]:
     """The boundary with nuisances within bounds, on its two sides; `along`: a column along which errors are uneven."""
     made: Callable[..., World] = partial(_with_nuisances, boundary, along)
     limits = {**NUISANCES, **bounds}
     return (
-        Search("worst, not held at the boundary", False, partial(made, False), limits, tuple(kinds)),
-        Search("worst, held at the boundary", True, partial(made, True), limits, tuple(kinds)),
+        Search(f"worst, not held at {name}", False, partial(made, False), limits, tuple(kinds), effort),
+        Search(f"worst, held at {name}", True, partial(made, True), limits, tuple(kinds), effort),
     )
 
 
