@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.boundary import Boundary, searches_at
 from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew, Trial
 from thermostats.claims.heritage import tables_of, variance_shares
 from thermostats.claims.rule import NEVER, Above, AtLeast, Below, Decide, Posterior, V
-from thermostats.claims.worlds import QUICK, worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
+from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.left_out import leave_one_out
@@ -20,12 +19,7 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, glance, second, shares, together, universes
-from thermostats.studies.nursery.component_worlds import (
-    searches_of_components,
-    searches_of_corpus,
-    worlds_of_components,
-    worlds_of_corpus,
-)
+from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -66,23 +60,6 @@ OTHERS = {
 CORPORA = ("english", "synthetic")
 IN_ORDER = "recipe > geometry > scale"
 """What `second` and `together` both ask."""
-
-RECIPE_EDGE, SCALE_EDGE = (
-    Boundary("log_gain", (shares.DESIGN_BLOCKS,), pair, *causes, words)
-    for pair, causes, words in (
-        (("recipe", "geometry"), (("recipe",), GEOMETRY), "recipe and geometry alike"),
-        (("geometry", "scale"), (GEOMETRY, SCALE), "geometry and scale alike"),
-    )
-)
-KINDS = ("normal", "t3", "lognormal", "heteroscedastic labs")
-NO_FAMILIES = (0.0, 0.0)
-SEARCHES = (
-    *searches_at(RECIPE_EDGE, KINDS, "log_n", name="recipe = geometry", effort=QUICK, families=NO_FAMILIES),
-    *searches_at(
-        SCALE_EDGE, KINDS, "log_n", name="geometry = scale", effort=QUICK, families=NO_FAMILIES, beside=(0.5, 0.8)
-    ),
-)
-"""The order of the first study at its two edges; at the second at least half of the signal is the recipe's."""
 
 CLAIM = Claim.read(__file__)
 
@@ -136,7 +113,7 @@ def by_both(rows: pd.DataFrame) -> Result:
 @CLAIM.finding(
     "second",
     primary=components.ORDERED,
-    trial=Trial(second.enough, by_components, "recipe", worlds_of_components(), searches=searches_of_components()),
+    trial=Trial(second.enough, by_components, "recipe", worlds_of_components()),
     statement=IN_ORDER,
     **STUDY,
 )
@@ -163,7 +140,7 @@ def ratio(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "corpus",
     primary=Above(components.CORPUS, 1),
-    trial=Trial(second.enough, by_corpora, "recipe", worlds_of_corpus(), searches=searches_of_corpus()),
+    trial=Trial(second.enough, by_corpora, "recipe", worlds_of_corpus()),
     **STUDY,
 )
 def corpus(evidence: Evidence) -> Result:
@@ -188,9 +165,7 @@ def by_shares(rows: pd.DataFrame) -> Result:
     "order",
     primary=ORDERED,
     robustness=Posterior(STATED),
-    trial=Trial(
-        read, by_shares, worlds=worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair"), searches=SEARCHES
-    ),
+    trial=Trial(read, by_shares, worlds=worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair")),
     **CONTROLLED,
 )
 def order(evidence: Evidence) -> Result:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from thermostats.claims import worlds
-from thermostats.claims.noise import ERRORS, LARGEST_RATIO, Errors, Noise
+from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Result
 from thermostats.claims.rule import Above
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE
@@ -65,7 +65,6 @@ class World:
         """Its components, in plain words."""
         said = f"SDs of recipe, geometry and scale of {self.recipe:g}, {self.geometry:g} and {self.scale:g}"
         said += f", of corpus of {self.corpus:g}" if self.corpus else ""
-        said += "" if self.depth == World.depth else f", of recipe × depth of {self.depth:g}"
         said += f", {self.times:g} times as large in one corpus as in the other" if self.times != 1 else ""
         return said + ("" if np.isinf(self.t) else f", recipes with the tails of t with {self.t:g} degrees of freedom")
 
@@ -196,40 +195,6 @@ def worlds_of_corpus() -> tuple[worlds.World, ...]:
     made = [(world, world.name, "normal") for world in BETWEEN_CORPORA]
     made += [(null, f"{null.name}, {kind}", kind) for kind in KINDS]
     return tuple(_tried(own, own.corpus > own.geometry, name, kind, name == first) for own, name, kind in made)
-
-
-NUISANCES = {"times": (1.0, LARGEST_RATIO), "depth": (0.0, 0.07), "residual": (0.03, 0.18)}
-"""Bounds: how much larger all is in one corpus, recipe × depth, what is left over; up to twice what was estimated."""
-EDGES = {
-    "recipe = geometry": (World("", 0.04, 0.04, 0.0), {"scale": (0.0, 0.04), "corpus": (0.0, 0.18)}),
-    "geometry = scale": (World("", 0.04, 0.04, 0.04), {"recipe": (0.04, 0.15), "corpus": (0.0, 0.18)}),
-}
-"""Where the order of components just holds, or just does not, and what else may vary there."""
-BETWEEN = World("", 0.05, 0.05, 0.02, corpus=0.05)
-"""Where the corpus does as much as shape."""
-
-
-def searches_of_components() -> tuple[worlds.Search, ...]:
-    """The order at either of its edges, where it just does not hold and where it just does."""
-    return tuple(own for name, (edge, bounds) in EDGES.items() for own in _searches(edge, name, bounds))
-
-
-def searches_of_corpus() -> tuple[worlds.Search, ...]:
-    """A corpus that does as much as shape, recipes of any size."""
-    return _searches(BETWEEN, "corpus = geometry", {"recipe": (0.0, 0.15), "scale": (0.0, 0.05)})
-
-
-def _searches(edge: World, name: str, bounds: Mapping[str, tuple[float, float]]) -> tuple[worlds.Search, worlds.Search]:
-    limits, kinds = {**NUISANCES, **bounds}, ("normal", *KINDS)
-    false, true = (partial(_at_edge, edge, holds) for holds in (False, True))
-    return (
-        worlds.Search(f"worst, not held at {name}", False, false, limits, kinds, worlds.QUICK),
-        worlds.Search(f"worst, held at {name}", True, true, limits, kinds, worlds.QUICK),
-    )
-
-
-def _at_edge(edge: World, holds: bool, *, kind: str, **sizes: float) -> worlds.World:
-    return _tried(replace(edge, **sizes), holds, "", kind)
 
 
 def _changed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,21 +19,11 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.shares import block_f, corrected_shares, share_table
 from thermostats.plots.general import reference
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery.design import blocks
 from thermostats.studies.nursery.rows import GEOMETRY, SCALE, columns_of_block, distinct, jackknife, judged, slopes
 
 SLOPES = [*GEOMETRY, *SCALE]
 UNITS = {"labs": "heritage", "models": "model_id"}
 C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
-
-
-DESIGN_BLOCKS: Mapping[str, Sequence[str]] = {
-    "recipe": ("recipe",),
-    "architecture": tuple(f"x {name}" for name in blocks()["architecture"]),
-    "geometry": GEOMETRY,
-    "scale": SCALE,
-}
-"""Columns of every block where all vary."""
 
 
 def design_blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
