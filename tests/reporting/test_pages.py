@@ -215,7 +215,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
 @pytest.mark.parametrize(
     ("reason", "settles", "shown"),
     [
-        ("undecided", "", "More models."),
+        ("undecided", "", "More models may; how many is not known."),
         ("undecided", "The rule says it falsely.", "The rule says it falsely."),
         ("too little data", "88 models would do.", "88 models would do."),
         ("hangs on one unit", "Without Meta it falls.", "Without Meta it falls. More labs."),

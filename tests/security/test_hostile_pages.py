@@ -126,3 +126,8 @@ def test_markdown_twins_hold_no_html_that_a_table_put_there(out: Path) -> None:
         for line in path.read_text(encoding="utf-8").splitlines():
             assert not re.search(r"(?<!\\)<(script|img|svg|iframe|style|base|meta|link)\b", line), (path, line)
             assert not re.search(r"(?<!\\)\]\(javascript:", line), (path, line)
+
+
+def test_rows_that_are_no_tree_are_said_to_be_none_and_the_report_is_whole(out: Path) -> None:
+    page = (out / "lineage.md").read_text(encoding="utf-8")
+    assert "**No tree can be drawn of these rows:** an orphan" in page and "## Branches" not in page

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.descent import tree_of
 from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.errors import ThermostatsError
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.svg import drawn
 from thermostats.plots.tree import draw_tree
@@ -28,11 +29,15 @@ SHOWN = ["model_id", "lab", "family", "parent", "kind", "tokens", "tokenizer", "
 
 
 def files(tables: Evidence) -> dict[str, bytes]:
-    """`lineage.md`, its figure, and its tables as CSV."""
+    """`lineage.md`, its figure, and its tables as CSV; of rows that are no tree the page says why."""
     pooled, found = tables.named(POOLED), Files()
-    check_lineage(tables.table("models"), tables.table("lineage"))
     gains = model_rows(pooled, GAIN, incomparable=True)
-    tree = tree_of(pooled, gains)
+    try:
+        check_lineage(tables.table("models"), tables.table("lineage"))
+        tree = tree_of(pooled, gains)
+    except ThermostatsError as refusal:
+        found.add("lineage.md", text("lineage.md", refusal=str(refusal), machine=machine()).encode())
+        return found.found
     rows = facts(pooled, gains)
     caption = (
         f"Tree of descent of {len(gains)} models with a {WORDS}: root, labs, families, models, models tuned from them. "
@@ -41,6 +46,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
     )
     page = text(
         "lineage.md",
+        refusal="",
         figure=found.figure(drawn(lambda axes: figure(tree, gains, axes)), "lineage.svg", caption)
         if len(gains)
         else "",
