@@ -18,7 +18,7 @@ from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
 from thermostats.modelling.specification.estimators import difference_of_fractions
 from thermostats.modelling.specification.null import between_labs
-from thermostats.modelling.under_descent import Slope, slope
+from thermostats.modelling.under_descent import DescentSlope, slope
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit, curves
@@ -96,7 +96,7 @@ DESCENT = (
 )
 
 
-def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Slope]:
+def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, DescentSlope]:
     """The difference of shares of models by a line along the tree: at the likeliest λ, and where all is descent."""
     k = covariance_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows["focal"].to_numpy(np.float64)])
@@ -129,7 +129,7 @@ def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
     return np.all([drawn[own] < 0, *others], axis=0)
 
 
-def with_labs(evidence: Evidence, descent: Mapping[str, Slope]) -> dict[str, Any]:
+def with_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> dict[str, Any]:
     """The heritage model's means of labs, and the rows under descent."""
     rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=HERITAGE_SEED)

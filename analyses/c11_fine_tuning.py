@@ -13,7 +13,7 @@ from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.pairs import changes_sides, fit_invariance
-from thermostats.modelling.under_descent import Change, change
+from thermostats.modelling.under_descent import BranchChange, change
 from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import tuned_pairs
 from thermostats.studies.delia2026.anomalies import follows
@@ -97,14 +97,14 @@ TABLES = {"pairs": "pairs", "new pair": "new_pair", "shown": "shown"}
 DESCENT = "tuning as branches of the tree of descent"
 
 
-def under_descent(true: pd.DataFrame) -> Change | None:
+def under_descent(true: pd.DataFrame) -> BranchChange | None:
     """Pairs as branches from base to tuned model, each of which changes the log gain by a step of its own."""
     if true.empty:
         return None
     return change(*(np.log(true[f"{end}_geometric"].to_numpy(np.float64)) for end in ("base", "instruct")))
 
 
-def of_branches(found: Change | None) -> dict[str, pd.DataFrame]:
+def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
     """The table of the page, where there is one."""
     return {} if found is None else {DESCENT: pd.DataFrame([vars(found)])}
 

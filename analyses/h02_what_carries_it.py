@@ -64,9 +64,10 @@ def carried(rows: pd.DataFrame) -> dict[str, list[str]]:
     return {
         "lab": list(lab),
         "family": list(of_lab),
-        **{name: list(rows[column]) for name, column in
-           (("tokenizer", "tokenizer"), ("corpus", "corpus"), ("parent", "ancestor"))},
-    }  # fmt: skip
+        "tokenizer": list(rows["tokenizer"]),
+        "corpus": list(rows["corpus"]),
+        "parent": list(rows["ancestor"]),
+    }
 
 
 def sharing(labels: list[str]) -> int:

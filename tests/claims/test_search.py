@@ -54,6 +54,13 @@ def test_errors_are_correlated_and_uneven_as_they_say() -> None:
     assert levels.var() == pytest.approx(0.5 + 0.05, abs=0.1)
 
 
+def test_errors_along_a_column_are_told_without_its_name() -> None:
+    words = Errors("normal", along="n_layers", ar=0.6, ratio=3.0).words
+    assert words.endswith("correlated at 0.6 between neighbours in depth, SD 3 times as large at the largest depth")
+    rows = operating.table()
+    assert not rows["words"].str.contains("n_layers|log_n|neighbours along").any()
+
+
 @pytest.mark.parametrize("off", [-1.0, 0.0, 1.0])
 def test_outcomes_lie_about_the_mean_of_the_data(off: float) -> None:
     rows = study(400)

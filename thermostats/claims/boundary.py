@@ -107,20 +107,14 @@ def worlds_at(boundary: Boundary, kinds: Sequence[str], tilt: float = 0.5) -> tu
 
 
 def searches_at(
-    boundary: Boundary,
-    kinds: Sequence[str],
-    along: str,
-    *,
-    name: str = "the boundary",
-    effort: Effort = FULL,
-    **bounds: tuple[float, float],
+    boundary: Boundary, kinds: Sequence[str], along: str, *, effort: Effort = FULL, **bounds: tuple[float, float]
 ) -> tuple[Search, Search]:
     """The boundary with nuisances within bounds, on its two sides; `along`: a column along which errors are uneven."""
     made: Callable[..., World] = partial(_with_nuisances, boundary, along)
     limits = {**NUISANCES, **bounds}
     return (
-        Search(f"worst, not held at {name}", False, partial(made, False), limits, tuple(kinds), effort),
-        Search(f"worst, held at {name}", True, partial(made, True), limits, tuple(kinds), effort),
+        Search("worst, not held at the boundary", False, partial(made, False), limits, tuple(kinds), effort),
+        Search("worst, held at the boundary", True, partial(made, True), limits, tuple(kinds), effort),
     )
 
 

@@ -33,6 +33,8 @@ ERRORS: Mapping[str, str] = {
     "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
     "one aberrant model": "normal errors, and one model four standard deviations off",
 }
+ALONG = {"n_layers": "depth", "log_n": "size", "rho": "head density", "dense": "head density"}
+"""Columns along which errors differ, in words."""
 IN_ONE_LAB = ("normal", "t3", "t4", "lognormal", "one aberrant model")
 """Kinds for models of one lab, where those of labs are others of these."""
 BY_PROMPT: Mapping[str, str] = {
@@ -93,8 +95,9 @@ class Errors:
         said = [ERRORS[self.kind]]
         groups = {"heritage": "labs", "family": "families"}.get(self.group, f"{self.group}s")
         said += [f"{self.between:.0%} of their variance between {groups}"] * bool(self.between)
-        said += [f"correlated at {declared(self.ar)} between neighbours along {self.along}"] * bool(self.ar)
-        said += [f"SD {declared(self.ratio)} times as large at the end of {self.along}"] * (self.ratio != 1)
+        along = ALONG.get(self.along, self.along.replace("_", " "))
+        said += [f"correlated at {declared(self.ar)} between neighbours in {along}"] * bool(self.ar)
+        said += [f"SD {declared(self.ratio)} times as large at the largest {along}"] * (self.ratio != 1)
         return ", ".join(said)
 
 

@@ -23,7 +23,7 @@ LEAST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slope:
+class DescentSlope:
     """One slope under descent, with its t interval, and the share λ of descent in what the columns leave."""
 
     estimate: float
@@ -36,7 +36,7 @@ class Slope:
     n_models: int
 
 
-def slope(y: Array, x: Array, k: Array, at: int, descent: float | None = None) -> Slope | None:
+def slope(y: Array, x: Array, k: Array, at: int, descent: float | None = None) -> DescentSlope | None:
     """β of column `at` of X, at λ of the restricted likelihood or at a given one.
 
     None where fewer than 2 degrees of freedom are left, where columns leave nothing of y, or where models that share
@@ -54,7 +54,7 @@ def slope(y: Array, x: Array, k: Array, at: int, descent: float | None = None) -
     made = line(y, x, v, parameter=lam)
     b, se, df = made.beta[at], made.se[at], n - p
     half = stats.t.ppf((1 + LEVEL) / 2, df) * se
-    return Slope(
+    return DescentSlope(
         estimate=float(b),
         lower=float(b - half),
         upper=float(b + half),
@@ -141,7 +141,7 @@ def _parts(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class BranchChange:
     """The mean change of a log gain along branches of one kind, and how often the next one would cross 1."""
 
     estimate: float
@@ -152,7 +152,7 @@ class Change:
     n_branches: int
 
 
-def change(parent: Array, child: Array) -> Change | None:
+def change(parent: Array, child: Array) -> BranchChange | None:
     """Of log gains at both ends of branches of equal length; None for fewer than 2 branches, or equal changes.
 
     Under Brownian motion with a trend, changes along different branches are independent whatever the branches have in
@@ -164,7 +164,7 @@ def change(parent: Array, child: Array) -> Change | None:
     mean, sd, t = float(d.mean()), float(d.std(ddof=1)), stats.t(n - 1)
     half = float(t.ppf((1 + LEVEL) / 2)) * sd / n**0.5
     below = t.cdf((-parent - mean) / (sd * np.sqrt(1 + 1 / n)))
-    return Change(
+    return BranchChange(
         estimate=mean,
         lower=mean - half,
         upper=mean + half,

@@ -133,12 +133,12 @@ def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]
 
 
 def _lacking(table: str, path: Path) -> set[str]:
-    """Columns added to a table later that a file has not; none where it cannot be read: its reader says why."""
+    """Columns added to a table later that a file has not; all where it cannot be read: its reader says why."""
     later = set(absent(table))
     with suppress(OSError, ValueError), path.open("rb") as stream:
         held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
-        return later - {label.strip() for label in held}
-    return set()
+        later -= {label.strip() for label in held}
+    return later
 
 
 def _columns(table: str, without: Collection[str]) -> list[Column]:

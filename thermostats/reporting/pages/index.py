@@ -75,7 +75,7 @@ def index_text(
         most_false=FALSE,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
-        moved=moved(entries, page_of),
+        moved=_moved(entries, page_of),
         illustrated=illustrated,
         sets=[f"{what} ({name})" for name, what in SETS.items()],
         counted=sets,
@@ -169,7 +169,7 @@ def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     return {name: [own.get(name, "") for own in found] for name in sets}
 
 
-def moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
+def _moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
     """Claims whose first finding has another verdict on measurements that are not the study's own, with both."""
     rows = []
     for entry in entries:
