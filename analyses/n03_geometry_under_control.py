@@ -11,19 +11,36 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
-from thermostats.claims.noise import ERRORS, Errors, Noise
-from thermostats.claims.rule import NEVER, Decide, EveryRow, Given, Pick, Posterior, V, Within
-from thermostats.claims.worlds import World, worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
+from thermostats.claims.rule import NEVER, Decide, Given, Pick, Posterior, V, Within
+from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.kleiber import fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
+from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.nursery import languages, second, together
+from thermostats.studies.nursery import languages, second, third, together
 from thermostats.studies.nursery.design import blocks
+from thermostats.studies.nursery.falling import (
+    ALPHA,
+    BETWEEN,
+    FALLING,
+    IN_ALL_BUT_ONE,
+    IN_EVERY,
+    IN_ONE,
+    QUARTER,
+    SMALL,
+    below,
+    by_both,
+    by_crossed,
+    by_recipes,
+    in_words,
+    on_each_set,
+    other_terms,
+)
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, judged, read_by_tests
 from thermostats.studies.nursery.second import STUDY
 from thermostats.studies.nursery.signs import standard_errors
@@ -35,7 +52,6 @@ from thermostats.studies.nursery.slopes import (
     WORDS,
     against_published,
     both_slopes,
-    combined,
     draw_density,
     draw_depth,
     draw_largest,
@@ -49,14 +65,10 @@ from thermostats.studies.nursery.slopes import (
 )
 from thermostats.tables.vocabulary import NURSERY
 
-SEED, ALPHA = 103, 0.05
-SMALL = float(np.log(1.05) / np.log(2))
-"""A slope on a logarithm that moves the gain by 5% where the logarithm's argument doubles."""
+SEED = 103
 SCALE = 0.5
 """Gains that differ by a factor e^0.5 = 1.6 over one SD of log L or log ρ would be no surprise."""
 NEAR, TOLERATED, MOST = 2.0, 0.05, 0.25
-QUARTER, BETWEEN = 0.5, 0.2
-"""What would be of interest: a quarter of the variance (r = ±0.5; the null is none), where 20% lie between recipes."""
 CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
 CLAIM = Claim.read(__file__)
 
@@ -78,17 +90,9 @@ def doubled(slope: Estimate) -> list[float]:
     return [float(np.expm1(v * np.log(2))) for v in (slope.value, slope.lower, slope.upper) if v is not None]
 
 
-def below(slope: V) -> Decide:
-    """The rule of a slope: below 0, or not as much as a fall of 5% a doubling."""
-    return Decide((slope < 0) & (slope.p <= ALPHA), slope.lower > -SMALL)
-
-
-FALLING = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
-"""Of one corpus; for both, worlds in which the gain falls in one of them alone are added."""
 DEPTH, DENSITY = (Case(id_, WORDS[column], column) for id_, column in (("depth", "log_L"), ("density", "log_rho")))
 IN_LOGS = (replace(DEPTH, words="log L"), replace(DENSITY, words="log ρ"))
-MEAN, APART = "mean slope over corpora", "difference between corpora"
-IN_BOTH = EveryRow(below(V("slope")), "corpora")
+SHAPE_AT_SIZE = Case("shape", "log L/d at one size", "log_shape")
 
 
 def asked(models: Callable[[Evidence], pd.DataFrame], evidence: Evidence, term: Case) -> pd.DataFrame:
@@ -96,50 +100,15 @@ def asked(models: Callable[[Evidence], pd.DataFrame], evidence: Evidence, term: 
     return models(evidence).assign(term=term.column, column=lambda rows: rows[term.column])
 
 
-def in_one(rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
-    """A world of `FALLING`, in which the models of one corpus do not fall."""
-    made = FALLING[0].signal(rows, noise, rng)
-    flat = FALLING[1].signal(rows, noise, rng)
-    return made.assign(log_gain=made["log_gain"].where(rows["corpus"] == "synthetic", flat["log_gain"]))
-
-
-IN_ONE = tuple(
-    World(
-        f"in one corpus alone, {kind}",
-        f"correlation −{QUARTER:g} in models of the synthetic corpus, none in others, {words}",
-        False,
-        in_one,
-        Errors(kind),
-    )
-    for kind, words in ERRORS.items()
-    if kind in {"normal", "t3", "heteroscedastic labs"}
+of_first, of_second, of_both, of_third = (
+    partial(asked, models) for models in (read, second.enough, together.models, third.enough)
 )
-
-of_first, of_second, of_both = (partial(asked, models) for models in (read, second.enough, together.models))
-"""Models of the first study, of the second and of both."""
+"""Models of the first study, of the second, of both, and of the third."""
 
 
 def by_slope(rows: pd.DataFrame) -> Result:
     """Slope of the first study, every recipe with a level of its own."""
     return Result.of(rows, {"slope": slope_of(rows, rows["term"].iloc[0])}, table=None)
-
-
-def by_corpora(rows: pd.DataFrame, corpora: pd.DataFrame) -> Result:
-    """Slopes of every corpus, their mean, and how far they lie apart; corpora: columns of `slopes_of_corpora`."""
-    by = corpora.set_index("corpus")
-    mean, apart = (combined(by, sign) for sign in (1.0, -1.0))
-    words = {"by": {corpus: (row["slope"], row["slope_lower"], row["slope_upper"]) for corpus, row in by.iterrows()}}
-    return Result.of(rows, {MEAN: mean, APART: apart}, table=None, rows={"corpora": corpora}, words=words)
-
-
-def by_recipes(rows: pd.DataFrame) -> Result:
-    """Of the second study, slopes of recipes at the shapes that all have."""
-    return by_corpora(rows, second.slopes_of_corpora(rows, rows["term"].iloc[0]))
-
-
-def by_both(rows: pd.DataFrame) -> Result:
-    """Of both, slopes within recipes."""
-    return by_corpora(rows, together.slopes_of_corpora(rows, rows["term"].iloc[0]))
 
 
 def falls(term: Case) -> dict[str, Any]:
@@ -176,8 +145,34 @@ def drawn(rows: pd.DataFrame, term: Case, slope: Estimate) -> Callable[[Axes], N
 
 
 @CLAIM.finding(
+    "third",
+    primary=IN_EVERY,
+    over=(*IN_LOGS, SHAPE_AT_SIZE),
+    trial=Trial(of_third, by_crossed, "recipe", (*FALLING, *IN_ALL_BUT_ONE)),
+    **third.STUDY,
+)
+def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
+    """Slopes of the third study, recipes that were each trained on four corpora as the unit."""
+    rows = of_third(evidence, term)
+    found = by_crossed(rows)
+    doubled = {third.IN_WORDS[corpus]: np.expm1(by[0] * np.log(2)) for corpus, by in found.words["by"].items()}
+    table, sets = found.rows["corpora"], on_each_set(rows)
+    words = {
+        "by": in_words(table),
+        "doubled": doubled,
+        "beside": other_terms(rows),
+        "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(own) for corpus, own in sets.items()},
+    }
+    every = pd.concat({"own": table} | {name: own.rows["corpora"] for name, own in sets.items()}, names=["prompts"])
+    shown = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
+    named = shown.assign(row=shown["corpus"].map(third.IN_WORDS))
+    draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {term.words}")
+    return found.adding(words=words, table=every.reset_index("prompts"), draw=draw)
+
+
+@CLAIM.finding(
     "second",
-    primary=IN_BOTH,
+    primary=IN_EVERY,
     over=IN_LOGS,
     trial=Trial(of_second, by_recipes, "recipe", (*FALLING, *IN_ONE)),
     statement="the gain falls",
@@ -192,7 +187,7 @@ def of_drawn_recipes(evidence: Evidence, term: Case) -> Result:
         "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in found.words["by"].items()}
     }
     if term.id == DEPTH.id:
-        words["languages"] = languages.by_language(evidence).to_dict("records")
+        words |= {"languages": languages.by_language(evidence).to_dict("records"), **languages.in_second(evidence)}
     return found.adding(words=words, draw=drawn(gains, term, found.headline))
 
 
@@ -437,7 +432,7 @@ def through_trace(evidence: Evidence) -> Result:
 
 @CLAIM.finding(
     "together",
-    primary=IN_BOTH,
+    primary=IN_EVERY,
     over=IN_LOGS,
     trial=Trial(of_both, by_both, "recipe", (*FALLING, *IN_ONE)),
     statement="the gain falls",

@@ -1,7 +1,9 @@
 """N04: the sign of the gain is fixed early in training, and tuning cannot change it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,7 @@ from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import slopes
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN
-from thermostats.studies.nursery import glance, second
+from thermostats.studies.nursery import glance, second, third
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, SHALLOW, checkpoints
 from thermostats.studies.nursery.second import CHOSEN, HALF_WITH_CHOSEN, early_and_late
 from thermostats.studies.nursery.shipped import SHARES
@@ -129,6 +131,38 @@ AT_HALF = replace(inside(HALF), id="half", holds=False, declared=False)
 WORLDS = (inside(FIXED), AT_HALF, *worlds_of_line("end", "ranked", FIXED)[1:])
 
 
+def crossed(evidence: Evidence) -> pd.DataFrame:
+    """Log gains of the third study at a tenth of training and at the end."""
+    return third.HALF.of(third.early_and_late(evidence))
+
+
+@CLAIM.finding(
+    "third",
+    primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
+    trial=Trial(crossed, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED), version=2),
+    **third.STUDY,
+)
+def of_third_study(evidence: Evidence) -> Result:
+    """Does a tenth of training go with the end, among models of one shape and corpus, in four corpora?"""
+    rows = crossed(evidence)
+    table = along_training(partial(third.early_and_late, evidence), third.SHARES)
+    words = {
+        "settled": table.to_dict("records"),
+        "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
+        "by": {third.IN_WORDS[str(name)]: of_corpus(own) for name, own in rows.groupby("trained_on")},
+        "on": {words: of_corpus(third.early_and_late(evidence, on=name)) for name, words in third.IN_WORDS.items()},
+    }
+    return replace(by_ranks(rows), table=table, words=words, draw=partial(glance.settling, table))
+
+
+def of_corpus(rows: pd.DataFrame) -> dict[str, float]:
+    """Models on either side at the end, those that kept their side, and the correlation; of one corpus."""
+    found = by_ranks(rows).quantities[R.name]
+    ends = {"r": found.value, "lower": found.lower, "upper": found.upper}
+    kept = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
+    return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": kept}
+
+
 @CLAIM.finding(
     "together",
     primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
@@ -159,7 +193,7 @@ def moments(evidence: Evidence) -> pd.DataFrame:
 def of_second_study(evidence: Evidence) -> Result:
     """Does the gain at a tenth of training go with that at the end, among models of one shape?"""
     rows = moments(evidence)
-    found, table = by_ranks(rows), along_training(evidence)
+    found, table = by_ranks(rows), along_training(partial(early_and_late, evidence), SHARES[:-1])
     words = {
         "settled": table.to_dict("records"),
         "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
@@ -168,11 +202,11 @@ def of_second_study(evidence: Evidence) -> Result:
     return replace(found, table=table, words=words, draw=partial(glance.settling, table))
 
 
-def along_training(evidence: Evidence) -> pd.DataFrame:
+def along_training(at_share: Callable[[float], pd.DataFrame], shares: Sequence[float]) -> pd.DataFrame:
     """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
     rows = []
-    for share in SHARES[:-1]:
-        if (own := early_and_late(evidence, share)).empty:
+    for share in shares:
+        if (own := at_share(share)).empty:
             continue
         known = by_ranks(own).quantities
         row: dict[str, float | None] = {"share": share, "models": len(own), "dampen": int((own["early"] < 0).sum())}
@@ -342,8 +376,13 @@ def tuning_magnitude(evidence: Evidence) -> Result:
 
 
 def tuned(evidence: Evidence) -> pd.DataFrame:
-    """Pairs of a base and a tuned model."""
+    """Pairs of a base and a tuned model of the second study."""
     return TUNED.of(second.pairs(evidence))
+
+
+def tuned_of_third(evidence: Evidence) -> pd.DataFrame:
+    """The same of the third."""
+    return TUNED.of(third.pairs(evidence))
 
 
 def by_bases(rows: pd.DataFrame) -> Result:
@@ -351,9 +390,44 @@ def by_bases(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))})
 
 
+CAN_CROSS = Decide(CROSSED.lower > SOME, CROSSED.upper < MANY)
+
+
+def crossings(rows: pd.DataFrame) -> dict[str, Any]:
+    """Pairs that cross 1 by kind, of how many bases, and from how far."""
+    crossing = rows[rows["flips"]]
+    far = crossing["base"].abs()
+    within = rows["base"].abs() <= (far.max() if len(far) else 0)
+    return {
+        "flips": len(crossing),
+        "pairs": len(rows),
+        "kinds": rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index"),
+        "bases": rows["pair"].nunique(),
+        "crossed": crossing["pair"].nunique(),
+        "dampened": int(rows.drop_duplicates("pair")["dampens"].sum()),
+        "downwards": int((crossing["base"] > 0).sum()),
+        "farthest": float(np.exp(crossing["base"].loc[far.idxmax()])) if len(far) else None,
+        "as_near": int(within.sum()),
+    }
+
+
+@CLAIM.finding(
+    "third_tuning",
+    primary=CAN_CROSS,
+    trial=Trial(tuned_of_third, by_bases, "", worlds_of_share("flips", SHOULD, 0.0, "pair"), "pair"),
+    evidence=NURSERY,
+    needs=TUNED,
+)
+def tuning_of_third(evidence: Evidence) -> Result:
+    """Can tuning cross 1, and from how far?"""
+    rows = tuned_of_third(evidence)
+    words = crossings(rows) | {"on_new": int(rows["flips_on_new"].sum())}
+    return by_bases(rows).adding(words=words, draw=partial(glance.tuned, rows))
+
+
 @CLAIM.finding(
     "tuning.share",
-    primary=Decide(CROSSED.lower > SOME, CROSSED.upper < MANY),
+    primary=CAN_CROSS,
     trial=Trial(tuned, by_bases, "", worlds_of_share("flips", SHOULD, 0.0, "pair"), "pair"),
     evidence=NURSERY,
     needs=TUNED,
@@ -361,16 +435,7 @@ def by_bases(rows: pd.DataFrame) -> Result:
 def tuning_share(evidence: Evidence) -> Result:
     """Can tuning cross 1?"""
     rows = tuned(evidence)
-    crossing = rows[rows["flips"]]
-    words = {
-        "flips": len(crossing),
-        "pairs": len(rows),
-        "kinds": rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index"),
-        "bases": rows["pair"].nunique(),
-        "crossed": crossing["pair"].nunique(),
-        "dampened": int(rows.drop_duplicates("pair")["dampens"].sum()),
-    }
-    return replace(by_bases(rows), words=words)
+    return by_bases(rows).adding(words=crossings(rows))
 
 
 if __name__ == "__main__":
