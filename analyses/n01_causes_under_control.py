@@ -23,10 +23,7 @@ from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, glance, languages, second, shares, third, together, universes
 from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
 from thermostats.studies.nursery.crossed_ratios import (
-    ALIKE,
     LEFT,
-    RECIPE,
-    SHAPE,
     beside,
     by_ratios,
     on_prompts,
@@ -34,7 +31,7 @@ from thermostats.studies.nursery.crossed_ratios import (
     slopes_of_all,
     spreads_of,
 )
-from thermostats.studies.nursery.crossed_worlds import searches_of, worlds_of
+from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, searches_of, worlds_of
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -108,8 +105,8 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order by the third study: recipe against architecture, and shape against size."""
     parts = {name: found[name] for name in ("recipe", "shape", "alike")}
     first = parts["recipe"]
-    counts = {"n_models": first.n_models, "n_groups": first.n_heritages}
-    return Result(words={"parts": parts}, table=first.table, draw=first.draw, **counts)
+    words, models, groups = {"parts": parts}, first.n_models, first.n_heritages
+    return Result(words=words, table=first.table, draw=first.draw, n_models=models, n_groups=groups)
 
 
 def of_third(name: str) -> dict[str, Any]:

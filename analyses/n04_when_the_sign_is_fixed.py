@@ -155,7 +155,7 @@ def of_third_study(evidence: Evidence) -> Result:
     return replace(by_ranks(rows), table=table, words=words, draw=partial(glance.settling, table))
 
 
-def of_corpus(rows: pd.DataFrame) -> dict[str, float]:
+def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
     """Models on either side at the end, those that kept their side, and the correlation; of one corpus."""
     found = by_ranks(rows).quantities[R.name]
     ends = {"r": found.value, "lower": found.lower, "upper": found.upper}

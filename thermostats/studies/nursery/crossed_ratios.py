@@ -41,7 +41,10 @@ def by_ratios(rows: pd.DataFrame, name: str) -> Result:
 def estimates(y: Array, x: Array) -> dict[str, Estimate]:
     """The ratios with their intervals by the names that pages use."""
     found = ratios(y, x)
-    return {NAMES[name]: Estimate(*map(float, vars(at).values()), INTERVAL) for name, at in found.items()}
+    return {
+        NAMES[name]: Estimate(float(at.estimate), float(at.lower), float(at.upper), INTERVAL)
+        for name, at in found.items()
+    }
 
 
 def without_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
