@@ -175,7 +175,7 @@ def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
     words = {
         "by": in_words(table),
         "doubled": doubled,
-        "beside": other_terms(rows),
+        "others": other_terms(rows),
         "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(own) for corpus, own in sets.items()},
     }
     every = pd.concat({"own": table} | {name: own.rows["corpora"] for name, own in sets.items()}, names=["prompts"])

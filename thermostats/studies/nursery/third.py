@@ -1,7 +1,7 @@
 """The third study's tables and what its findings ask of them: 20 recipes, each trained on four corpora at every shape.
 
 Recipes are the unit. A model's log gain is that of its penultimate block (L − 1) at the last token, a mean over prompts
-of its own corpus; gains on the prompts of every corpus stand beside it.
+of its own corpus; gains on the prompts of every corpus are shown as well.
 """
 
 from __future__ import annotations
