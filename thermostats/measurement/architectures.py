@@ -149,6 +149,11 @@ class Architecture:
         return stage, layer - before[stage]
 
     @property
+    def set_values(self) -> dict[str, bool]:
+        """Configuration values that loading sets: a whole model's may say that it decodes, its encoder never does."""
+        return {"is_decoder": False} if self.stack else {}
+
+    @property
     def has_head(self) -> bool:
         """There is a next-token distribution, and an unembedding it comes from."""
         return self.loader == "AutoModelForCausalLM"
