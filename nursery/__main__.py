@@ -155,6 +155,7 @@ def train(
     from nursery.training import train_all  # noqa: PLC0415 - torch
 
     claim_folder(folder, path)
+    _say_what(packs, folder, device, processes)
     rows: list[dict[str, Any]] = []
 
     def through(packs: Sequence[Pack]) -> None:
@@ -240,6 +241,48 @@ def tables(
 
     write(_file(design), folder, out)
     print(out)
+
+
+@app.command("prompts")
+def by_prompt(
+    out: Annotated[Path, typer.Argument(help="Parquet file to write.")],
+    design: Design = None,
+    folder: Folder = HERE,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+) -> None:
+    """Write gains of trained models on prompts of every corpus, by prompt, whatever they were measured on in training.
+
+    Example: `python -m nursery prompts second.parquet`
+    """
+    check_device(device)
+    check_here(device)
+    packs, _ = _chosen([], [], _file(design))
+    _check_installed()
+    from nursery.designs import OF_CORPORA  # noqa: PLC0415 - numpy
+    from nursery.gains_by_prompt import of_trained  # noqa: PLC0415 - torch
+    from nursery.tables import write_rows  # noqa: PLC0415 - pandas
+
+    trained = [pack for pack in packs if pack.records(folder)]
+    if not trained:
+        raise DataError(
+            "no pack is trained here",
+            where=folder,
+            got=f"0 of {len(packs)} packs",
+            next_step=f"python -m nursery train{_of(design)} --folder {folder}",
+        )
+    write_rows(of_trained(trained, folder, OF_CORPORA, device), out, ("model", "prompts"))
+    print(out)
+
+
+def _say_what(packs: Sequence[Pack], folder: Path, device: str, processes: int | None) -> None:
+    """Say before training what it will do and about how long that takes."""
+    from nursery.designs import seconds_of  # noqa: PLC0415 - numpy
+
+    left = [pack for pack in packs if not pack.records(folder)]
+    models = sum(len(pack.members) for pack in left)
+    minutes = seconds_of(left, device, processes) / 60
+    there = f", {len(packs) - len(left)} packs are trained" if len(left) < len(packs) else ""
+    print(f"{models} models in {len(left)} packs on {device}, about {minutes:.0f} min{there}", file=sys.stderr)
 
 
 def _file(design: Path | None) -> Path:

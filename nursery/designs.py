@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -28,6 +29,8 @@ WIDEST = 8
 """Models in a pack: more take no less time each on a processor, and a kill costs the more."""
 SPEED = 2700.0
 """Millions of weight-tokens that a core trains on in a second, measured over the pilot's packs."""
+GPU_STEP = 1e-3
+"""Seconds of a step of a layer of a pack on a GPU, whatever the pack's width."""
 OF_RECIPES = ("recipes", "apart")
 """Parts of a design that are lists of recipes."""
 OF_CORPORA = "corpora"
@@ -191,6 +194,13 @@ class Design:
 
     def _seed(self, *place: int) -> int:
         return int(np.random.default_rng([self.seed, 2, *place]).integers(2**31))
+
+
+def seconds_of(packs: Sequence[Pack], device: str, processes: int | None) -> float:
+    """About how long packs take side by side: on a processor by their work, on a GPU by their steps and layers."""
+    if device == "cpu":
+        return sum(pack.work for pack in packs) / SPEED / (processes or os.cpu_count() or 1)
+    return sum(pack.steps * pack.shape.n_layers for pack in packs) * GPU_STEP / (processes or 1)
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:

@@ -1,18 +1,19 @@
 """Train a pack as one batch of stacked matrices.
 
-A model's numbers depend on its own seed and the step alone, whatever else is in the pack, up to rounding. A pack writes
+A model's numbers depend on its own seed and the step alone, whatever else is in the pack, up to rounding; on a GPU
+dropout is drawn by the GPU's generator, so that models with dropout are as with another seed there. A pack writes
 its state down now and then and goes on from there after a kill; its models' folders appear when it is through.
 """
 
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import math
 import shutil
 import zipfile
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,6 +28,7 @@ from torch.nn.functional import cross_entropy
 from nursery import corpora, stacked, tokenizer
 from nursery.corpora import bigram_loss, unigram_loss
 from nursery.designs import OF_CORPORA, Member, Pack
+from nursery.gains_by_prompt import by_prompt, log_norms
 from nursery.prompts import prompts_of
 from nursery.rates import Optimiser
 from nursery.records import BY_PROMPT, GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
@@ -95,8 +97,8 @@ class PackTraining:
                 saved = perf_counter()
             if progress is not None:
                 progress(self.step, self.pack.steps)
-        by_prompt = self._by_prompt() if self.pack.prompts == OF_CORPORA else None
-        return [self._finished(number, by_prompt) for number in range(len(self.recipes))]
+        ends = by_prompt(self.weights, self.prompts, self.pack.shape) if self.pack.prompts == OF_CORPORA else None
+        return [self._finished(number, ends) for number in range(len(self.recipes))]
 
     def _take_a_step(self) -> None:
         tokens = self._windows()
@@ -121,16 +123,17 @@ class PackTraining:
         if not any(recipe.dropout for recipe in self.recipes):
             return None
         shape = self.pack.shape
-        factors = torch.ones(shape.n_layers, 2, len(self.recipes), tokens, shape.d_model)
+        factors = torch.ones(shape.n_layers, 2, len(self.recipes), tokens, shape.d_model, device=self.device)
         for i, member in enumerate(self.pack.members):
             if p := member.recipe.dropout:
-                draw = torch.Generator().manual_seed(member.seed * 100_003 + self.step)
-                factors[:, :, i] = torch.empty(factors[:, :, i].shape).bernoulli_(1 - p, generator=draw) / (1 - p)
-        return factors.to(self.device)
+                draw = torch.Generator(self.device).manual_seed(member.seed * 100_003 + self.step)
+                kept = torch.empty(factors[:, :, i].shape, device=self.device).bernoulli_(1 - p, generator=draw)
+                factors[:, :, i] = kept / (1 - p)
+        return factors
 
     @torch.no_grad()
     def _keep(self) -> None:
-        losses, at_end = self._heldout(), self._log_norms()[0].diff(dim=0)
+        losses, at_end = self._heldout(), log_norms(self.weights, self.prompts, self.pack.shape)[0].diff(dim=0)
         for number, spectra in enumerate(self._spectra()):
             for name, rows in self.prompts.sets.items():
                 for i, gains in enumerate(at_end[:, number, rows].cpu().numpy()):
@@ -138,33 +141,6 @@ class PackTraining:
                     row |= {"prompts": name} if name else {}
                     row |= {"log_gain": float(gains.mean()), "log_gain_sd": float(gains.std(ddof=1))}
                     self.rows.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
-
-    def _log_norms(self) -> tuple[Tensor, Tensor]:
-        """Logs of the stream's norms, (layers + 1, models, prompts): at the last token, and of the mean over tokens.
-
-        The first token, which sees no other, is left out of the mean.
-        """
-        tokens, ends = self.prompts.tokens, self.prompts.ends
-        wide = tokens[None].expand(len(self.recipes), -1, -1).to(self.device)
-        norms = torch.stack(stacked.forward(self.weights, wide, self.pack.shape, norms=True).norms).double()
-        places = torch.arange(tokens.shape[1])
-        counted = ((places > 0) & (places <= ends[:, None])).to(norms)
-        means = (norms * counted).sum(dim=-1) / counted.sum(dim=-1)
-        return norms[:, :, torch.arange(len(ends)), ends].log(), means.log()
-
-    @torch.no_grad()
-    def _by_prompt(self) -> pd.DataFrame:
-        """Log gains of the last block and the one before, of every model and prompt."""
-        parts = []
-        for position, norms in zip(("last", "mean"), self._log_norms(), strict=True):
-            penultimate, last = norms.diff(dim=0)[-2:].cpu().numpy()
-            for name, rows in self.prompts.sets.items():
-                places = itertools.product(range(len(self.recipes)), range(1, 1 + rows.stop - rows.start))
-                part = pd.DataFrame(places, columns=["number", "prompt"]).assign(prompts=name, position=position)
-                parts.append(
-                    part.assign(last_gain=last[:, rows].ravel(), penultimate_gain=penultimate[:, rows].ravel())
-                )
-        return pd.concat(parts, ignore_index=True)
 
     def _spectra(self) -> list[tuple[list[float], list[float]]]:
         """σ_max of W_V and of W_O by layer, of every model."""
@@ -207,7 +183,12 @@ class PackTraining:
                 self.weights[name].copy_(tensor)
         self.optimiser.moments = saved["moments"]
 
-    def _finished(self, number: int, by_prompt: pd.DataFrame | None) -> Trained:
+    @cached_property
+    def _baselines(self) -> dict[str, tuple[float, float]]:
+        """Held-out losses of frequencies and of pairs, of every corpus."""
+        return {name: (unigram_loss(corpus), bigram_loss(corpus)) for name, corpus in self.corpora.items()}
+
+    def _finished(self, number: int, ends: pd.DataFrame | None) -> Trained:
         """Write a model's folder, whole: its last checkpoint, gains and losses, and its record."""
         member, pack = self.pack.members[number], self.pack
         target = model_folder(self.folder, member.model)
@@ -221,23 +202,22 @@ class PackTraining:
         rows = pd.DataFrame(self.rows)
         rows = rows[rows["number"] == number].drop(columns="number")
         rows.drop(columns="loss").to_csv(part / GAINS, index=False, float_format="%.7g")
-        if by_prompt is not None:
-            ends = by_prompt[by_prompt["number"] == number].drop(columns="number")
-            ends.to_csv(part / BY_PROMPT, index=False, float_format="%.7g")
+        if ends is not None:
+            at_end = ends[ends["number"] == number].drop(columns="number")
+            at_end.to_csv(part / BY_PROMPT, index=False, float_format="%.7g")
         held = rows.drop_duplicates("step")[["step", "loss"]].assign(part="heldout")
-        end, corpus = float(held["loss"].iloc[-1]), self.corpora[member.recipe.corpus]
-        unigram = unigram_loss(corpus)
+        end, (unigram, bigram) = float(held["loss"].iloc[-1]), self._baselines[member.recipe.corpus]
         done = Trained(
             model=member.model,
             parent=member.parent,
-            corpus=corpus.name,
+            corpus=member.recipe.corpus,
             steps=pack.steps,
             tokens=pack.steps * pack.batch * pack.context,
             loss=end if math.isfinite(end) else None,
             loss_unigram=unigram,
             learned=math.isfinite(end) and end < unigram,
             seconds=round(self.seconds / len(self.recipes), 1),
-            loss_bigram=bigram_loss(corpus),
+            loss_bigram=bigram,
         )
         pd.concat([held, self._training_losses(number)]).to_csv(part / LOSSES, index=False)
         (part / RECORD).write_text(json.dumps(asdict(done), indent=1) + "\n")

@@ -42,14 +42,14 @@ def write(design: Path, folder: Path, out: Path) -> None:
             gains.append(read_gains(folder, member.model))
     table = pd.DataFrame(models)[list(SECOND["models"])]
     write_atomically(out / "models.csv", table.to_csv(index=False, lineterminator="\n").encode())
-    _write_parquet(pd.concat(gains, ignore_index=True), out / "gains.parquet", SECOND["gains"])
+    write_rows(pd.concat(gains, ignore_index=True), out / "gains.parquet", SECOND["gains"])
     if study.prompts == designs.OF_CORPORA:
         names = [member.model for pack in packs for member in pack.members]
         by_prompt = [read_by_prompt(folder, name).assign(model=name) for name in names]
-        _write_parquet(pd.concat(by_prompt, ignore_index=True), out / "prompts.parquet", ("model", "prompts"))
+        write_rows(pd.concat(by_prompt, ignore_index=True), out / "prompts.parquet", ("model", "prompts"))
 
 
-def _write_parquet(rows: pd.DataFrame, path: Path, first: Sequence[str]) -> None:
+def write_rows(rows: pd.DataFrame, path: Path, first: Sequence[str]) -> None:
     """Write a table with some columns first."""
     stream = io.BytesIO()
     rows[[*first, *rows.columns.difference(first, sort=False)]].to_parquet(stream, index=False)

@@ -163,6 +163,7 @@ def _prepared(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _prepare() -> None:
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     quiet()

@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 
 from nursery import corpora, pack_training, prompts, stacked  # noqa: E402
 from nursery.designs import Member, Pack  # noqa: E402
+from nursery.gains_by_prompt import of_trained  # noqa: E402
 from nursery.pack_training import run as run_pack  # noqa: E402
 from nursery.rates import Optimiser, orthogonal  # noqa: E402
 from nursery.recipes import Recipe, shape_of  # noqa: E402
@@ -241,6 +242,9 @@ def test_models_are_measured_on_prompts_of_every_corpus(made, monkeypatch):
     by_prompt = pd.read_csv(model_folder(made, trained.model) / BY_PROMPT)
     by_prompt = by_prompt.set_index(["prompts", "prompt", "position"])
     assert len(at_end) == 4 * NARROW.n_layers and len(by_prompt) == 4 * 2 * 2
+    again = of_trained([wide], made, "corpora", "cpu")
+    again = again[again["model"] == trained.model].set_index(["prompts", "prompt", "position"])
+    assert again["last_gain"].to_numpy() == pytest.approx(by_prompt.loc[again.index, "last_gain"].to_numpy(), abs=1e-5)
     model = AutoModelForCausalLM.from_pretrained(step_folder(made, trained.model, STEPS))
     for name, rows in windows.items():
         states = streams(model, torch.tensor(rows.astype(int)))
