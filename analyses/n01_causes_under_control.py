@@ -112,7 +112,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 def of_third(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
     test, worlds, searches = partial(by_ratios, name=name), worlds_of(name), searches_of(name)
-    trial = Trial(third.enough, test, "recipe", worlds, searches=searches)
+    trial = Trial(third.read, test, "recipe", worlds, searches=searches)
     return {"primary": rule(name), "trial": trial, **third.STUDY}
 
 

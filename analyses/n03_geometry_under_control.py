@@ -163,7 +163,7 @@ def drawn(rows: pd.DataFrame, term: Case, slope: Estimate) -> Callable[[Axes], N
     "third",
     primary=IN_EVERY,
     over=(*IN_LOGS, SHAPE_AT_SIZE),
-    trial=Trial(of_third, by_crossed, "recipe", (*FALLING, *IN_ALL_BUT_ONE)),
+    trial=Trial(partial(asked, third.read), by_crossed, "recipe", (*FALLING, *IN_ALL_BUT_ONE)),
     **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:

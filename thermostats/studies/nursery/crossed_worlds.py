@@ -14,7 +14,7 @@ import pandas as pd
 
 from thermostats.claims import worlds as claims
 from thermostats.claims.noise import ERRORS, Errors, Noise
-from thermostats.studies.nursery.crossed import AT_SIZE, COVARIANCE, LOGS, SIZE, Array, coded
+from thermostats.studies.nursery.crossed import AT_SIZE, COVARIANCE, SIZE, Array, coded, shapes
 
 RECIPE, SHAPE, ALIKE = "recipe / architecture", "shape / size", "alike"
 THRESHOLDS = {RECIPE: 1.0, SHAPE: 1.0, ALIKE: 0.5}
@@ -151,7 +151,7 @@ def searches_of(rule: str) -> tuple[claims.Search, ...]:
     bounds = BOUNDS if rule == ALIKE else BOUNDS | {"alike": (0.0, 1.0)}
     sides = {"not held at the boundary": False, "held at the boundary": True}
     return tuple(
-        claims.Search(f"worst, {side}", holds, partial(_at_the_edge, rule, holds), bounds, KINDS)
+        claims.Search(f"worst, {side}", holds, partial(_at_the_edge, rule, holds), bounds, KINDS, claims.QUICK)
         for side, holds in sides.items()
     )
 
@@ -186,6 +186,6 @@ def _tried(rule: str, own: World, kind: str, name: str) -> claims.World:
 def placed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
     """Log gains of a world on rows; corpora beyond its own begin anew."""
     corpus, recipe = (pd.factorize(rows[name], sort=True)[0] for name in ("trained_on", "recipe"))
-    x, shape = np.unique(rows[LOGS].to_numpy(np.float64), axis=0, return_inverse=True)
+    x, shape = shapes(rows)
     means, errors = own.parts(int(recipe.max()) + 1, x, rng)
     return rows.assign(log_gain=means[corpus % len(means), recipe, shape] + errors[recipe] * noise(rows))
