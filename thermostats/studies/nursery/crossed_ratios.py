@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,14 @@ def _flat(found: Mapping[str, Estimate]) -> dict[str, float | None]:
         for name, at in found.items()
         for end, value in (("", at.value), ("_lower", at.lower), ("_upper", at.upper))
     }
+
+
+def with_choices(name: str, rows: pd.DataFrame) -> Result:
+    """The ratios by the rule, on each set of prompts too; what the design could have shown."""
+    found = by_ratios(rows, name)
+    choices = pd.concat([found.rows[LEFT], on_prompts(rows)], ignore_index=True)
+    words = {"choices": choices.to_dict("records"), "power": third.power(name)}
+    return replace(found, rows={LEFT: choices}).adding(words=words)
 
 
 def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:
