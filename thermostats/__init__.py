@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thermostats.measurement.compare import compare as compare
     from thermostats.measurement.from_python import measure as measure
+    from thermostats.measurement.kinship import spectral_angles as spectral_angles
+    from thermostats.measurement.kinship import weight_distances as weight_distances
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from thermostats.tables.forget import forget as forget
     from thermostats.tables.growing import tree as tree
     from thermostats.tables.join import join as join
+    from thermostats.tables.joining import neighbour_joining as neighbour_joining
     from thermostats.tables.model_rows import model_rows as model_rows
     from thermostats.tables.prompt_rows import prompt_rows as prompt_rows
     from thermostats.tables.reading import features as features
@@ -75,13 +78,16 @@ _HOME = {
     "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",
+    "neighbour_joining": "thermostats.tables.joining",
     "options": "thermostats.settings",
     "prompt_rows": "thermostats.tables.prompt_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
+    "spectral_angles": "thermostats.measurement.kinship",
     "specification_curve": "thermostats.modelling.specification.curve",
     "trajectories": "thermostats.plots.trajectories",
     "tree": "thermostats.tables.growing",
+    "weight_distances": "thermostats.measurement.kinship",
 }
 _CALLED = "claims"
 """The package of claims, which is a function too."""

@@ -56,7 +56,7 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     Raises UsageError for models of different tensors or shapes, DataError for folders that cannot be read.
     """
     here, there = Path(first), Path(second)
-    a, b = (_weights(folder) for folder in (here, there))
+    a, b = (weights_of(folder) for folder in (here, there))
     _check_alike(here, there, a, b)
     rows, square, whole = [], 0.0, 0.0
     for name in a:
@@ -86,7 +86,8 @@ def _ratio(moved: float, size: float) -> float:
     return math.sqrt(moved / size) if size > 0 else math.inf if moved > 0 else 0.0
 
 
-def _weights(folder: Path) -> dict[str, StoredTensor]:
+def weights_of(folder: Path) -> dict[str, StoredTensor]:
+    """Tensors of a model's folder that are weights, by name."""
     return {name: stored for name, stored in open_checkpoint(folder).items() if not name.endswith(BUFFERS)}
 
 

@@ -58,7 +58,7 @@ def _stored_as(entry: Architecture, tensors: Tensors, types: Mapping[str, str], 
     """Types that the tensors of a row's matrix had before they were dequantised, see `gguf_files`."""
     matrix, layer = str(row["matrix"]), int(str(row["layer"]))
     if layer == 0:
-        head = _find(tensors, entry.tensor_names(entry.unembedding[0])) if matrix == "unembedding" else None
+        head = find_named(tensors, entry.tensor_names(entry.unembedding[0])) if matrix == "unembedding" else None
         stored = [head or find(tensors, entry.tensor_names(entry.embedding))]
     else:
         modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(matrix, (entry.value,))
@@ -88,7 +88,9 @@ def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int
     """Rows of one layer (1-based), see `weights`; without `heads` those of W_V and W_O whole alone."""
     config = of_layer(entry, config, layer - 1)
     g = geometry(entry, config)
-    if not entry.attends and (not entry.value or _find(tensors, entry.tensor_names(entry.value, layer - 1)) is None):
+    if not entry.attends and (
+        not entry.value or find_named(tensors, entry.tensor_names(entry.value, layer - 1)) is None
+    ):
         return []  # something else stands in the place of attention
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
     fused, stored_o = oriented(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
@@ -159,9 +161,9 @@ def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -
 def embedding_of(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
     """The tensor of the embedding: that of the unembedding where the two are tied and it alone is stored."""
     names = entry.tensor_names(entry.embedding)
-    stored = _find(tensors, names)
+    stored = find_named(tensors, names)
     if stored is None and entry.has_head and _says_tied(config) is not False:
-        stored = _find(tensors, entry.tensor_names(entry.unembedding[0]))
+        stored = find_named(tensors, entry.tensor_names(entry.unembedding[0]))
     return find(tensors, names) if stored is None else stored
 
 
@@ -172,7 +174,7 @@ def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> Stored
     the configuration says; with the same numbers, or not stored, it is tied unless the configuration denies that.
     """
     names = entry.tensor_names(entry.unembedding[0])
-    stored, tied = _find(tensors, names), _says_tied(config)
+    stored, tied = find_named(tensors, names), _says_tied(config)
     if tied is False:
         return find(tensors, names)
     if stored is None or same_bits(stored, embedding_of(entry, config, tensors)):
@@ -194,7 +196,7 @@ def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
 
     Raises DataError where there is none or more than one.
     """
-    stored = _find(tensors, names)
+    stored = find_named(tensors, names)
     if stored is None:
         where = next((each.path.parent for each in tensors.values()), "")
         step = "check that config.json belongs to these weights"
@@ -204,7 +206,8 @@ def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
     return stored
 
 
-def _find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
+def find_named(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
+    """The same, None where there is none or more than one."""
     for name in names:
         if name in tensors:
             return tensors[name]

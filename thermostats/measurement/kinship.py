@@ -1,0 +1,129 @@
+"""How far models are apart by their weights: of one shape by the weights themselves, of others by their spectra.
+
+Models of one shape: d_ij = ‖W_i − W_j‖² / mean_k ‖W_k‖², Frobenius, over all tensors together. It is squared since
+independent trainings move nearly at right angles in so many dimensions: squares of their steps add along a tree, as
+variances of drift do, and lengths do not. Others: the angle between the spectra of their W_V and W_O, block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.measurement.checkpoint import StoredTensor, decode
+from thermostats.measurement.compare import weights_of
+from thermostats.measurement.spectra import find_named
+from thermostats.tables.tree import Array
+
+MATRICES, MEASURES = ("W_V", "W_O"), ("spectral_norm", "frobenius_norm")
+MOST_APART = 0.5
+"""Share of a model's numbers in tensors that not all have, above which nothing is compared."""
+DEPTHS, RANKS = 16, 8
+"""Places in depth and among the heads of a block, the largest first, at which spectra are read."""
+
+
+def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path]) -> pd.DataFrame:
+    """Squared relative distances of models of one shape, models × models; for `neighbour_joining`.
+
+    models: folders, by name or called as they are. Tensors that not all have, such as heads for a task, are left out
+    and named in `attrs["notes"]`. One tensor of all models is in memory at a time, in float64.
+
+    Raises UsageError for models that differ in a shape or share less than half of their numbers, DataError for folders
+    that cannot be read.
+    """
+    folders = models if isinstance(models, Mapping) else {Path(model).name: model for model in models}
+    if len(folders) < max(2, len(models)):
+        raise UsageError("too few models, or two of one name", got=", ".join(folders), allowed="two or more")
+    paths = [Path(folder) for folder in folders.values()]
+    stored = [weights_of(path) for path in paths]
+    shared = _shared(stored)
+    notes = _left_out(shared, list(folders), stored)
+    apart, size = np.zeros((len(paths), len(paths))), np.zeros(len(paths))
+    for tensors in shared:
+        w = [decode(tensor.raw()).astype(np.float64) for tensor in tensors]
+        size += [np.square(one).sum() for one in w]
+        for i in range(len(w)):
+            apart[i, i + 1 :] += [np.square(other - w[i]).sum() for other in w[i + 1 :]]
+    distances = pd.DataFrame((apart + apart.T) / size.mean(), index=list(folders), columns=list(folders))
+    distances.attrs["notes"] = notes
+    return distances
+
+
+def _shared(stored: Sequence[Mapping[str, StoredTensor]]) -> list[list[StoredTensor]]:
+    """Tensors that every model has, under one name or, as models for a task store them, after a further prefix."""
+    bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
+    found = [[find_named(tensors, (name,)) for tensors in stored] for name in bare]
+    return [[tensor for tensor in same if tensor is not None] for same in found if None not in same]
+
+
+def _left_out(
+    shared: Sequence[Sequence[StoredTensor]], names: Sequence[str], stored: Sequence[Mapping[str, StoredTensor]]
+) -> list[str]:
+    """What is not compared; UsageError where that is most of a model, or where shapes differ."""
+    for first, *others in shared:
+        for name, other in zip(names[1:], others, strict=True):
+            if other.shape != first.shape:
+                got = f"{first.name} {first.shape} and {other.shape}"
+                step = "compare models of other shapes by spectral_angles"
+                raise UsageError("two models of different shapes", where=f"{names[0]}, {name}", got=got, next_step=step)
+    rest: list[str] = []
+    for i, (model, tensors) in enumerate(zip(names, stored, strict=True)):
+        common = {same[i].name for same in shared}
+        alone = [name for name in tensors if name not in common]
+        share = sum(math.prod(tensors[name].shape) for name in alone) / sum(
+            math.prod(x.shape) for x in tensors.values()
+        )
+        if share > MOST_APART:
+            got = f"{share:.0%} of its numbers are in tensors that not all have, such as {', '.join(alone[:3])}"
+            raise UsageError("models have not enough in common", where=model, got=got, allowed="models of one shape")
+        if alone:
+            more = f" and {len(alone) - 3} more" * (len(alone) > 3)
+            rest.append(f"{model}: {share:.1%} of its numbers not compared, {', '.join(alone[:3])}{more}")
+    return rest
+
+
+def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
+    """Angles in radians between the spectra of models of any shape, models × models; for `neighbour_joining`.
+
+    weights: rows as table `weights` has them (`layer`, `matrix`, `head`, `spectral_norm`, `frobenius_norm`), with
+    `model_id`, of one run a model. Of W_V and W_O the norms of every head, the largest of a block first, are read at 16
+    depths and 8 ranks; cos θ is the mean over the two matrices and two norms of the cosines between these. It does not
+    change with the size of all weights.
+
+    Raises UsageError for models without such rows, or with two for one head.
+    """
+    heads = weights[weights["matrix"].isin(MATRICES) & (weights["head"].astype(str) != "")]
+    if heads.duplicated(["model_id", "layer", "matrix", "head"]).any():
+        twice = heads.loc[heads.duplicated(["model_id", "layer", "matrix", "head"]), "model_id"].iloc[0]
+        raise UsageError("a head has two rows", where=twice, allowed="spectra of one run a model")
+    heads = heads.dropna(subset=list(MEASURES))
+    names = list(dict.fromkeys(weights["model_id"].astype(str)))
+    read = np.array([_spectra(name, heads[heads["model_id"] == name]) for name in names])
+    cosines = np.einsum("asx,bsx->ab", read, read) / read.shape[1]
+    angles = np.arccos(np.clip(cosines, -1.0, 1.0))
+    np.fill_diagonal(angles, 0.0)
+    return pd.DataFrame(angles, index=names, columns=names)
+
+
+def _spectra(name: str, heads: pd.DataFrame) -> Array:
+    """Unit vectors, matrix and measure × depth and rank."""
+    found = []
+    for matrix in MATRICES:
+        own = heads[heads["matrix"] == matrix]
+        if own.empty:
+            raise UsageError("no spectra of heads", where=name, got=f"no rows of {matrix}", allowed="W_V and W_O")
+        for measure in MEASURES:
+            by_layer = [_at(np.sort(block)[::-1], RANKS) for _, block in own.groupby("layer")[measure]]
+            grid = np.apply_along_axis(_at, 0, np.array(by_layer, dtype=np.float64), DEPTHS).ravel()
+            found.append(grid / np.linalg.norm(grid))
+    return np.array(found)
+
+
+def _at(values: Array, places: int) -> Array:
+    """Values at evenly spaced places from the first to the last, linear between them."""
+    return np.interp(np.linspace(0, 1, places), np.linspace(0, 1, len(values)), np.asarray(values, dtype=np.float64))
