@@ -80,9 +80,7 @@ NO_SWITCH = {
     *("is_encoder_decoder", "output_router_logits", "remove_invalid_values", "add_cross_attention", "add_fpn"),
 }
 UNBUILDABLE = {("internlm3", "attention_bias"), ("internlm3", "mlp_bias"), ("esm", "token_dropout")}
-UNBUILDABLE |= {
-    (name, "is_decoder") for name in ("t5", "mt5", "umt5")
-}  # a stack of the other kind: loading takes the encoder
+UNBUILDABLE |= {(name, "is_decoder") for name in ("t5", "mt5", "umt5")}  # loading sets it: see test_stacks
 """Values that the class refuses on their own, or that no folder brings to the stack that is measured."""
 
 

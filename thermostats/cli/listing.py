@@ -112,7 +112,7 @@ def _values(column: Column) -> list[str]:
 
 
 def _architectures() -> Rows:
-    from thermostats.measurement.architectures import ARCHITECTURES  # noqa: PLC0415 - listing tables needs no models
+    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415 - tables need no models
 
     listed = [
         {
@@ -125,4 +125,6 @@ def _architectures() -> Rows:
         }
         for entry in ARCHITECTURES
     ]
+    tower = dict.fromkeys(("values", "parallel", "additive"), "its text tower's")
+    listed += [{"architecture": name, "model_type": name, **tower, "when": ""} for name in sorted(TEXT_TOWERS)]
     return listed, list(listed[0])

@@ -7,12 +7,13 @@ tiny test model; every entry is held to `tests/measurement/test_conformance.py`,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from thermostats.errors import DataError, UsageError
+from thermostats.measurement.refused import UNSUPPORTED
 
 Config = Mapping[str, Any]
 """A model's configuration as in its config.json."""
@@ -97,6 +98,8 @@ class Architecture:
     """Parts of a tensor's name, and what other checkpoints have in their place."""
     outside: tuple[str, ...] = ()
     """Modules of the class that are no part of the stack: heads, poolers, other towers."""
+    towers: tuple[str, ...] = ()
+    """How names of the stack's tensors begin where files hold other stacks too; the first that is there counts."""
     packs: bool = True
     """Prompts may stand one after the other in one row: position ids that begin anew keep their attention apart."""
     alone: bool = False
@@ -149,9 +152,20 @@ class Architecture:
         return stage, layer - before[stage]
 
     @property
+    def set_values(self) -> dict[str, bool]:
+        """Configuration values that loading sets: a whole model's may say that it decodes, its encoder never does."""
+        return {"is_decoder": False} if self.stack else {}
+
+    @property
     def has_head(self) -> bool:
         """There is a next-token distribution, and an unembedding it comes from."""
-        return self.loader == "AutoModelForCausalLM"
+        return self.loader in ("AutoModelForCausalLM", "AutoModelForMultimodalLM")
+
+    def of_the_stack(self, names: Iterable[str]) -> set[str]:
+        """Of the names of a model's tensors those of this stack and its head."""
+        inside = {name for name in names if set(name.split(".")).isdisjoint(self.outside)}
+        start = next((start for start in self.towers if any(name.startswith(start) for name in inside)), "")
+        return {name for name in inside if name.startswith(start) or name.rpartition(".")[0] in self.unembedding}
 
     def tensor_names(self, module: str, layer: int | None = None, *, kind: str = "weight") -> tuple[str, ...]:
         """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0, None: no block."""
@@ -415,7 +429,13 @@ LIKE_LLAMA = (
 )
 ENCODERS_LIKE_BERT = {
     **{name: name for name in ("roberta", "electra", "ernie", "roc_bert", "layoutlm", "rembert", "roformer", "luke")},
-    **{"xlm-roberta": "roberta", "camembert": "roberta", "data2vec-text": "data2vec_text", "bert-generation": "bert"},
+    **{
+        "splinter": "splinter",
+        "xlm-roberta": "roberta",
+        "camembert": "roberta",
+        "data2vec-text": "data2vec_text",
+        "bert-generation": "bert",
+    },
 }
 """Model type → the name of its base model in the model with a head."""
 
@@ -661,48 +681,31 @@ STACKS = {
 }
 """Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
 
-_REFUSED = {
-    "its state-space blocks share weights, run next to attention, or are alone in a block where others hold "
-    "feed-forward layers": "zamba zamba2 falcon_h1 nemotron_h",
-    "its recurrent or linear-attention blocks are of several forms, and no entry describes them": "rwkv xlstm "
-    "minimax lfm3 kimi_linear bailing_hybrid olmo_hybrid qwen3_5 qwen3_5_moe qwen4_exp qwen4_exp_text hrm_text "
-    "lara_mini",
-    "it is an encoder-decoder: cross-attention has no estimand here, and no entry describes its encoder": "prophetnet "
-    "bigbird_pegasus trocr whisper musicgen musicgen_melody",
-    "it has several stacks: save the one to be measured separately, as its text or vision model": "siglip2 "
-    "emu3 fuyu git got_ocr2 mllama llama4 gemma3n gemma4 gemma4_unified gemma4_assistant "
-    "gemma4_unified_assistant phi4_multimodal moss_transcribe_diarize dots3_note modernvbert ultravbert shieldgemma2 "
-    "cohere2_vision perceiver moshi timm_wrapper timm_backbone",
-    "its blocks are convolutions or pooling: there is no attention matrix, W_V or W_O": "bit convnext convnextv2 "
-    "dinov3_convnext efficientnet focalnet hgnet_v2 mobilenet_v1 mobilenet_v2 poolformer pp_lcnet regnet resnet "
-    "textnet mobilevit mobilevitv2 swiftformer levit cvt",
-    "its width changes between stages, and no entry "
-    "exists yet for gains within stages": "swinv2 swin2sr donut-swin dinat hiera pvt pvt_v2 segformer glpn",
-    "it reads videos: patches over time have no position here": "timesformer videomae vivit videoprism_vision_model",
-    "it is a detection or dense prediction model: what follows "
-    "its backbone has no estimand here": "detr conditional_detr dab-detr "
-    "deformable_detr table-transformer dpt depth_pro yolos vitdet",
-    "its attention is sparse, hashed or not a softmax over all tokens: its rows have no estimand here": "reformer "
-    "longformer big_bird nystromformer yoso mra fnet funnel convbert diffllama deepseek_v32 deepseek_v4 "
-    "glm_moe_dsa",
-    "it runs two streams, or shares keys and values between blocks: an entry needs a separate stream": "xlnet "
-    "gemma3n_text gemma4_text gemma4_unified_text llama4_text granitemoe_swa blt",
-    "no entry names the modules of its blocks: attention, feed-forward layer, or the scale of what they write": "afmoe "
-    "axk1 axk2 beam bitnet cohere_compass_text cpmant ctrl dbrx doge dory dots3_note_text glm4_moe_lite "
-    "gpt_neox_japanese granitemoe granitemoeshared hy_v4 hyperclovax jetmoe longcat_flash mimo_v2_flash "
-    "minicpm3 modernbert-decoder nemotron xlm xlm-roberta-xl xmod youtu esmc flaubert gte jina_embeddings_v3 "
-    "inkling2_loop_text inkling2_text inkling_text zaya mobilebert neomme nomic_bert squeezebert data2vec-vision "
-    "aimv2_vision_model",
-    "its heads are scaled by a gate or a sink after their attention weights: what they write is not W_O W_V of "
-    "the weights that it hands out": "granite_swa laguna",
-    "it reads an image as a row of colours: its positions have no estimand here": "imagegpt",
-    "its modules pass on quantised numbers with their scale: norms of those have no estimand here": "ibert",
-    "its files name or lay out weights otherwise than its modules do: an entry has one of each": "exaone sarvam_moe "
-    "tipsv2_vision_model",
-    "it leaves out patches at random, so every measurement would be of a different quantity": "vit_mae",
+_WITH_TEXT_TOWER = {
+    "language_model": "aria aya_vision cohere2_vision deepseek_vl deepseek_vl_hybrid exaone4_5 fuyu "
+    "glm46v glm4v glm_ocr glmasr glmga got_ocr2 internvl janus lfm2_vl lighton_ocr llava llava_next llava_next_video "
+    "llava_onevision minicpm_ocr minicpmv4_6 minicpmv4_7 minimax_m3_vl mistral3 moss_transcribe_diarize "
+    "omniasr ovis2 paddleocr_vl paligemma pp_chart2table qwen2_5_vl qwen2_audio qwen2_vl qwen3_5 qwen3_5_moe qwen3_asr "
+    "qwen3_vl qwen3_vl_moe video_llama_3 video_llava vipllava voxtral",
+    "text_model": "granite_docling idefics2 idefics3 smolvlm",
 }
-UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
-"""Model types that are refused, each with the reason."""
+TEXT_TOWERS = {name: place for place, names in _WITH_TEXT_TOWER.items() for name in names.split()}
+"""Model types that read images or sound too → where their text tower is below the base model."""
+LIKE_TOWERS = {
+    **{
+        "qwen2_vl_text": "qwen2",
+        "qwen2_5_vl_text": "qwen2",
+        "qwen3_vl_text": "qwen3",
+        "qwen3_vl_moe_text": "qwen3_moe",
+    },
+    **{
+        "glm4v_text": "glm4",
+        "glm_ocr_text": "glm4",
+        "paddleocr_vl_text": "ernie4_5",
+        "granite_docling_text": "granite",
+    },
+}
+"""Model types that are text towers alone → the model type whose entry describes their modules."""
 
 
 def stack_of(model: Config, reads: str) -> Config:
@@ -771,6 +774,29 @@ def _as_configured(entry: Architecture, config: Config) -> Architecture:
     return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
 
 
+def _inside(tower: Architecture, model_type: str, of_tower: str) -> Architecture:
+    """The entry of a text tower where it is a part of a model that reads images or sound too.
+
+    Such a model numbers positions by itself, so prompts are not packed.
+    """
+    place = TEXT_TOWERS[model_type]
+    changed = ("blocks", "final_norm", "embedding", "behind_norm")
+    paths: dict[str, Any] = {name: f"{place}.{path}" for name in changed if (path := getattr(tower, name))}
+    older = "model" if model_type in ("qwen2_vl", "qwen2_5_vl", "paddleocr_vl") else f"{place}.model"
+    return replace(
+        tower,
+        **paths,
+        name=model_type,
+        model_type=of_tower,
+        prefix="model",
+        loader="AutoModelForMultimodalLM",
+        unembedding=("lm_head", f"{place}.lm_head"),
+        moved=((f"model.{place}", older),),
+        towers=(f"model.{place}.", f"{place}.", "model."),
+        packs=False,
+    )
+
+
 def _no_variant(config: Config, variants: Sequence[Architecture]) -> UnsupportedArchitectureError:
     """The error for a model type that has entries, none of them for this configuration."""
     wanted = " or ".join(", ".join(f"{key}={value}" for key, value in entry.when) for entry in variants)
@@ -794,10 +820,12 @@ def lookup(config: Config) -> Architecture:
         what = f"models of type {model_type} are not measured, neither gains nor weights"
         allowed = "stacks in which every block is attention plus a feed-forward layer"
         raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
-    variants = [entry for entry in ARCHITECTURES if entry.model_type == model_type]
+    described = LIKE_TOWERS.get(model_type, model_type)
+    variants = [entry for entry in ARCHITECTURES if entry.model_type == described]
     for entry in variants:
         if _matches(config_of(config), entry.when):
-            return _as_configured(entry, config)
+            tower = _as_configured(entry, config)
+            return tower if by_itself or stated not in TEXT_TOWERS else _inside(tower, stated, model_type)
     if variants:
         raise _no_variant(config_of(config), variants)
     model_types = sorted({entry.model_type for entry in ARCHITECTURES})

@@ -102,7 +102,7 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     images = spec.prompts == MADE or (Path(spec.prompts).is_dir() and not is_shipped_set(spec.prompts))
     config = read_config(folder, "image" if images else "text")
     entry = lookup(config)
-    n_params = count_parameters(folder, entry.loader)
+    n_params = count_parameters(folder, entry.loader, **entry.set_values)
     if all(WHAT[name][0] == "weights" for name in spec.what):
         return Need(n_params, 0, 0)  # matrices are read one by one
     longest, budget = max(map(tokens, texts)), spec.token_budget or BUDGET[kind]
@@ -113,13 +113,15 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     return Need(n_params, n_params * item, activations)
 
 
-def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM") -> int:
+def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) -> int:
     """Weights of the model that a folder's configuration describes, tied ones once; raises as `built` does."""
-    return sum(parameter.numel() for parameter in built(folder, loader).parameters())
+    return sum(parameter.numel() for parameter in built(folder, loader, **values).parameters())
 
 
-def built(folder: Path, loader: str = "AutoModelForCausalLM") -> torch.nn.Module:
+def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) -> torch.nn.Module:
     """The model that a folder's configuration describes, without memory and without its weights.
+
+    `values` stand in the place of the configuration's own.
 
     Raises ThermostatsError where transformers cannot build it.
     """
@@ -129,7 +131,7 @@ def built(folder: Path, loader: str = "AutoModelForCausalLM") -> torch.nn.Module
     auto: Any = getattr(transformers, loader)
     try:
         kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
-        config = kind.from_pretrained(folder, local_files_only=True)
+        config = kind.from_pretrained(folder, local_files_only=True, **values)
         with torch.device("meta"):
             model: torch.nn.Module = auto.from_config(config) if loader.startswith("Auto") else auto(config)
     except UNLOADABLE as error:

@@ -29,11 +29,9 @@ def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: boo
     tied: whether the unembedding is the embedding; a model that was only built cannot tell, as the files decide.
     """
     places = decoder(model, entry, config)
-    inside = {
-        name: parameter
-        for name, parameter in model.named_parameters()
-        if set(name.split(".")).isdisjoint(entry.outside)
-    }
+    parameters = dict(model.named_parameters())
+    counted = entry.of_the_stack(parameters)
+    inside = {name: parameter for name, parameter in parameters.items() if name in counted}
     ends = _ends(places)
     embedding = 0 if ends is None else ends.embedding.numel()
     bias = 0 if ends is None or ends.bias is None else ends.bias.numel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.activations import NewGELUActivation
 
 from thermostats.errors import ThermostatsError, first_line
@@ -160,6 +162,16 @@ def on_exit(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None])
         keep(tensor_of(output))
 
     stack.callback(module.register_forward_hook(hook).remove)
+
+
+def without_cache(module: nn.Module) -> dict[str, bool]:
+    """``use_cache`` switched off, where a module takes it or hands it on to a text tower inside."""
+    if "use_cache" in (takes := inspect.signature(module.forward).parameters):
+        return {"use_cache": False}
+    hands_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
+    towers = (part for part in module.modules() if part is not module and isinstance(part, PreTrainedModel))
+    cached = hands_on and any("use_cache" in inspect.signature(tower.forward).parameters for tower in towers)
+    return {"use_cache": False} if cached else {}
 
 
 @contextmanager

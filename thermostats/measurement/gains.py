@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import Architecture
+from thermostats.measurement.architectures import Architecture, config_of
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
 from thermostats.measurement.forward import Decoder, as_measured
@@ -140,7 +140,7 @@ def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
     if name.endswith("_write"):
         entry = decoder.entry
         if entry.residual_multiplier:
-            multiplier = float(decoder.config[entry.residual_multiplier])
+            multiplier = float(config_of(decoder.config)[entry.residual_multiplier])
         if not getattr(entry, name) and not getattr(entry, name.replace("_write", "_scale")):
             name = name.replace("_write", "_out")
     values: NDArray[np.float64] = record[name].double().cpu().numpy() * abs(multiplier)

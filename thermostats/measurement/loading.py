@@ -97,7 +97,7 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
     open_checkpoint(folder.path)  # says precisely what is missing or damaged
     if attention != "default":
         options["attn_implementation"] = attention
-    options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True}
+    options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True, **entry.set_values}
     try:
         auto: Any = getattr(transformers, entry.loader)
         model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)

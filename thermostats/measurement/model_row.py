@@ -188,7 +188,7 @@ def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) 
         aside |= set(entry.tensor_names(entry.unembedding[0]))
     aside |= {name for name, tensor in tensors.items() if name.endswith(NEVER_LEARNED) or tensor.dtype in NO_NUMBERS}
     counted = (name for name in tensors if name not in aside)
-    return sum(math.prod(tensors[n].shape) for n in counted if set(n.split(".")).isdisjoint(entry.outside))
+    return sum(math.prod(tensors[name].shape) for name in entry.of_the_stack(counted))
 
 
 def _head_bias(entry: Architecture, tensors: Tensors) -> StoredTensor | None:
@@ -199,7 +199,8 @@ def _head_bias(entry: Architecture, tensors: Tensors) -> StoredTensor | None:
 def _position_table(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
     if not learns_positions(entry, config):
         return None
-    inside = {name: tensor for name, tensor in tensors.items() if set(name.split(".")).isdisjoint(entry.outside)}
+    counted = entry.of_the_stack(tensors)
+    inside = {name: tensor for name, tensor in tensors.items() if name in counted}
     named = ((name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in inside.items())
     return next((tensor for name, tensor in named if name in POSITION_TABLES), None)
 

@@ -19,7 +19,6 @@ b is. A coordinate of 300 in bfloat16 hides what a block writes to it, and no ot
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.architectures import Config, of_layer
+from thermostats.measurement.architectures import Config, config_of, of_layer
 from thermostats.measurement.forward import (
     Decoder,
     as_measured,
@@ -46,6 +45,7 @@ from thermostats.measurement.forward import (
     optional,
     running,
     submodule,
+    without_cache,
 )
 from thermostats.measurement.layouts import geometry, split
 from thermostats.measurement.passes import example
@@ -217,7 +217,7 @@ def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
 def _sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
     """Pairs that must be equal: terms of what the stream gained in one block, and what was written to it."""
     entry, block = decoder.entry, decoder.blocks[layer]
-    multiplier = float(decoder.config[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
+    multiplier = float(config_of(decoder.config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
     scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
     factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
     attention = factors[0] * vectors["attention_write"]
@@ -290,9 +290,8 @@ def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str
             stack.callback(block.register_forward_hook(repeat, with_kwargs=True).remove)
         if decoder.final_norm is not None:
             on_exit(stack, optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm, normed.append)
-        accepted = inspect.signature(decoder.base.forward).parameters
         with running(decoder.model):
-            output = decoder.base(**example(decoder), **({"use_cache": False} if "use_cache" in accepted else {}))
+            output = decoder.base(**example(decoder), **without_cache(decoder.base))
         last = getattr(output, "last_hidden_state", output)
     final = relative_difference([numbers(last)], numbers(normed[-1])) if normed else 0.0
     return vectors, max(apart), final

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from thermostats.errors import TransientError, UsageError, first_line
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
-from thermostats.measurement.forward import Decoder, of_memory, running, submodule
+from thermostats.measurement.forward import Decoder, of_memory, running, submodule, without_cache
 from thermostats.measurement.layouts import context, rope_type, ropes
 
 OVERHEAD = {"cpu": 16, "accelerator": 256}
@@ -189,8 +189,7 @@ def example(decoder: Decoder) -> dict[str, Any]:
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
     """Run the model (with or without its head) on a batch; no cache of keys and values is kept."""
     accepted = inspect.signature(module.forward).parameters
-    if "use_cache" in accepted:
-        more["use_cache"] = False
+    more |= without_cache(module)
     if batch.positions is not None:
         more["position_ids"] = batch.positions
     elif min(batch.lengths) < batch.mask.shape[1] and "attention_mask" in accepted:

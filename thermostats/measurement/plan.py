@@ -279,7 +279,7 @@ def _reconciled(
     if config.get("auto_map") and not trusted:
         return row, differences
     try:
-        model = built(folder.path, entry.loader)
+        model = built(folder.path, entry.loader, **entry.set_values)
         model = model.get_submodule(entry.part) if entry.part else model
     except ThermostatsError as error:
         return row, [*differences, f"not held against its class: {error.got or error.what}"]
