@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.boundary import Boundary, searches_at, worlds_at
+from thermostats.claims.causes import rivals_of_lab
 from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
@@ -23,7 +24,7 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
-from thermostats.claims.descent import covariance_of
+from thermostats.claims.descent import covariance_of, inherited
 from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
@@ -354,6 +355,7 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
             "whole": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
             "tests": block_f(rows, "outcome", AGAINST_ARCHITECTURE),
             "every": by_architecture(every_lab(evidence, gain)).quantities[FIRST],
+            "rivals": rivals_of_lab(rows.join(inherited(evidence, rows["model_id"]))),
         },
     )
 
