@@ -119,6 +119,7 @@ def of_crossed_recipes(evidence: Evidence) -> Result:
         "prompts": third.prompts_of_others(ends).to_dict("records"),
         "means": {third.IN_WORDS[c]: float(np.exp(y)) for c, y in crossed_factors.wide(rows).mean().items()},
         "on": on_each_set(evidence, CORPUS),
+        "without": {third.IN_WORDS[name]: p for name, p in crossed_factors.without_each(rows).items()},
     }
     return headed(by_corpus_and_others(rows), rows, crossed_factors.contrasts(rows, corpus=True)).adding(words=words)
 
