@@ -145,7 +145,8 @@ def shape(evidence: Evidence) -> Result:
 def alike(evidence: Evidence) -> Result:
     """Does a recipe do the same whatever it is trained on?"""
     rows = third.enough(evidence)
-    return with_choices(ALIKE, rows).adding(draw=drawing(glance.by_recipe, rows))
+    named = rows.assign(trained_on=rows["trained_on"].map(third.IN_WORDS))
+    return with_choices(ALIKE, rows).adding(draw=drawing(glance.by_recipe, named))
 
 
 @CLAIM.finding(

@@ -190,7 +190,9 @@ def test_what_is_the_prompts_in_the_second_study_is_told_from_what_is_the_corpus
     made_up = rows.assign(prompt=1, position="last", last_gain=0.0, penultimate_gain=gain)
     tables._loaded = dict(tables._loaded) | {"second_prompts": made_up}
     found = languages.of_second(tables).set_index("prompts")["corpus"]
-    assert found["english"] == pytest.approx(-0.3, abs=0.06) and found["synthetic"] == pytest.approx(0.3, abs=0.06)
+    assert found["of english"] == pytest.approx(-0.3, abs=0.06) and found["of synthetic"] == pytest.approx(
+        0.3, abs=0.06
+    )
     assert found[languages.OWN] == pytest.approx(0.0, abs=0.06)
     tables._loaded["second_prompts"] = made_up.iloc[:0]
     assert languages.in_second(tables) == {}
