@@ -195,8 +195,8 @@ def _at_the_edge(
     unlike: float,
     alike: float | None = None,
 ) -> claims.World:
-    known = {"slopes": slopes, "residual": residual, "t": 1 / tails if tails else np.inf}
-    own = replace(_edge(rule, np.array([1.0, unlike, unlike, 1.0]), alike), **known)
+    edge = _edge(rule, np.array([1.0, unlike, unlike, 1.0]), alike)
+    own = replace(edge, slopes=slopes, residual=residual, t=1 / tails if tails else np.inf)
     words = f"at the boundary: {own.words}, {ERRORS[kind]}"
     return claims.World("", words, holds, partial(placed, own), Errors(kind))
 
