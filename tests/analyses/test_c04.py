@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped
 
-from thermostats.claims import operating
+from thermostats.claims import error_rates, operating
 from thermostats.claims.search import world_at
 from thermostats.claims.worlds import World
 from thermostats.modelling.heritage.shares import shares_of_signals
@@ -103,7 +103,7 @@ def test_a_side_that_errs_in_the_worst_world_that_was_found_is_withheld() -> Non
     c04 = analysis("c04")
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.architecture.{GAIN}")
     rows = question.trial.of(shipped().named("published"), question.over)
-    rates = operating.rates(question, len(rows)).set_index("world")
+    rates = error_rates.rates(question, len(rows)).set_index("world")
     for search in question.trial.searches:
         row = rates.loc[search.id]
         side = "not_supported" if search.holds else "supported"
@@ -111,8 +111,8 @@ def test_a_side_that_errs_in_the_worst_world_that_was_found_is_withheld() -> Non
         said = [operating.judged(question.primary, question.trial, world.change(rows, rng))[0] for _ in range(60)]
         again = np.mean([verdict == (NO if search.holds else YES) for verdict in said])
         assert again == pytest.approx(row[side], abs=4 * np.sqrt(max(row[side], 0.02) / 60))
-        known = operating.Known(rates.reset_index())
-        assert (known.worst(NO if search.holds else YES) is not None) >= (row[side] > operating.WORST)
+        known = error_rates.ErrorRates(rates.reset_index())
+        assert (known.worst(NO if search.holds else YES) is not None) >= (row[side] > error_rates.WORST)
 
 
 def test_the_published_models_do_not_order_the_causes() -> None:

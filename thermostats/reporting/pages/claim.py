@@ -14,10 +14,10 @@ from jinja2 import Template
 
 from thermostats import formatting
 from thermostats.claims.claim import Claim
+from thermostats.claims.error_rates import WANTED
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
 from thermostats.claims.kept import Made
-from thermostats.claims.operating import WANTED
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of

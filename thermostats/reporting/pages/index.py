@@ -12,9 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.error_rates import FALSE
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
-from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
