@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.boundary import Boundary, searches_at, worlds_at
 from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
@@ -28,6 +27,7 @@ from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import QUICK, World, worlds_of_shares
+from thermostats.claims.worlds.boundary import Boundary, searches_at, worlds_at
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.shares import Blocks, block_f, dominance, freedman_lane, share_table

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import ERRORS, LARGEST_RATIO, Array, Errors, Noise, Rng, levels_of
-from thermostats.claims.worlds import FULL, TOTAL, Effort, Search, World
+from thermostats.claims.worlds.searches import FULL, Effort, Search
+from thermostats.claims.worlds.world import TOTAL, World
 from thermostats.formatting import declared
 from thermostats.modelling.heritage.shares import Blocks, shares_of_signals
 
