@@ -29,8 +29,10 @@ from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import QUICK, World, worlds_of_shares
 from thermostats.claims.worlds.boundary import Boundary, searches_at, worlds_at
 from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.designs import Blocks
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.shares import Blocks, block_f, dominance, freedman_lane, share_table
+from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
+from thermostats.modelling.heritage.shares import dominance, share_table
 from thermostats.modelling.specification.estimators import difference_of_shares
 from thermostats.modelling.specification.null import across_labs
 from thermostats.modelling.under_descent import shares
