@@ -21,7 +21,7 @@ from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.formatting import first_sentences, listed, markdown
 from thermostats.reporting.digest import machine
 from thermostats.reporting.names import folder_of
-from thermostats.reporting.pages.claim import Entry
+from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.pages.pictures import picture, shown
 from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
 from thermostats.tables import store
