@@ -163,7 +163,8 @@ def all_models(evidence: Evidence) -> Result:
 def labs(evidence: Evidence) -> Result:
     """‖W_V‖₂ of one lab over that of the other, model by model."""
     rows = norms_and_gains(evidence)
-    return of_labs(rows).adding(audit=value_norm_audit(evidence, rows))
+    counts = rows[rows["right_matrix"]].groupby("heritage").size().reindex(list(LABS), fill_value=0)
+    return of_labs(rows).adding(audit=value_norm_audit(evidence, rows), words={"counts": counts.to_dict()})
 
 
 def right_norms(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,13 +1,15 @@
 """N01: the corpus apart, is the gain a matter of recipe first, then of shape, then of size?"""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Result, TooFew, Trial
 from thermostats.claims.heritage import tables_of, variance_shares
 from thermostats.claims.rule import NEVER, Above, AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
@@ -18,8 +20,18 @@ from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery import components, glance, second, shares, together, universes
+from thermostats.studies.nursery import components, glance, languages, second, shares, third, together, universes
 from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
+from thermostats.studies.nursery.crossed_ratios import (
+    LEFT,
+    beside,
+    by_ratios,
+    on_prompts,
+    rule,
+    slopes_of_all,
+    spreads_of,
+)
+from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, searches_of, worlds_of
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
     ENOUGH,
@@ -88,6 +100,65 @@ def published(evidence: Evidence) -> pd.DataFrame:
     return published_rows(evidence.named(PUBLISHED))
 
 
+@CLAIM.overall(all_of=("recipe", "shape"))
+def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
+    """The order by the third study: recipe against architecture, and shape against size."""
+    parts = {name: found[name] for name in ("recipe", "shape", "alike")}
+    first = parts["recipe"]
+    words, models, groups = {"parts": parts}, first.n_models, first.n_heritages
+    return Result(words=words, table=first.table, draw=first.draw, n_models=models, n_groups=groups)
+
+
+def of_third(name: str) -> dict[str, Any]:
+    """What a finding of the third study's ratios declares."""
+    test, worlds, searches = partial(by_ratios, name=name), worlds_of(name), searches_of(name)
+    trial = Trial(third.enough, test, "recipe", worlds, searches=searches)
+    return {"primary": rule(name), "trial": trial, **third.STUDY}
+
+
+@CLAIM.finding("recipe", **of_third(RECIPE))
+def recipe(evidence: Evidence) -> Result:
+    """Does the recipe do more than the architecture among models of one corpus?"""
+    rows = third.enough(evidence)
+    table, others = spreads_of(rows), beside(evidence, rows)
+    seeds = third.repeats(evidence)
+    words = {
+        "spreads": table.pivot(index="of", columns="block", values="estimate").to_dict("index"),
+        "others": others.to_dict("records"),
+        "seed": float(np.sqrt(np.square(seeds).mean() / 2)) if len(seeds) else None,
+        "repeats": len(seeds),
+        "prompts": third.prompts_of_others(rows).to_dict("records"),
+        "learned": int((rows["learned"].astype(bool) & (rows["trained_on"] != "shuffled")).sum()),
+        "asked": int((rows["trained_on"] != "shuffled").sum()),
+    }
+    draw = partial(glance.spreads, table, blocks=glance.CROSSED)
+    return with_choices(RECIPE, rows).adding(words=words, table=table, draw=draw)
+
+
+@CLAIM.finding("shape", **of_third(SHAPE))
+def shape(evidence: Evidence) -> Result:
+    """Does shape at one size do more than size?"""
+    rows = third.enough(evidence)
+    scored = third.scored(rows)
+    outside = [f"{row.quantity} ({third.IN_WORDS[row.corpus]})" for row in scored[~scored["inside"]].itertuples()]
+    return with_choices(SHAPE, rows).adding(words={"predicted": len(scored), "outside": outside}, table=scored)
+
+
+@CLAIM.finding("alike", **of_third(ALIKE))
+def alike(evidence: Evidence) -> Result:
+    """Does a recipe do the same whatever it is trained on?"""
+    rows = third.enough(evidence)
+    return with_choices(ALIKE, rows).adding(draw=drawing(glance.by_recipe, rows))
+
+
+def with_choices(name: str, rows: pd.DataFrame) -> Result:
+    """The ratios by the rule, on each set of prompts too; what the design could have shown."""
+    found = by_ratios(rows, name)
+    choices = pd.concat([found.rows[LEFT], on_prompts(rows)], ignore_index=True)
+    words = {"choices": choices.to_dict("records"), "power": third.power(name)}
+    return replace(found, rows={LEFT: choices}).adding(words=words)
+
+
 def ratios(rows: pd.DataFrame, found: components.Components, estimate: str = components.OVER) -> Result:
     """Ratios of the components, geometry and scale over the published models' shapes."""
     sizes = {name: float(np.median(drawn)) for name, drawn in vars(found).items()}
@@ -134,7 +205,7 @@ def ratio(evidence: Evidence) -> Result:
     table = second.scored(rows, drawn["both corpora"])
     outside = table.loc[table["inside"].eq(False), "quantity"].str.replace("_", " ")
     words |= {"predicted": int(table["inside"].notna().sum()), "outside": list(outside), "power": second.power()}
-    return found.adding(words=words, table=table, draw=partial(glance.spreads, drawn))
+    return found.adding(words=words, table=table, draw=partial(glance.spreads, glance.drawn_spreads(drawn)))
 
 
 @CLAIM.finding(
@@ -147,7 +218,7 @@ def corpus(evidence: Evidence) -> Result:
     """Does the corpus do more than a shape does?"""
     rows = second.enough(evidence)
     alone = together.contrasts(second.recipes(evidence), second.FACTORS).set_index("factor")["share"]
-    words = {"factor": alone.idxmax(), "of_recipe": float(alone.max())}
+    words = {"factor": alone.idxmax(), "of_recipe": float(alone.max()), **languages.in_second(evidence)}
     return by_corpora(rows).adding(words=words, draw=drawing(glance.at_a_glance, second.ends(evidence, drawn=False)))
 
 
@@ -275,12 +346,6 @@ def of_published(evidence: Evidence) -> pd.DataFrame:
     return shares.with_predictions(published(evidence), drawn.mean(axis=0))
 
 
-def of_published_by_both(evidence: Evidence) -> pd.DataFrame:
-    """Published models with what the slopes within recipes of both studies predict about their mean."""
-    slopes = together.within(together.models(evidence)).slopes[: len(together.LINES)]
-    return shares.with_predictions(published(evidence), slopes)
-
-
 def by_predictions(rows: pd.DataFrame) -> Result:
     """Squared error that predictions save over the mean."""
     return Result.of(rows, {SAVED: shares.jackknifed_error_saved(rows)})
@@ -330,16 +395,21 @@ def of_both_studies(evidence: Evidence) -> Result:
     return by_both(rows).adding(words={"slopes": together.by_study(rows).to_dict("records")})
 
 
+def of_published_by_third(evidence: Evidence) -> pd.DataFrame:
+    """Published models with what the third study's slopes predict about their mean."""
+    return shares.with_predictions(published(evidence), slopes_of_all(third.enough(evidence)))
+
+
 @CLAIM.finding(
-    "carry_over_both",
+    "carry_over_third",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_both, by_predictions, worlds=PREDICTED, version=2),
+    trial=Trial(of_published_by_third, by_predictions, worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )
-def carry_over_of_both(evidence: Evidence) -> Result:
-    """Do the slopes of both studies predict the published gains better than their mean does?"""
-    return compared(of_published_by_both(evidence))
+def carry_over_of_third(evidence: Evidence) -> Result:
+    """Do the third study's slopes predict the published gains better than their mean does?"""
+    return compared(of_published_by_third(evidence))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ from thermostats.claims.worlds import worlds_in_groups, worlds_of_line, worlds_o
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.plots.general import drawing, forest
+from thermostats.studies.nursery import crossed_factors, languages, second, third, together
 from thermostats.studies.nursery import factor_effects as effects
-from thermostats.studies.nursery import languages, second, together
+from thermostats.studies.nursery.crossed_factors import CORPUS
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, fit_recipes, jackknife, judged, read_by_tests
 from thermostats.tables.vocabulary import NURSERY
 
@@ -114,15 +115,28 @@ def by_others(rows: pd.DataFrame) -> Result:
 
 def by_tests(rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
     """Every factor alone, given levels of a column; the strongest."""
-    tests = together.factor_tests(rows, factors, given)
+    return strongest(rows, together.factor_tests(rows, factors, given))
+
+
+def by_all_else(rows: pd.DataFrame) -> Result:
+    """Everything that recipes of the third study differ in, which are in the same corpora."""
+    return by_tests(rows, second.GIVEN_CORPUS)
+
+
+def strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
+    """The factor with the least p of some tests."""
     best = tests.loc[tests["p"].idxmin()]
-    strongest = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
-    return Result.of(rows, {STRONGEST: strongest}, rows={"factors": tests}, words={"factor": best["factor"]})
+    f = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
+    return Result.of(rows, {STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]})
 
 
 def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
     """The same, headed by the strongest factor's ratio of geometric mean gains."""
-    table = together.contrasts(rows, factors, given)
+    return headed(found, rows, together.contrasts(rows, factors, given))
+
+
+def headed(found: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
+    """A result headed by its factor's ratio in a table of contrasts, which it shows."""
     own = table.set_index("factor").loc[found.words["factor"]]
     interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
     known = {name: own[name] for name in ("lower", "upper")}
@@ -148,11 +162,72 @@ def of_ratios(table: pd.DataFrame) -> Callable[..., None]:
     return drawing(forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x")
 
 
+def of_third(evidence: Evidence) -> pd.DataFrame:
+    """Recipes of the third study in every corpus, means over shapes."""
+    return third.recipes(evidence)
+
+
+def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
+    """The same, means over corpora."""
+    return crossed_factors.means(third.recipes(evidence))
+
+
+def by_corpus_and_others(rows: pd.DataFrame) -> Result:
+    """The corpus, which every recipe has in turn, and all else in which recipes differ."""
+    return strongest(rows, crossed_factors.tests(rows, corpus=True))
+
+
+@CLAIM.finding(
+    "third",
+    primary=MOVED,
+    trial=Trial(of_third, by_corpus_and_others, "recipe", worlds_in_groups("log_gain", "log_embed", SIZE, BETWEEN)),
+    **third.STUDY,
+)
+def of_crossed_recipes(evidence: Evidence) -> Result:
+    """Does the corpus, or a factor of recipes that were each trained on every corpus, move the gain?"""
+    rows = of_third(evidence)
+    ends = third.enough(evidence)
+    words = {
+        "below": int((ends["log_gain"] < 0).sum()),
+        "prompts": third.prompts_of_others(ends).to_dict("records"),
+        "means": {third.IN_WORDS[c]: float(np.exp(y)) for c, y in crossed_factors.wide(rows).mean().items()},
+        "on": on_each_set(evidence, CORPUS),
+    }
+    return headed(by_corpus_and_others(rows), rows, crossed_factors.contrasts(rows, corpus=True)).adding(words=words)
+
+
+def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
+    """p of a factor with all models on the prompts of one corpus, each in turn."""
+    found = {}
+    for corpus, column in third.ON.items():
+        tests = crossed_factors.tests(third.recipes(evidence, column), corpus=True)
+        found[third.IN_WORDS[corpus]] = float(tests.set_index("factor").loc[factor, "p"])
+    return found
+
+
+@CLAIM.finding(
+    "third_given_corpus",
+    primary=MOVED,
+    trial=Trial(of_third_recipes, by_all_else, "recipe", a_line("log_embed")),
+    **third.STUDY,
+)
+def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:
+    """Does anything but the corpus move the gain, given the corpus?"""
+    rows, table = of_third(evidence), crossed_factors.contrasts(of_third(evidence), corpus=False)
+    found = by_all_else(of_third_recipes(evidence))
+    words = {
+        "least": float(found.rows["factors"]["p"].min()),
+        "each": crossed_factors.in_each(rows, found.words["factor"]).to_dict("records"),
+        "on": on_each_set(evidence, found.words["factor"]),
+    }
+    return headed(found, rows, table).adding(words=words)
+
+
 @CLAIM.finding("second", trial=Trial(of_second, by_nine, "recipe", a_line("log_embed")), **RECIPES)
 def of_drawn_recipes(evidence: Evidence) -> Result:
     """Does a factor of recipes that were drawn at random move the gain?"""
     rows = of_second(evidence)
-    words = {"languages": languages.by_language(evidence).to_dict("records")}
+    words = {"languages": languages.by_language(evidence).to_dict("records"), **languages.in_second(evidence)}
     return with_ratios(by_nine(rows), rows, second.FACTORS).adding(words=words)
 
 

@@ -1,6 +1,6 @@
 """N03: depth and head density, set by design, move the gain as the study says."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,56 +8,83 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
-from thermostats.claims.noise import ERRORS, Errors, Noise
-from thermostats.claims.rule import NEVER, Decide, EveryRow, Given, Pick, Posterior, V, Within
-from thermostats.claims.worlds import World, worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
-from thermostats.modelling.classical.counts import classification_accuracy, one_sample_bound
+from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.rule import NEVER, Decide, Given, Posterior, V
+from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.kleiber import fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
-from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.nursery import languages, second, together
+from thermostats.studies.nursery import languages, second, third, together
 from thermostats.studies.nursery.design import blocks
+from thermostats.studies.nursery.falling import (
+    ALPHA,
+    BETWEEN,
+    FALLING,
+    IN_ALL_BUT_ONE,
+    IN_EVERY,
+    IN_ONE,
+    QUARTER,
+    SMALL,
+    below,
+    by_both,
+    by_crossed,
+    by_recipes,
+    in_words,
+    on_each_set,
+    other_terms,
+)
+from thermostats.studies.nursery.largest import (
+    BOUND,
+    LARGEST,
+    LIKE,
+    MOST,
+    NEAR,
+    PENULTIMATE,
+    TOLERATED,
+    TOTAL,
+    as_published,
+    by_bound,
+    by_curve,
+)
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, judged, read_by_tests
 from thermostats.studies.nursery.second import STUDY
 from thermostats.studies.nursery.signs import standard_errors
 from thermostats.studies.nursery.slopes import (
-    LARGEST,
     LINES,
-    PENULTIMATE,
-    TOTAL,
     WORDS,
     against_published,
     both_slopes,
-    combined,
     draw_density,
     draw_depth,
     draw_largest,
     extra_terms,
     held,
-    jackknifed_curve,
     mean_traces,
     mediated,
     slope_of,
     with_terms,
 )
+from thermostats.studies.nursery.thresholds import (
+    BEST,
+    BETTER,
+    CUTS,
+    INDIRECT,
+    RARE,
+    RARER,
+    by_cuts,
+    by_terms,
+    by_trace,
+)
 from thermostats.tables.vocabulary import NURSERY
 
-SEED, ALPHA = 103, 0.05
-SMALL = float(np.log(1.05) / np.log(2))
-"""A slope on a logarithm that moves the gain by 5% where the logarithm's argument doubles."""
+SEED = 103
 SCALE = 0.5
 """Gains that differ by a factor e^0.5 = 1.6 over one SD of log L or log ρ would be no surprise."""
-NEAR, TOLERATED, MOST = 2.0, 0.05, 0.25
-QUARTER, BETWEEN = 0.5, 0.2
-"""What would be of interest: a quarter of the variance (r = ±0.5; the null is none), where 20% lie between recipes."""
-CUTS = {"lower": "section 7 lower", "upper": "section 7 upper"}
 CLAIM = Claim.read(__file__)
 
 
@@ -78,17 +105,9 @@ def doubled(slope: Estimate) -> list[float]:
     return [float(np.expm1(v * np.log(2))) for v in (slope.value, slope.lower, slope.upper) if v is not None]
 
 
-def below(slope: V) -> Decide:
-    """The rule of a slope: below 0, or not as much as a fall of 5% a doubling."""
-    return Decide((slope < 0) & (slope.p <= ALPHA), slope.lower > -SMALL)
-
-
-FALLING = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
-"""Of one corpus; for both, worlds in which the gain falls in one of them alone are added."""
 DEPTH, DENSITY = (Case(id_, WORDS[column], column) for id_, column in (("depth", "log_L"), ("density", "log_rho")))
 IN_LOGS = (replace(DEPTH, words="log L"), replace(DENSITY, words="log ρ"))
-MEAN, APART = "mean slope over corpora", "difference between corpora"
-IN_BOTH = EveryRow(below(V("slope")), "corpora")
+SHAPE_AT_SIZE = Case("shape", "log L/d at one size", "log_shape")
 
 
 def asked(models: Callable[[Evidence], pd.DataFrame], evidence: Evidence, term: Case) -> pd.DataFrame:
@@ -96,50 +115,15 @@ def asked(models: Callable[[Evidence], pd.DataFrame], evidence: Evidence, term: 
     return models(evidence).assign(term=term.column, column=lambda rows: rows[term.column])
 
 
-def in_one(rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
-    """A world of `FALLING`, in which the models of one corpus do not fall."""
-    made = FALLING[0].signal(rows, noise, rng)
-    flat = FALLING[1].signal(rows, noise, rng)
-    return made.assign(log_gain=made["log_gain"].where(rows["corpus"] == "synthetic", flat["log_gain"]))
-
-
-IN_ONE = tuple(
-    World(
-        f"in one corpus alone, {kind}",
-        f"correlation −{QUARTER:g} in models of the synthetic corpus, none in others, {words}",
-        False,
-        in_one,
-        Errors(kind),
-    )
-    for kind, words in ERRORS.items()
-    if kind in {"normal", "t3", "heteroscedastic labs"}
+of_first, of_second, of_both, of_third = (
+    partial(asked, models) for models in (read, second.enough, together.models, third.enough)
 )
-
-of_first, of_second, of_both = (partial(asked, models) for models in (read, second.enough, together.models))
-"""Models of the first study, of the second and of both."""
+"""Models of the first study, of the second, of both, and of the third."""
 
 
 def by_slope(rows: pd.DataFrame) -> Result:
     """Slope of the first study, every recipe with a level of its own."""
     return Result.of(rows, {"slope": slope_of(rows, rows["term"].iloc[0])}, table=None)
-
-
-def by_corpora(rows: pd.DataFrame, corpora: pd.DataFrame) -> Result:
-    """Slopes of every corpus, their mean, and how far they lie apart; corpora: columns of `slopes_of_corpora`."""
-    by = corpora.set_index("corpus")
-    mean, apart = (combined(by, sign) for sign in (1.0, -1.0))
-    words = {"by": {corpus: (row["slope"], row["slope_lower"], row["slope_upper"]) for corpus, row in by.iterrows()}}
-    return Result.of(rows, {MEAN: mean, APART: apart}, table=None, rows={"corpora": corpora}, words=words)
-
-
-def by_recipes(rows: pd.DataFrame) -> Result:
-    """Of the second study, slopes of recipes at the shapes that all have."""
-    return by_corpora(rows, second.slopes_of_corpora(rows, rows["term"].iloc[0]))
-
-
-def by_both(rows: pd.DataFrame) -> Result:
-    """Of both, slopes within recipes."""
-    return by_corpora(rows, together.slopes_of_corpora(rows, rows["term"].iloc[0]))
 
 
 def falls(term: Case) -> dict[str, Any]:
@@ -176,8 +160,34 @@ def drawn(rows: pd.DataFrame, term: Case, slope: Estimate) -> Callable[[Axes], N
 
 
 @CLAIM.finding(
+    "third",
+    primary=IN_EVERY,
+    over=(*IN_LOGS, SHAPE_AT_SIZE),
+    trial=Trial(of_third, by_crossed, "recipe", (*FALLING, *IN_ALL_BUT_ONE)),
+    **third.STUDY,
+)
+def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
+    """Slopes of the third study, recipes that were each trained on four corpora as the unit."""
+    rows = of_third(evidence, term)
+    found = by_crossed(rows)
+    doubled = {third.IN_WORDS[corpus]: np.expm1(by[0] * np.log(2)) for corpus, by in found.words["by"].items()}
+    table, sets = found.rows["corpora"], on_each_set(rows)
+    words = {
+        "by": in_words(table),
+        "doubled": doubled,
+        "others": other_terms(rows),
+        "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(own) for corpus, own in sets.items()},
+    }
+    every = pd.concat({"own": table} | {name: own.rows["corpora"] for name, own in sets.items()}, names=["prompts"])
+    shown = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
+    named = shown.assign(row=shown["corpus"].map(third.IN_WORDS))
+    draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {term.words}")
+    return found.adding(words=words, table=every.reset_index("prompts"), draw=draw)
+
+
+@CLAIM.finding(
     "second",
-    primary=IN_BOTH,
+    primary=IN_EVERY,
     over=IN_LOGS,
     trial=Trial(of_second, by_recipes, "recipe", (*FALLING, *IN_ONE)),
     statement="the gain falls",
@@ -192,7 +202,7 @@ def of_drawn_recipes(evidence: Evidence, term: Case) -> Result:
         "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in found.words["by"].items()}
     }
     if term.id == DEPTH.id:
-        words["languages"] = languages.by_language(evidence).to_dict("records")
+        words |= {"languages": languages.by_language(evidence).to_dict("records"), **languages.in_second(evidence)}
     return found.adding(words=words, draw=drawn(gains, term, found.headline))
 
 
@@ -225,7 +235,6 @@ def law(evidence: Evidence) -> Fit:
 
 
 AS_PUBLISHED = Posterior(f"exponent and level within a factor {NEAR:g} of the published")
-LIKE = Within("exponent β", 1 / NEAR, NEAR) & Within("level at the middle depth, times 1/L", 1 / NEAR, NEAR)
 
 
 def curves(evidence: Evidence) -> pd.DataFrame:
@@ -233,24 +242,6 @@ def curves(evidence: Evidence) -> pd.DataFrame:
     rows = read(evidence, PENULTIMATE, LARGEST)
     published = np.log(TOTAL) / rows["n_layers"].astype(float)
     return rows.assign(published=published, flat=float(published.mean()))
-
-
-def by_curve(rows: pd.DataFrame) -> Result:
-    """Exponent and level of the curve through the largest gains."""
-    curve = jackknifed_curve(rows)
-    interval = f"95% jackknife t interval over {rows['recipe'].nunique()} recipes"
-    quantities = {
-        "exponent β": Estimate(*curve.beta, interval),
-        "level at the middle depth, times 1/L": Estimate(*curve.level, interval),
-    }
-    words = {"level": list(quantities.values())[1], "curve": curve}
-    return Result.of(rows, quantities, table=None, words=words)
-
-
-def as_published(middle: float, drawn: Mapping[str, Any]) -> Any:
-    """Whether the exponent, and the level at the middle depth times 1/L, lie within the factor."""
-    beta, level = drawn["beta"], drawn["k"] * middle ** (1 - drawn["beta"])
-    return (beta > 1 / NEAR) & (beta < NEAR) & (level > 1 / NEAR) & (level < NEAR)
 
 
 @CLAIM.finding(
@@ -274,25 +265,11 @@ def exponent(evidence: Evidence) -> Result:
     )
 
 
-ABOVE, CLEAR, SHARE = V("models above the bound"), V("models clearly above"), V("share of models above")
-BOUND = Decide((ABOVE <= 0) & (SHARE.upper < MOST), CLEAR > 1)
-
-
 def to_bound(evidence: Evidence) -> pd.DataFrame:
     """Largest gains with the bound and their relative error of measurement, that of the penultimate gain."""
     rows = rows_of(evidence, PENULTIMATE)
     known = rows.assign(bound=TOTAL ** (1 / rows["n_layers"]), error=standard_errors(rows, PENULTIMATE))
     return read_by_tests(known, LARGEST, "bound", "error", f"{PENULTIMATE}_n")
-
-
-def by_bound(rows: pd.DataFrame) -> Result:
-    """How many models lie above the bound, with and without their errors of measurement."""
-    found = one_sample_bound(rows[LARGEST], rows["bound"], tolerated=TOLERATED)
-    quantile = stats.t.ppf((1 + LEVEL) / 2, rows[f"{PENULTIMATE}_n"].astype(float) - 1)
-    clear = rows[rows[LARGEST] * np.exp(-quantile * rows["error"]) > rows["bound"]]
-    quantities = {SHARE.name: Estimate.of(found), ABOVE.name: Estimate(found.n_above), CLEAR.name: Estimate(len(clear))}
-    words = {"found": found, "clear": len(clear), "recipes": clear["recipe"].nunique()}
-    return Result.of(rows, quantities, table=None, words=words)
 
 
 @CLAIM.finding(
@@ -307,32 +284,10 @@ def bound(evidence: Evidence) -> Result:
     return replace(by_bound(to_bound(evidence)), fit=law(evidence), fit_tables=("models",))
 
 
-BEST = Pick("thresholds", largest="accuracy")
-RARE, RARER = V("models on the rarer side"), 10
-"""With fewer, always naming the commoner side can hardly be beaten. As in N04."""
-BETTER = Decide(BEST.where(V("accuracy").p <= ALPHA), BEST.where(V("accuracy") <= V("majority")))
-
-
 def to_cuts(evidence: Evidence) -> pd.DataFrame:
     """Log gains, negative on the dampening side, with the published cuts of ρ in columns."""
     rows, cuts = read(evidence, PENULTIMATE, PENULTIMATE), stated(evidence.named(PUBLISHED), CUTS)
     return rows.assign(log_side=np.log(rows[PENULTIMATE].astype(float)), **cuts)
-
-
-def by_cuts(rows: pd.DataFrame) -> Result:
-    """Accuracy of each cut; that of the best, which the rule picks."""
-    dampens = rows["log_side"] < 0
-    rare = {RARE.name: Estimate(float(min(dampens.sum(), (~dampens).sum())))}
-    if dampens.nunique() < 2:
-        empty = {"thresholds": pd.DataFrame()}
-        return Result.of(rows, rare, table=None, rows=empty, words={"one_side": True, "rare": 0})
-    tried = {float(rows[name].iloc[0]): classification_accuracy(rows["rho"] >= rows[name], dampens) for name in CUTS}
-    columns = ["cut", "accuracy", "p", "majority"]
-    table = pd.DataFrame([(cut, t.estimate, t.p_value, t.majority) for cut, t in tried.items()], columns=columns)
-    best = float(table.loc[table["accuracy"].idxmax(), "cut"])
-    accuracy = Estimate.of(tried[best], p=tried[best].p_value, p_kind="one-sided p-value")
-    words = {"one_side": False, "best": best, "found": tried[best], "rare": rare[RARE.name].value}
-    return Result.of(rows, {"accuracy": accuracy, **rare}, table=None, rows={"thresholds": table}, words=words)
 
 
 @CLAIM.finding(
@@ -379,15 +334,6 @@ def of_term(evidence: Evidence, term: Case) -> pd.DataFrame:
     return read_by_tests(rows, *own).assign(term=term.words, column=rows[term.column])
 
 
-def by_terms(rows: pd.DataFrame) -> Result:
-    """What a term adds, p after Holm over the four."""
-    table = extra_terms(rows).set_index("what")
-    adjusted, asked = holm(table["p"].to_dict()), rows["term"].iloc[0]
-    kind = "p-value, Holm over four terms"
-    added = Estimate(float(table.loc[asked, "gained"]), p=adjusted[asked], p_kind=kind)
-    return Result.of(rows, {"share of variance added": added}, table=None)
-
-
 A_TERM = Trial(of_term, by_terms, "recipe", worlds_in_groups("log_gain", "column", QUARTER, BETWEEN))
 
 
@@ -399,29 +345,11 @@ def extra(evidence: Evidence, term: Case) -> Result:
     return replace(found, table=table, words={"row": table.set_index("what").loc[term.words]})
 
 
-INDIRECT = V("indirect effect")
-
-
 def of_traces(evidence: Evidence) -> pd.DataFrame:
     """Models with the trace of the sheaf Laplacian and its log."""
     rows = read(evidence, PENULTIMATE, "trace")
     rows = rows[rows["trace"].notna()].reset_index(drop=True)
     return rows.assign(log_trace=np.log(rows["trace"].astype(float)))
-
-
-def by_trace(rows: pd.DataFrame) -> Result:
-    """The part of the slope on log ρ that goes with the trace."""
-    table = mediated(rows.assign(trace=np.exp(rows["log_trace"])), ("trace",))
-    if table.empty:
-        raise TooFew(Result.of(rows))
-    main = table.iloc[0]
-    indirect = Estimate(main["indirect"], main["lower"], main["upper"], f"95% {main['interval']}")
-    return Result(
-        quantities={INDIRECT.name: indirect},
-        n_models=int(main["n_models"]),
-        n_groups=int(main["groups"]),
-        words={"main": main},
-    )
 
 
 @CLAIM.finding(
@@ -437,7 +365,7 @@ def through_trace(evidence: Evidence) -> Result:
 
 @CLAIM.finding(
     "together",
-    primary=IN_BOTH,
+    primary=IN_EVERY,
     over=IN_LOGS,
     trial=Trial(of_both, by_both, "recipe", (*FALLING, *IN_ONE)),
     statement="the gain falls",

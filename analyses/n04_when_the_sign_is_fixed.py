@@ -1,75 +1,71 @@
 """N04: the sign of the gain is fixed early in training, and tuning cannot change it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Result, TooFew, Trial
-from thermostats.claims.rule import AtLeast, Decide, Each, Given, Posterior, Some, V
-from thermostats.claims.worlds import World, worlds_of_groups, worlds_of_line, worlds_of_share
-from thermostats.modelling.classical.counts import clustered_share, proportion
+from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Result, TooFew, Trial
+from thermostats.claims.rule import Posterior
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import slopes
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN
-from thermostats.studies.nursery import glance, second
+from thermostats.studies.nursery import glance, second, third
+from thermostats.studies.nursery.early import (
+    MOMENTS,
+    ON_A_LINE,
+    PREDICTS,
+    SETTLES,
+    WORLDS,
+    Moment,
+    along_training,
+    at,
+    early_and_end,
+    of_corpus,
+    ranked,
+    with_models,
+)
 from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, SHALLOW, checkpoints
 from thermostats.studies.nursery.second import CHOSEN, HALF_WITH_CHOSEN, early_and_late
 from thermostats.studies.nursery.shipped import SHARES
 from thermostats.studies.nursery.signs import (
-    HALF,
-    KAPPA,
-    RARE,
-    RARER,
-    R,
     by_ranks,
     development,
     draw_training,
-    fixed_from,
     gains_of_pairs,
     log_gains,
     log_ratios,
     pair_table,
-    ranked_in,
     standard_errors,
+)
+from thermostats.studies.nursery.tuning import (
+    ACROSS,
+    CAN_CROSS,
+    CANNOT,
+    CHANGES,
+    FLIPS,
+    MOVED,
+    NEGLIGIBLE,
+    NONE_ACROSS,
+    PAIRS,
+    TUNED,
+    WITHOUT_A_FLIP,
+    by_bases,
+    by_flips,
+    by_prompts,
+    crossings,
 )
 from thermostats.tables.prompt_rows import gain_by_prompt
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 104
 GAIN = "last_gain"
-ALPHA, MOST_FLIPS, NEGLIGIBLE = 0.05, 0.10, 0.05
 SETTLED = "the gain at a tenth of training goes with that at the end"
-FIXED = 0.9
-"""Correlation with the end that is called fixed; the null is 0, what chance keeps."""
-CELL = ["n_layers", "rho", "d_model"]
-PAIRS_WITHOUT_A_FLIP = int(np.ceil(np.log(0.025) / np.log(1 - MOST_FLIPS)))
-"""Pairs without a flip that an upper limit below MOST_FLIPS takes."""
 CLAIM = Claim.read(__file__)
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A share of training, in words, and the factor of the recipe that colours its figure."""
-
-    id: str
-    share: float
-    words: str
-    factor: str
-
-
-MOMENTS = (Moment("tenth", 0.1, "10% of training", "init"), Moment("start", 0.0, "initialisation", "optimiser"))
-
-
-def at(logs: pd.DataFrame) -> tuple[float, float] | None:
-    """Shares of models whose sign is final from a tenth of training, and from its start; None without models."""
-    fixed = fixed_from(logs)
-    return (float(fixed[0.1].mean()), float(fixed[0.0].mean())) if len(logs) else None
 
 
 @CLAIM.shared
@@ -78,24 +74,6 @@ def trained(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = checkpoints(evidence)
     logs, models = with_models(rows[rows["comparable"]], GAIN)
     return logs, ENOUGH.of(models)
-
-
-def with_models(rows: pd.DataFrame, gain: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Log gains by share of training, and models with the cell of the design that holds all of the shape."""
-    logs = log_gains(rows, gain)
-    models = rows[~rows["tuned"]].drop_duplicates("model", keep="last").set_index("model").loc[logs.index].reset_index()
-    return logs, models.assign(cell=models[CELL].astype(str).agg(" ".join, axis=1))
-
-
-def early_and_end(logs: pd.DataFrame, models: pd.DataFrame, share: float) -> pd.DataFrame:
-    """Log gains at a share of training and at the end."""
-    rows = models.filter(["model_id", "recipe", "heritage", "cell", "study"])
-    return rows.assign(early=logs[share].to_numpy(), end=logs.iloc[:, -1].to_numpy())
-
-
-def ranked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the rank of the early gain off the mean rank of its cell."""
-    return rows.assign(ranked=ranked_in(rows["early"], rows["cell"]))
 
 
 def at_moment(evidence: Evidence, moment: Moment) -> pd.DataFrame:
@@ -114,25 +92,29 @@ def of_both(evidence: Evidence) -> pd.DataFrame:
     return ranked(pd.concat([first, later[list(first)]], ignore_index=True))
 
 
-PREDICTS = Decide((R.p <= ALPHA) & (R.lower > HALF), R.upper < HALF)
-FREE = 5 / 8
-"""Share of the errors' variance that lies inside the cells of the design: 24 cells of 64 models."""
+def crossed(evidence: Evidence) -> pd.DataFrame:
+    """Log gains of the third study at a tenth of training and at the end."""
+    return third.HALF.of(third.early_and_late(evidence))
 
 
-def inside(r: float) -> World:
-    """A world in which a moment goes with the end at r inside cells, which needs less over all rows."""
-    over_all = (r**2 * FREE / (1 - r**2 * (1 - FREE))) ** 0.5
-    return replace(worlds_of_line("end", "ranked", over_all)[0], words=f"correlation {r:g} inside cells, normal errors")
-
-
-AT_HALF = replace(inside(HALF), id="half", holds=False, declared=False)
-WORLDS = (inside(FIXED), AT_HALF, *worlds_of_line("end", "ranked", FIXED)[1:])
+@CLAIM.finding("third", primary=SETTLES, trial=Trial(crossed, by_ranks, "recipe", ON_A_LINE, version=2), **third.STUDY)
+def of_third_study(evidence: Evidence) -> Result:
+    """Does a tenth of training go with the end, among models of one shape and corpus, in four corpora?"""
+    rows = crossed(evidence)
+    table = along_training(partial(third.early_and_late, evidence), third.SHARES)
+    words = {
+        "settled": table.to_dict("records"),
+        "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
+        "by": {third.IN_WORDS[str(name)]: of_corpus(own) for name, own in rows.groupby("trained_on")},
+        "on": {words: of_corpus(third.early_and_late(evidence, on=name)) for name, words in third.IN_WORDS.items()},
+    }
+    return replace(by_ranks(rows), table=table, words=words, draw=partial(glance.settling, table))
 
 
 @CLAIM.finding(
     "together",
-    primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
-    trial=Trial(of_both, by_ranks, "recipe", worlds_of_line("end", "ranked", FIXED), version=2),
+    primary=SETTLES,
+    trial=Trial(of_both, by_ranks, "recipe", ON_A_LINE, version=2),
     statement=SETTLED,
     evidence=NURSERY,
     needs=HALF_WITH_CHOSEN,
@@ -150,8 +132,8 @@ def moments(evidence: Evidence) -> pd.DataFrame:
 
 @CLAIM.finding(
     "second",
-    primary=Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF)),
-    trial=Trial(moments, by_ranks, "heritage", worlds_of_line("end", "ranked", FIXED), version=2),
+    primary=SETTLES,
+    trial=Trial(moments, by_ranks, "heritage", ON_A_LINE, version=2),
     statement=SETTLED,
     evidence=NURSERY,
     needs=HALF_WITH_CHOSEN,
@@ -159,7 +141,7 @@ def moments(evidence: Evidence) -> pd.DataFrame:
 def of_second_study(evidence: Evidence) -> Result:
     """Does the gain at a tenth of training go with that at the end, among models of one shape?"""
     rows = moments(evidence)
-    found, table = by_ranks(rows), along_training(evidence)
+    found, table = by_ranks(rows), along_training(partial(early_and_late, evidence), SHARES[:-1])
     words = {
         "settled": table.to_dict("records"),
         "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
@@ -168,27 +150,7 @@ def of_second_study(evidence: Evidence) -> Result:
     return replace(found, table=table, words=words, draw=partial(glance.settling, table))
 
 
-def along_training(evidence: Evidence) -> pd.DataFrame:
-    """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
-    rows = []
-    for share in SHARES[:-1]:
-        if (own := early_and_late(evidence, share)).empty:
-            continue
-        known = by_ranks(own).quantities
-        row: dict[str, float | None] = {"share": share, "models": len(own), "dampen": int((own["early"] < 0).sum())}
-        for name, q in (("r", known[R.name]), ("kappa", known[KAPPA])):
-            row |= {name: q.value, f"{name}_lower": q.lower, f"{name}_upper": q.upper}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-@CLAIM.finding(
-    "sign",
-    primary=Given(RARE >= RARER, PREDICTS),
-    over=MOMENTS,
-    trial=Trial(at_moment, by_ranks, "recipe", WORLDS),
-    **CONTROLLED,
-)
+@CLAIM.finding("sign", primary=PREDICTS, over=MOMENTS, trial=Trial(at_moment, by_ranks, "recipe", WORLDS), **CONTROLLED)
 def sign(evidence: Evidence, moment: Moment) -> Result:
     """Does the log gain go with that at the end, among models of one shape?"""
     logs, models = trained(evidence)
@@ -232,36 +194,15 @@ def fit_pairs(evidence: Evidence) -> Fit:
     return fit_invariance(gains(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 
 
-FLIPS, RATIO = V("pairs that change sides"), V("ratio")
-CANNOT = Decide((FLIPS <= 0) & (V("share of flips").upper < MOST_FLIPS), FLIPS > 0)
 NO_FLIP = Posterior("no pair changes the sign of its mean log gain", refuted=FLIPS > 0)
 SOME_MOVES = Posterior(f"some pair changes by more than {NEGLIGIBLE:.0%}")
-MOVED = Decide(
-    Some("pairs", RATIO.p <= ALPHA, adjust="holm"),
-    Each("pairs", (RATIO.lower > 1 - NEGLIGIBLE) & (RATIO.upper < 1 + NEGLIGIBLE)),
-)
-PAIRS = AtLeast(models=16)
-SOME, MANY, SHOULD = 0.01, 0.10, 0.20
-"""Crossings in more than 1% are some; in fewer than 10% tuning as good as never crosses; 20% should be found."""
-TUNED, CROSSED = AtLeast(models=40), V("share of pairs that cross 1")
-BETWEEN = 0.2
-"""Share of the variance of log ratios between pairs that would be of interest: pairs that change by 9% where prompts
-differ by 18%; the null is none, so that a recipe that does differ is no world of it."""
-CHANGES = [world for world in worlds_of_groups("log_ratio", "pair", BETWEEN, 0.0) if world.id != "one outlying lab"]
-
-
-def by_flips(table: pd.DataFrame) -> Result:
-    """Pairs whose intervals lie on both sides of 1."""
-    flips = int(table["flips"].sum())
-    share = Estimate.of(proportion(flips, len(table)), "Clopper–Pearson exact interval, 95%")
-    return Result.of(table, {"share of flips": share, FLIPS.name: Estimate(flips)}, n_models=2 * len(table))
 
 
 @CLAIM.finding(
     "tuning.sign",
     primary=CANNOT,
     robustness=NO_FLIP,
-    trial=Trial(pairs, by_flips, "", worlds_of_share("flips", 0.0, MOST_FLIPS), "pair"),
+    trial=Trial(pairs, by_flips, "", NONE_ACROSS, "pair"),
     evidence=NURSERY,
     needs=PAIRS,
 )
@@ -298,7 +239,7 @@ def tuning_sign(evidence: Evidence) -> Result:
             "published_flips": int(before["flips"].sum()),
             "published_change": float(np.exp(np.log(before["ratio"]).abs().max())),
             "change": float(np.exp(np.log(table["ratio"]).abs().max())),
-            "needed": PAIRS_WITHOUT_A_FLIP,
+            "needed": WITHOUT_A_FLIP,
         },
     )
 
@@ -308,29 +249,11 @@ def ratios(evidence: Evidence) -> pd.DataFrame:
     return log_ratios(gains(evidence)) if len(pairs(evidence)) else pd.DataFrame()
 
 
-def by_prompts(rows: pd.DataFrame) -> Result:
-    """Ratio of every pair with its t interval over prompts, Bonferroni over pairs."""
-    by = rows.groupby("pair")["log_ratio"]
-    table = pd.DataFrame({"mean": by.mean(), "error": by.sem(), "df": by.size() - 1})
-    level = 1 - ALPHA / len(table)
-    off = stats.t.ppf((1 + level) / 2, table["df"]) * table["error"]
-    table = table.assign(
-        **{f"ratio{end}": np.exp(table["mean"] + k * off) for end, k in (("", 0), ("_lower", -1), ("_upper", 1))}
-    )
-    table = table.assign(p=2 * stats.t.sf(np.abs(table["mean"] / table["error"]), table["df"])).reset_index()
-    most = table.loc[table["p"].idxmin()]
-    interval = f"paired t interval of the log ratio over prompts, {100 * level:.1f}%"
-    clearest = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], interval, most["p"])
-    moved = int(((table["ratio_lower"] > 1) | (table["ratio_upper"] < 1)).sum())
-    words = {"moved": moved, "pairs": len(table), "most": most["pair"]}
-    return Result.of(rows, {"ratio": clearest}, n_models=2 * len(table), table=None, rows={"pairs": table}, words=words)
-
-
 @CLAIM.finding(
     "tuning.magnitude",
     primary=MOVED,
     robustness=SOME_MOVES,
-    trial=Trial(ratios, by_prompts, "pair", tuple(CHANGES), "pair"),
+    trial=Trial(ratios, by_prompts, "pair", CHANGES, "pair"),
     evidence=NURSERY,
     needs=PAIRS,
 )
@@ -342,35 +265,36 @@ def tuning_magnitude(evidence: Evidence) -> Result:
 
 
 def tuned(evidence: Evidence) -> pd.DataFrame:
-    """Pairs of a base and a tuned model."""
+    """Pairs of a base and a tuned model of the second study."""
     return TUNED.of(second.pairs(evidence))
 
 
-def by_bases(rows: pd.DataFrame) -> Result:
-    """Share of pairs that cross 1 clearly."""
-    return Result.of(rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))})
+def tuned_of_third(evidence: Evidence) -> pd.DataFrame:
+    """The same of the third."""
+    return TUNED.of(third.pairs(evidence))
 
 
 @CLAIM.finding(
-    "tuning.share",
-    primary=Decide(CROSSED.lower > SOME, CROSSED.upper < MANY),
-    trial=Trial(tuned, by_bases, "", worlds_of_share("flips", SHOULD, 0.0, "pair"), "pair"),
+    "third_tuning",
+    primary=CAN_CROSS,
+    trial=Trial(tuned_of_third, by_bases, "", ACROSS, "pair"),
     evidence=NURSERY,
     needs=TUNED,
+)
+def tuning_of_third(evidence: Evidence) -> Result:
+    """Can tuning cross 1, and from how far?"""
+    rows = tuned_of_third(evidence)
+    words = crossings(rows) | {"on_new": int(rows["flips_on_new"].sum())}
+    return by_bases(rows).adding(words=words, draw=partial(glance.tuned, rows))
+
+
+@CLAIM.finding(
+    "tuning.share", primary=CAN_CROSS, trial=Trial(tuned, by_bases, "", ACROSS, "pair"), evidence=NURSERY, needs=TUNED
 )
 def tuning_share(evidence: Evidence) -> Result:
     """Can tuning cross 1?"""
     rows = tuned(evidence)
-    crossing = rows[rows["flips"]]
-    words = {
-        "flips": len(crossing),
-        "pairs": len(rows),
-        "kinds": rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index"),
-        "bases": rows["pair"].nunique(),
-        "crossed": crossing["pair"].nunique(),
-        "dampened": int(rows.drop_duplicates("pair")["dampens"].sum()),
-    }
-    return replace(by_bases(rows), words=words)
+    return by_bases(rows).adding(words=crossings(rows))
 
 
 if __name__ == "__main__":

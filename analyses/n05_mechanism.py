@@ -9,7 +9,7 @@ import pandas as pd
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import worlds_of_line
-from thermostats.studies.nursery import glance
+from thermostats.studies.nursery import glance, third
 from thermostats.studies.nursery.exponents import DECAY, LAW, MARGIN, RATE, exponents, worlds
 from thermostats.studies.nursery.rows import jackknife
 from thermostats.studies.nursery.second import by_recipe, enough, mediated
@@ -26,14 +26,43 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def recipes(evidence: Evidence) -> pd.DataFrame:
-    """Means of recipes with decay whose steps have a set size."""
+    """Means of the second study's recipes with decay whose steps have a set size."""
     return RECIPES.of(by_recipe(enough(evidence)))
 
 
+@CLAIM.shared
+def crossed(evidence: Evidence) -> pd.DataFrame:
+    """The same of the third study's, means over the corpora."""
+    return RECIPES.of(third.by_recipe(third.enough(evidence)))
+
+
 def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
-    """The same with the spectrum of one matrix."""
+    """Recipes of the second study with the spectrum of one matrix."""
     rows = recipes(evidence)
     return rows.assign(spectrum=rows[matrix.id])
+
+
+def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
+    """The same of the third."""
+    rows = crossed(evidence)
+    return rows.assign(spectrum=rows[matrix.id])
+
+
+@CLAIM.finding(
+    "third",
+    primary=FOLLOWS,
+    over=MATRICES,
+    trial=Trial(of_third, exponents, "recipe", worlds()),
+    evidence=NURSERY,
+    needs=RECIPES,
+)
+def of_crossed_recipes(evidence: Evidence, matrix: Case) -> Result:
+    """Does the spectral norm go with rate and with decay as the law says, in recipes trained on four corpora each?"""
+    by = {
+        third.IN_WORDS[str(corpus)]: exponents(third.by_recipe(own).assign(spectrum=lambda f: f[matrix.id])).quantities
+        for corpus, own in third.enough(evidence).groupby("trained_on")
+    }
+    return with_figure(of_third(evidence, matrix), matrix).adding(words={"by": by})
 
 
 @CLAIM.finding(
@@ -46,11 +75,15 @@ def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
 )
 def spectra(evidence: Evidence, matrix: Case) -> Result:
     """Does the spectral norm go with rate and with decay as the law of one parameter says?"""
-    rows = of_matrix(evidence, matrix)
-    found = exponents(rows)
+    return with_figure(of_matrix(evidence, matrix), matrix)
+
+
+def with_figure(rows: pd.DataFrame, matrix: Case) -> Result:
+    """The exponents with their figure and table."""
     draw = partial(glance.spectra, rows, what=matrix.words)
-    table = rows[["recipe", "optimiser", "corpus", "n", "log_rate", "log_decay", "log_ratio", "spectrum"]]
-    return replace(found, n_models=int(rows["n"].sum()), table=table, draw=draw)
+    columns = ["recipe", "optimiser", "corpus", "n", "log_rate", "log_decay", "log_ratio", "spectrum"]
+    table = rows[[name for name in columns if name in rows]]
+    return replace(exponents(rows), n_models=int(rows["n"].sum()), table=table, draw=draw)
 
 
 def by_mediation(rows: pd.DataFrame) -> Result:
@@ -60,16 +93,40 @@ def by_mediation(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {INDIRECT.name: effect}, words={"vanishes": mediated(rows)[1]})
 
 
+THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
+
+
+@CLAIM.finding(
+    "third_mediation",
+    primary=THROUGH,
+    trial=Trial(crossed, by_mediation, "recipe", worlds_of_line("log_gain", "log_norm", R), version=2),
+    evidence=NURSERY,
+    needs=RECIPES,
+)
+def mediation_of_crossed_recipes(evidence: Evidence) -> Result:
+    """Does the gain follow the spectra in recipes trained on four corpora each?"""
+    rows = third.enough(evidence)
+    on = {
+        third.IN_WORDS[corpus]: by_mediation(third.by_recipe(rows.assign(log_gain=rows[column]))).headline
+        for corpus, column in third.ON.items()
+    }
+    return mediates(crossed(evidence)).adding(words={"on": on})
+
+
 @CLAIM.finding(
     "mediation",
-    primary=Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER),
+    primary=THROUGH,
     trial=Trial(recipes, by_mediation, "recipe", worlds_of_line("log_gain", "log_norm", R), version=2),
     evidence=NURSERY,
     needs=RECIPES,
 )
 def mediation(evidence: Evidence) -> Result:
     """Does the gain follow the spectra?"""
-    rows = recipes(evidence)
+    return mediates(recipes(evidence))
+
+
+def mediates(rows: pd.DataFrame) -> Result:
+    """The effect through the spectra with its table."""
     table = rows[["recipe", "optimiser", "n", "log_ratio", "log_norm", "log_gain"]]
     return replace(by_mediation(rows), n_models=int(rows["n"].sum()), table=table)
 

@@ -102,7 +102,7 @@ def compare(members: Sequence[Member], folder: Path) -> pd.DataFrame:
     Raises DataError where none of the models is trained or shipped.
     """
     models = [trained.model for _, trained in trained_models(members, folder)]
-    shipped = _kept(shipped_table("gains")).rename("shipped")
+    shipped = _kept(shipped_table("second/gains")).rename("shipped")
     shipped = shipped[shipped.index.isin(models, level="model")]
     if shipped.empty:
         raise DataError(

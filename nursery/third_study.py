@@ -5,9 +5,7 @@ Writes `design.toml`, `design.sha256`, `candidates.csv` and `predictions.csv` in
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +13,12 @@ import pandas as pd
 from scipy import stats
 
 from nursery import designs
-from nursery.crossed_study import AT_SIZE, COVARIANCE, LEVEL, SIZE, Array, Interval, coded, lines, ratios
 from nursery.designs import Design
 from nursery.recipes import CORPORA, drawn
 from thermostats.claims.evidence import Evidence
+from thermostats.studies.nursery.component_worlds import logs
+from thermostats.studies.nursery.crossed import LEVEL, Array, Interval, coded, lines, ratios
+from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, World, worlds
 from thermostats.studies.nursery.second import ends, whole
 from thermostats.tables.atomic import write_atomically
 
@@ -27,8 +27,6 @@ SEED, CONTEXT, SHARES = 31, 64, (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 BUDGET = 16.0
 """Core-hours, measuring among them."""
 SIMULATIONS = 400
-THRESHOLDS = {"recipe / architecture": 1.0, "shape / size": 1.0, "alike": 0.5}
-"""Supported where an interval lies above, not supported where it lies below."""
 CANDIDATES = {
     "12 recipes, two depths": (12, "L=4,15 rho=0.125,2 d=32,80"),
     "16 recipes, two depths": (16, "L=4,15 rho=0.125,2 d=32,80"),
@@ -42,100 +40,6 @@ uncorrelated: size over 23 times at the same mean shape."""
 
 
 CHOSEN = "20 recipes, two depths"
-
-
-def logs(grid: Mapping[str, Sequence[float]]) -> Array:
-    """Logs of L, ρ and d of every shape of a grid, (shapes, 3)."""
-    return np.log(np.array(list(itertools.product(*(grid[key] for key in designs.GRID))), dtype=np.float64))
-
-
-@dataclass(frozen=True)
-class World:
-    """True standard deviations in every corpus, over the published models, as the second study found them in two."""
-
-    name: str
-    recipe: tuple[float, ...]
-    shape: tuple[float, ...]
-    size: tuple[float, ...]
-    alike: float
-    """Share of the variance between recipes that is the same in all corpora."""
-    slopes: float = 0.033
-    """Of recipe × depth."""
-    residual: float = 0.05
-    spread: float = 0.7
-    """SD of the log of a recipe's errors."""
-    t: float = np.inf
-    """Degrees of freedom of what recipes do; infinite: normal."""
-
-    @property
-    def truth(self) -> dict[str, bool]:
-        """Whether each claim holds."""
-        recipe, shape, size = (float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size))
-        architecture = np.mean([slope @ COVARIANCE @ slope for slope in self.betas()])
-        pairs = list(itertools.combinations(self.recipe, 2))
-        return {
-            "recipe / architecture": recipe > architecture,
-            "shape / size": shape > size,
-            "alike": self.alike * float(np.mean([a * b for a, b in pairs])) > THRESHOLDS["alike"] * recipe,
-        }
-
-    def betas(self) -> Array:
-        """Slopes on (log L/d, log ρ, log N) in every corpus, depth against density as −5 to 1."""
-        direction = np.array([-5.0, 1.0])
-        direction /= np.sqrt(direction @ AT_SIZE @ direction)
-        size = np.array(self.size) / np.sqrt(COVARIANCE[SIZE, SIZE])
-        return np.column_stack([np.outer(self.shape, direction), size])
-
-    def study(self, recipes: int, x: Array, rng: np.random.Generator) -> Array:
-        """Log gains (corpora, recipes, shapes)."""
-        z, corpora = coded(x), len(self.recipe)
-
-        def effects(*shape: int) -> Array:
-            if np.isinf(self.t):
-                return rng.normal(size=shape)
-            return np.asarray(rng.standard_t(self.t, size=shape) / np.sqrt(self.t / (self.t - 2)))
-
-        common, apart = effects(1, recipes), effects(corpora, recipes)
-        recipe = np.array(self.recipe)[:, None] * (np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * apart)
-        tilt = self.slopes / np.sqrt(COVARIANCE[0, 0]) * rng.normal(size=(corpora, recipes))
-        errors = self.residual * np.exp(rng.normal(scale=self.spread, size=recipes) - self.spread**2)
-        level = rng.normal(scale=0.09, size=(corpora, 1, 1))
-        lines = (self.betas() @ z.T)[:, None] + tilt[..., None] * z[:, 0]
-        left = errors[:, None] * rng.normal(size=(corpora, recipes, len(z)))
-        return np.asarray(level + recipe[..., None] + lines + left)
-
-
-ENGLISH, SYNTHETIC = (0.035, 0.012, 0.017), (0.078, 0.082, 0.010)
-"""Recipe, shape and size, as found within the corpora of the second study."""
-
-
-def worlds() -> list[World]:
-    """As found, code and shuffled English like either corpus; large effects; and the boundary of the claims."""
-    like = {
-        "all as English": [ENGLISH] * 4,
-        "two as English, two as the synthetic": [ENGLISH, SYNTHETIC, SYNTHETIC, ENGLISH],
-        "all as the synthetic": [SYNTHETIC] * 4,
-        "recipe large": [(0.08, 0.03, 0.02)] * 4,
-        "size large": [(0.05, 0.02, 0.06)] * 4,
-    }
-    made = []
-    for name, parts in like.items():
-        recipe, shape, size = zip(*parts, strict=True)
-        made += [World(name, recipe, shape, size, alike) for alike in (0.2, 0.8)]
-    edge = even(World("at the edge", (0.05,) * 4, (0.03,) * 4, (0.03,) * 4, alike=0.5))
-    return [
-        *made,
-        edge,
-        replace(edge, name="at the edge, heavy tails", t=4),
-        replace(edge, name="at the edge, large errors", residual=0.1),
-        replace(edge, name="at the edge, recipe × depth three times as large", slopes=0.1),
-    ]
-
-
-def even(world: World) -> World:
-    """The world with recipes that do as much as architecture does."""
-    architecture = [float(np.sqrt(slope @ COVARIANCE @ slope)) for slope in world.betas()]
-    return replace(world, recipe=tuple(architecture))
 
 
 def verdict(interval: Interval, threshold: float) -> str:

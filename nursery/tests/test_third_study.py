@@ -8,12 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nursery import crossed_study, designs, third_study
+from nursery import designs, third_study
 from nursery.recipes import CORPORA
-from nursery.third_study import OUT, World
+from nursery.third_study import OUT
+from thermostats.studies.nursery import crossed
+from thermostats.studies.nursery.component_worlds import logs
+from thermostats.studies.nursery.crossed_worlds import World
 
 DESIGN = designs.read(OUT / "design.toml")
-X = third_study.logs(DESIGN.grid)
+X = logs(DESIGN.grid)
 
 
 def test_the_frozen_design_is_what_its_digest_says_and_what_the_code_makes(tmp_path):
@@ -28,14 +31,14 @@ def test_every_recipe_is_in_every_corpus_and_size_is_apart_from_shape():
     for recipe in DESIGN.recipes:
         twin = next(r for r in DESIGN.recipes if r.name == recipe.name.partition("-")[0] + "-english")
         assert replace(recipe, name="", corpus="") == replace(twin, name="", corpus="")
-    z = crossed_study.coded(X)
+    z = crossed.coded(X)
     assert np.abs(np.corrcoef(z.T) - np.eye(3)).max() < 0.03
     assert np.exp(np.ptp(z[:, 2])) > 16
 
 
 def test_the_coding_is_that_of_depth_width_and_size():
     L, rho, d = np.exp(X).T
-    z = crossed_study.coded(X)
+    z = crossed.coded(X)
     for column, truth in zip(z.T, (np.log(L / d), np.log(rho), np.log(L * d**2)), strict=True):
         assert column == pytest.approx(truth - truth.mean())
 
@@ -45,11 +48,11 @@ WORLD = World("w", (0.05, 0.08), (0.03, 0.06), (0.02, 0.04), alike=0.6, slopes=0
 
 def test_variances_of_a_large_study_are_the_true_ones():
     y = WORLD.study(4000, X, np.random.default_rng(1))
-    estimates = crossed_study.variances(*crossed_study.lines(y, crossed_study.coded(X)))
+    estimates = crossed.variances(*crossed.lines(y, crossed.coded(X)))
     betas = WORLD.betas()
     truth = {
         "recipe": np.mean(np.square(WORLD.recipe)),
-        "architecture": np.mean([beta @ crossed_study.COVARIANCE @ beta for beta in betas]),
+        "architecture": np.mean([beta @ crossed.COVARIANCE @ beta for beta in betas]),
         "shape": np.mean(np.square(WORLD.shape)),
         "size": np.mean(np.square(WORLD.size)),
     }
@@ -64,7 +67,7 @@ def test_estimates_of_variances_are_unbiased_where_there_is_nothing():
     draws = []
     for seed in range(400):
         y = empty.study(10, X, np.random.default_rng(seed))
-        draws.append(crossed_study.variances(*crossed_study.lines(y, crossed_study.coded(X))))
+        draws.append(crossed.variances(*crossed.lines(y, crossed.coded(X))))
     for name in ("recipe", "architecture", "shape", "size"):
         values = np.array([getattr(estimates, name) for estimates in draws])
         assert abs(values.mean()) < 4 * values.std() / 20, name

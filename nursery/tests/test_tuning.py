@@ -89,7 +89,7 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
 def shipped(trained, members, monkeypatch, changed=lambda rows: rows):
     """Let the gains of trained models, or what is made of them, be those that ship."""
     gains = [pd.read_csv(model_folder(trained, m.model) / GAINS).assign(model=m.model) for m in members]
-    monkeypatch.setattr(measuring, "shipped_table", {"gains": changed(pd.concat(gains))}.get)
+    monkeypatch.setattr(measuring, "shipped_table", {"second/gains": changed(pd.concat(gains))}.get)
 
 
 @pytest.mark.parametrize("factor, same", [(1.0, True), (1.1, False)])

@@ -21,7 +21,7 @@ Truth = Callable[[pd.DataFrame], np.ndarray]
 
 
 class Made(Evidence):
-    """The shipped tables with made-up rows of the controlled study, whatever the set of evidence; no second study."""
+    """The shipped tables with made-up rows of the controlled study, whatever the set of evidence; no later study."""
 
     def __init__(self, design: pd.DataFrame, **frames: pd.DataFrame) -> None:
         super().__init__(ROOT / "data")
@@ -34,7 +34,7 @@ class Made(Evidence):
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
         if name == "nursery_training":
             return self.records.copy()
-        if name.startswith("second_") and name not in self.frames:
+        if name.startswith(("second_", "third_")) and name not in self.frames:
             return super().table(name, **equals).iloc[:0]
         if name not in self.frames or equals.get("source", NURSERY) != NURSERY:
             return super().table(name, **equals)

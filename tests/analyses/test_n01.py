@@ -135,12 +135,10 @@ def test_pages_speak_of_recipes(rows: pd.DataFrame) -> None:
 
 def test_too_few_models_need_measurement() -> None:
     few = findings(analysis("n01"), Simulated(lambda x: x["peak"], models=30))
-    assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 8
+    assert {finding.verdict for finding in few.values()} == {UNMEASURED} and len(few) == 12
     assert {name for name, finding in few.items() if "too few" not in finding.plain} == {
-        "second",
-        "corpus",
-        "together",
-        "carry_over_both",
+        *("whole", "recipe", "shape", "alike", "carry_over_third"),
+        *("second", "corpus", "together"),
     }
 
 
@@ -212,7 +210,7 @@ def test_the_whole_analysis(recipe_first: Simulated) -> None:
     n01.CLAIM.questions[:] = [replace(each, curve=None) for each in n01.CLAIM.questions]  # it reads gains by prompt
     whole = findings(n01, recipe_first)
     primary = whole["order"]
-    assert len(whole) == 8 and primary.posterior is not None and primary.posterior.probability > 0.95
+    assert len(whole) == 12 and primary.posterior is not None and primary.posterior.probability > 0.95
     for finding in whole.values():
         if finding.draw is not None:
             assert is_drawn(finding) and finding.caption

@@ -140,9 +140,12 @@ class ErrorRates:
             f"to {high:.1%} of studies."
         )
 
-    def takes(self, group: str) -> str:
-        """What a study takes that finds the declared effect mostly, in plain words; empty where that is not known."""
-        declared = self.rates[self.rates["declared"].astype(bool) & self.rates["models_wanted"].notna()]
+    def takes(self, group: str, least: int = 0) -> str:
+        """What a study takes that finds the declared effect mostly, in plain words; empty where that is not known.
+
+        It is empty too where it is no more than the `least` models without which the test is not made.
+        """
+        declared = self.rates[self.rates["declared"].astype(bool) & (self.rates["models_wanted"] > least)]
         if declared.empty:
             return ""
         wanted = declared.iloc[0]

@@ -79,7 +79,7 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
         notes = found.notes if used else tuple(left_out(claim, measures, used, evidence))
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
-        takes = f"{lacks}It {needs.words()}. {errors.takes(group)}".strip()
+        takes = f"{lacks}It {needs.words()}. {errors.takes(group, needs.models)}".strip()
         return replace(found, **numbers(few.result), notes=notes, settles=takes)
     except UsageError as error:
         return replace(found, **numbers(there), settles=f"The test cannot be made: {error.what}.")

@@ -53,8 +53,7 @@ def model_rows(
     every = of_last_revision(evidence.table("features"), "model_id")
     every = every[every["n_layers"] > SHALLOW]
     every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
-    sizes, counted = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
-    every = every.assign(n_prompts=counted.where(counted > 0, every["prompt_set"].map(sizes).astype("float64")))
+    every = every.assign(n_prompts=_prompts(every, evidence, gain))
     rows = every[every[gain] > 0].sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     first = rows.drop_duplicates("model_id").set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
@@ -90,15 +89,27 @@ def model_rows(
     return chosen
 
 
+def measurements_to_pool(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.DataFrame:
+    """Rows for `tables.pooling` from rows of `features`; the files of a study are one instrument."""
+    return _to_pool(rows.assign(n_prompts=_prompts(rows, evidence, gain)), set(evidence.table("sources")["file"]), gain)
+
+
+def _prompts(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.Series:
+    """Prompts of every measurement: those that it says, else those of its set."""
+    sizes, counted = evidence.table("prompts").groupby("prompt_set").size(), rows[f"{gain}_n"].astype("float64")
+    return counted.where(counted > 0, rows["prompt_set"].map(sizes).astype("float64"))
+
+
 def _pooled(rows: pd.DataFrame, files: set[str]) -> dict[str, pd.DataFrame]:
     """Estimates of `pooled` by gain, from all measurements of every model; `files` of a study are one instrument."""
-    rows = rows.assign(source=origin(rows["source"], files))
-    estimates = {}
-    for gain in GAINS:
-        measured = rows[rows[gain] > 0]
-        y, e = np.log(measured[gain]), _error(measured, gain).fillna(0.0)
-        estimates[gain] = pooled(measured[["model_id", *LEVELS]].assign(y=y, e=e))
-    return estimates
+    return {gain: pooled(_to_pool(rows, files, gain)) for gain in GAINS}
+
+
+def _to_pool(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
+    """Log of a gain and its error, by model and level."""
+    measured = rows.assign(source=origin(rows["source"], files))[rows[gain] > 0]
+    y, e = np.log(measured[gain]), _error(measured, gain).fillna(0.0)
+    return measured[["model_id", *LEVELS]].assign(y=y, e=e)
 
 
 def _error(rows: pd.DataFrame, gain: str) -> pd.Series:

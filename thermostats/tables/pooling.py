@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -38,13 +39,14 @@ def variances(rows: pd.DataFrame) -> dict[str, float]:
     return dict(zip(("run", *LEVELS), map(float, fitted), strict=True))
 
 
-def pooled(rows: pd.DataFrame) -> pd.DataFrame:
+def pooled(rows: pd.DataFrame, components: Mapping[str, float] | None = None) -> pd.DataFrame:
     """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by `model_id`.
 
     V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels in it: one
-    instrument more is worth more than one run more. rows: as for `variances`.
+    instrument more is worth more than one run more. rows: as for `variances`, whose result stands for `components`
+    where these are not given.
     """
-    components = variances(rows)
+    components = variances(rows) if components is None else components
     estimates = []
     for model, measured in rows.groupby("model_id", sort=False):
         covariance = np.diag(measured["e"].to_numpy(np.float64) ** 2 + components["run"])

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.sources import coincidence
+from thermostats.formatting import percent
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
 from thermostats.reporting.digest import machine
 from thermostats.reporting.text import Files, text
 from thermostats.tables.between_sources import counts, gain_pairs, measurements, profile_pairs, profiles
+from thermostats.tables.model_rows import measurements_to_pool
+from thermostats.tables.pooling import LEVELS, variances
+from thermostats.tables.pooling import pooled as pool
 from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
 FITTED = ("last_gain", "penultimate_gain")
@@ -26,7 +31,9 @@ def files(tables: Evidence) -> dict[str, bytes]:
     features, layers = pooled.table("features"), pooled.table("layers")
     gains = gain_pairs(features, published)
     lines = profile_pairs(profiles(layers, runs, published))
-    fits = fitted(measurements(features, published))
+    measured = measurements(features, published)
+    fits = fitted(measured)
+    pools = {gain: measurements_to_pool(measured[measured["comparable"].astype(bool)], pooled, gain) for gain in fits}
     page = text(
         "sources.md",
         sets=found.table(counted(tables), "Sets of evidence", "sets.csv"),
@@ -36,7 +43,8 @@ def files(tables: Evidence) -> dict[str, bytes]:
         n_models=gains["model_id"].nunique(),
         largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,
         fits=fits,
-        spreads=found.table(spreads(fits), "Standard deviations of log gains", "spreads-of-sources.csv"),
+        moved=[f"{percent(x, 2)} ({gain.replace('_', ' ')})" for gain, x in moved(fits, pools).items()],
+        spreads=found.table(spreads(fits, pools), "Standard deviations of log gains", "spreads-of-sources.csv"),
         levels=found.table(levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"),
         lines=found.table(lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"),
         machine=machine(),
@@ -55,11 +63,26 @@ def fitted(rows: pd.DataFrame) -> dict[str, Fit]:
     return found
 
 
-def spreads(fits: Mapping[str, Fit]) -> pd.DataFrame:
-    """Standard deviation of every kind of level in the log of a gain, with its interval."""
-    rows = [fit.summary().assign(gain=gain, status=fit.status) for gain, fit in fits.items()]
-    columns = ["gain", "quantity", "median", "lower", "upper", "status"]
+def spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Standard deviation of every kind of level in the log of a gain, with its interval, and the one by moments."""
+    rows = []
+    for gain, fit in fits.items():
+        moments = {f"sd_{name}": variance**0.5 for name, variance in variances(pools[gain]).items()}
+        own = fit.summary().assign(gain=gain, status=fit.status)
+        rows.append(own.assign(by_moments=own["quantity"].map(moments)))
+    columns = ["gain", "quantity", "median", "lower", "upper", "by_moments", "status"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+
+
+def moved(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> dict[str, float]:
+    """By how much a model's gain moves at most, as a share of it, where fitted spreads weigh in place of moments."""
+    shares = {}
+    for gain, fit in fits.items():
+        medians = fit.summary().set_index("quantity")["median"]
+        components = {name: float(medians.get(f"sd_{name}", 0.0)) ** 2 for name in ("run", *LEVELS)}
+        both = pool(pools[gain], components)["y"] - pool(pools[gain])["y"]
+        shares[gain] = float(np.expm1(both.abs().max()))
+    return shares
 
 
 def levels(fits: Mapping[str, Fit]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Figures of the second study: all models at a glance, spectra against rate and decay, training against its end."""
+"""Figures of the later studies: all models, spreads, spectra against rate and decay, training against its end."""
 
 from __future__ import annotations
 
@@ -23,21 +23,40 @@ BLOCKS = {
     "geometry": "shape: L, ρ\n(claimed: second)",
     "scale": "size: d\n(claimed: least)",
 }
-"""Components that the figure shows, from the top, with their place in the claim."""
+"""Components that the second study's figure shows, from the top, with their place in the claim."""
+CROSSED = {
+    "corpus": "corpus",
+    "recipe": "recipe, of one corpus\n(claimed: most)",
+    "shape": "shape at one size: L/d, ρ\n(claimed: second)",
+    "size": "size: N\n(claimed: least)",
+}
+"""Those of the third study's."""
 
 
-def spreads(every: Mapping[str, Components], axes: Axes) -> Axes:
-    """Standard deviations that each of BLOCKS makes in the log gain, with 95% intervals; every: components by corpora.
+def drawn_spreads(every: Mapping[str, Components]) -> pd.DataFrame:
+    """Standard deviations of BLOCKS with 95% intervals of draws: of, block, estimate, lower, upper; every: by corpora.
 
     Of one corpus alone there is no difference between corpora.
     """
-    for place, (name, found) in enumerate(every.items()):
-        drawn = [getattr(found, block) for block in BLOCKS]
-        rows = np.array([np.quantile(own, [0.025, 0.5, 0.975]) if np.ptp(own) else [np.nan] * 3 for own in drawn])
-        at, color = np.arange(len(BLOCKS)) + 0.2 * (place - (len(every) - 1) / 2), (INK, "#0072B2", "#D55E00")[place]
-        axes.hlines(at, rows[:, 0], rows[:, 2], color=color, linewidth=2.2 if place == 0 else 1.2)
-        axes.scatter(rows[:, 1], at, color=color, marker="osD"[place], s=44 if place == 0 else 24, zorder=3, label=name)
-    axes.set_yticks(np.arange(len(BLOCKS)), list(BLOCKS.values()))
+    rows = []
+    for of, found in every.items():
+        for block in BLOCKS:
+            drawn = getattr(found, block)
+            lower, middle, upper = np.quantile(drawn, [0.025, 0.5, 0.975]) if np.ptp(drawn) else [np.nan] * 3
+            rows.append((of, block, middle, lower, upper))
+    return pd.DataFrame(rows, columns=["of", "block", "estimate", "lower", "upper"])
+
+
+def spreads(table: pd.DataFrame, axes: Axes, blocks: Mapping[str, str] = BLOCKS) -> Axes:
+    """Standard deviations that blocks make in the log gain with 95% intervals; the first `of` is drawn thickest."""
+    colors, every = (INK, "#0072B2", "#D55E00", "#3B7A78", "#9C4A4A"), table["of"].unique()
+    for place, of in enumerate(every):
+        rows = table[table["of"] == of].set_index("block").loc[list(blocks)]
+        at = np.arange(len(blocks)) + 0.64 / len(every) * (place - (len(every) - 1) / 2)
+        axes.hlines(at, rows["lower"], rows["upper"], color=colors[place], linewidth=2.2 if place == 0 else 1.2)
+        size = 44 if place == 0 else 24
+        axes.scatter(rows["estimate"], at, color=colors[place], marker="osD^v"[place], s=size, zorder=3, label=of)
+    axes.set_yticks(np.arange(len(blocks)), list(blocks.values()))
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.set_xlabel("standard deviation of the log penultimate gain")
@@ -69,6 +88,21 @@ def at_a_glance(rows: pd.DataFrame, axes: Axes) -> Axes:
     return axes
 
 
+def by_recipe(rows: pd.DataFrame, axes: Axes) -> Axes:
+    """Mean log gain of every recipe in every corpus, off the corpus's mean, recipes by their mean over corpora."""
+    means = rows.pivot_table(index="recipe", columns="trained_on", values="log_gain", observed=True)
+    means = (means - means.mean()).loc[lambda own: own.mean(axis=1).sort_values().index]
+    colors = ("#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
+    for (corpus, own), marker, color in zip(means.items(), "osD^", colors, strict=False):
+        axes.scatter(np.arange(len(own)), own, marker=marker, s=26, color=color, label=str(corpus))
+    axes.plot(np.arange(len(means)), means.mean(axis=1), color=INK, linewidth=1.0)
+    reference(axes, 0.0)
+    axes.set_xticks(np.arange(len(means)), means.index, rotation=90, fontsize=7)
+    axes.set(xlabel="recipe, by its mean over corpora", ylabel="mean log gain, off its corpus's")
+    legend_above(axes)
+    return axes
+
+
 def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
     """Log spectral norm (column `spectrum`, in words `what`) against log √(rate/decay): fitted line, and slope 1.
 
@@ -76,7 +110,7 @@ def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
     """
     for (name, synthetic), own in rows.groupby(["optimiser", "synthetic"]):
         words, marker, color = SHAPES[str(name)]
-        face, label = ("white", None) if synthetic else (color, words)
+        face, label = ("white", None) if synthetic == 1 else (color, words)
         axes.scatter(
             own["log_ratio"], own["spectrum"], s=28, marker=marker, facecolor=face, edgecolor=color, label=label
         )
@@ -110,3 +144,17 @@ def early_and_late(rows: pd.DataFrame, axes: Axes) -> None:
     axes.scatter(own["early"], own["end"], s=10, color=INK, alpha=0.4, linewidth=0)
     axes.set_xlabel("log penultimate gain at a tenth of training, off the mean of its shape")
     axes.set_ylabel("at the end, off the mean of its shape")
+
+
+def tuned(rows: pd.DataFrame, axes: Axes) -> None:
+    """Log gain after tuning (`tuned`) against that of its base (`base`) by `kind`; filled where the pair crosses 1."""
+    reference(axes, 0.0)
+    reference(axes, 0.0, vertical=True)
+    for place, (kind, own) in enumerate(rows.groupby("kind")):
+        color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
+        face = np.where(own["flips"], color, "white")
+        axes.scatter(own["base"], own["tuned"], s=30, marker="os^"[place], facecolor=face, edgecolor=color, label=kind)
+    ends = [float(rows["base"].min()), float(rows["base"].max())]
+    axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.set(xlabel="log penultimate gain of the base", ylabel="after tuning")
+    legend_above(axes)

@@ -1,6 +1,7 @@
-"""Gains of the first study by the language of the prompt; the second study's rows are means over both languages.
+"""Gains of the two older studies by what their prompts are of, and how much of what corpora do is the prompts'.
 
-Every model was measured on three English prompts and three of the synthetic language, whatever it had learned.
+Every model of both was measured on three English prompts and three of the synthetic language, whatever it had learned.
+The second study's models were trained again and measured on 25 prompts of each of four corpora (`second_prompts`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.nursery import together
+from thermostats.claims.result import Estimate
+from thermostats.studies.nursery import second, together
+from thermostats.studies.nursery.components import CORPUS, OVER, components, ratios
 from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
 from thermostats.tables.features import by_prompt
 from thermostats.tables.vocabulary import NURSERY
@@ -60,3 +63,51 @@ def by_language(tables: Evidence) -> pd.DataFrame:
             row |= {f"depth_{at['corpus']}{end}": value for end, value in ends.items()}
         found.append(row)
     return pd.DataFrame(found)
+
+
+SIX, OWN = "the six of before", "of the model's own corpus"
+
+
+def of_second(tables: Evidence) -> pd.DataFrame:
+    """The second study by what its prompts are of: the six of before, those of each corpus, and the model's own.
+
+    Columns: prompts; corpus (synthetic minus English, log gain, recipes as the unit) with corpus_lower, corpus_upper,
+    corpus_p; depth_english and depth_synthetic, slopes on log L, with _lower and _upper; over and wide, SD of recipe
+    within a corpus and of the corpus over that of geometry, with _lower and _upper. Empty until it is measured.
+    """
+    by_prompt, rows = tables.table("second_prompts"), second.ends(tables)
+    by_prompt = by_prompt[(by_prompt["position"] == "last") & by_prompt["model"].isin(rows["model"])]
+    if by_prompt.empty:
+        return pd.DataFrame()
+    means = by_prompt.groupby(["model", "prompts"])["penultimate_gain"].mean().unstack()
+    means = means.reindex(rows["model"]).set_index(rows.index)
+    own = pd.Series([means.at[i, corpus] for i, corpus in rows["corpus"].items()], index=rows.index)
+    sets = {SIX: rows["log_gain"], OWN: own, **{str(name): means[name] for name in means}}
+    found = []
+    for prompts, gain in sets.items():
+        chosen = rows.assign(log_gain=gain).dropna(subset="log_gain").reset_index(drop=True)
+        found.append({"prompts": prompts, **_of_corpora(chosen)})
+    return pd.DataFrame(found)
+
+
+def in_second(tables: Evidence) -> dict[str, list[dict[str, object]]]:
+    """The same as words: `prompts`, its rows; nothing until it is measured."""
+    found = of_second(tables)
+    return {"prompts": found.to_dict("records")} if len(found) else {}
+
+
+def _of_corpora(rows: pd.DataFrame) -> dict[str, float | None]:
+    means = rows.groupby(["recipe", "corpus"], as_index=False)["log_gain"].mean().assign(study="second")
+    means["synthetic"] = (means["corpus"] == "synthetic").astype(float)
+    effect = by_t(*slope_within(means, "log_gain", "synthetic", "study"), "")
+    found = ratios(components(second.by_corpus(rows)))
+    named = {"corpus": effect, "over": found[OVER], "wide": found[CORPUS]}
+    row = {f"{name}{end}": value for name, at in named.items() for end, value in _ends(at)} | {"corpus_p": effect.p}
+    for at in second.slopes_of_corpora(rows, "log_L").itertuples():
+        ends = {"": at.slope, "_lower": at.slope_lower, "_upper": at.slope_upper}
+        row |= {f"depth_{at.corpus}{end}": value for end, value in ends.items()}
+    return row
+
+
+def _ends(at: Estimate) -> tuple[tuple[str, float | None], ...]:
+    return ("", at.value), ("_lower", at.lower), ("_upper", at.upper)

@@ -5,6 +5,7 @@ Recipes are the unit: each is seen at every shape, so that its mean over shapes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,22 +177,26 @@ def recipes(tables: Evidence) -> pd.DataFrame:
     """
     rows = ends(tables)
     shapes = rows.groupby("recipe")["model"].transform("size") == len(rows[list(LOGS)].drop_duplicates())
-    own = rows[shapes]
-    own = own.assign(
-        log_rate=np.log(own["rate"]),
-        shrinking=np.log1p(own["rate"] * own["decay"] * own["steps"]),
-        log_init=np.log(own["init"]),
-        log_embed=np.log(own["embed"]),
-        log_warmup=np.log(own["warmup"]),
-        log_batch=np.log(own["batch"]),
-        log_tokens=np.log(own["steps"] * own["batch"]),
-    )
-    clipped = own["clip"] > 0
-    own["log_clip"] = np.log(own["clip"].where(clipped, own["clip"].max()))
+    own = with_factors(rows[shapes])
     by = {"log_gain": "mean", "n": "sum", **dict.fromkeys((*FACTORS, *GIVEN_CORPUS), "first")}
     table = own.assign(n=1).groupby("recipe", as_index=False).agg(by)
     table["log_rate"] -= table.groupby("optimiser")["log_rate"].transform("mean")
     return table.assign(study="second", model_id=table["recipe"], heritage=table["recipe"])
+
+
+def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the numbers of GIVEN_CORPUS."""
+    own = rows.assign(
+        log_rate=np.log(rows["rate"]),
+        shrinking=np.log1p(rows["rate"] * rows["decay"] * rows["steps"]),
+        log_init=np.log(rows["init"]),
+        log_embed=np.log(rows["embed"]),
+        log_warmup=np.log(rows["warmup"]),
+        log_batch=np.log(rows["batch"]),
+        log_tokens=np.log(rows["steps"] * rows["batch"]),
+    )
+    clipped = own["clip"] > 0
+    return own.assign(log_clip=np.log(own["clip"].where(clipped, own["clip"].max())))
 
 
 def slopes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -217,11 +222,11 @@ def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
 SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "df"]
 
 
-def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
+def by_recipe(rows: pd.DataFrame, unit: Sequence[str] = ("recipe", "optimiser", "corpus")) -> pd.DataFrame:
     """One row per recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
 
     Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both
-    spectra, `synthetic` 1 for the synthetic corpus and 0 for the English one.
+    spectra, `synthetic` 1 for the synthetic corpus and 0 for others. unit: what tells recipes apart.
     """
     kept = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
     rate, decay = np.log(kept["rate"]), np.log(kept["decay"])
@@ -229,7 +234,7 @@ def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
     kept = kept.assign(log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic)
     columns = ["log_rate", "log_decay", "log_ratio", "log_wv", "log_wo", "log_gain"]
     by = dict.fromkeys([*columns, "synthetic"], "mean") | {"n": "sum"}
-    means = kept.assign(n=1).groupby(["recipe", "optimiser", "corpus"], as_index=False).agg(by)
+    means = kept.assign(n=1).groupby(list(unit), as_index=False).agg(by)
     means[columns] -= means.groupby("optimiser")[columns].transform("mean")
     names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
     return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
@@ -258,8 +263,13 @@ def early_and_late(tables: Evidence, share: float = TENTH) -> pd.DataFrame:
     """
     late, rows = ends(tables, drawn=False), along(tables)
     then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
+    return with_early(late, then, "corpus")
+
+
+def with_early(late: pd.DataFrame, then: pd.Series, corpus: str) -> pd.DataFrame:
+    """Models at the end with `early`, `end`, `cell` and `ranked`; then: earlier log gains by model."""
     cells = late["n_layers"].astype(str)
-    for name in ("rho", "d_model", "corpus"):
+    for name in ("rho", "d_model", corpus):
         cells = cells + " " + late[name].astype(str)
     late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
@@ -272,10 +282,7 @@ def pairs(tables: Evidence) -> pd.DataFrame:
     A pair flips if its two 95% t intervals over prompts exclude 0 and lie on opposite sides of it.
     """
     rows = along(tables)
-    rows = rows[rows["step"] == rows["steps"]]
-    half = rows["log_gain_sd"] * stats.t.ppf((1 + LEVEL) / 2, PROMPTS - 1) / np.sqrt(PROMPTS)
-    gain = rows["log_gain"]
-    known = rows.assign(side=np.sign(gain) * (gain.abs() > half)).set_index("model")
+    known = with_sides(rows[rows["step"] == rows["steps"]], PROMPTS).set_index("model")
     tuned = known[known["kind"] != ""]
     bases = tuned["parent"].str.split("/").str[0]
     base, side = (bases.map(known[name]) for name in ("log_gain", "side"))
@@ -283,3 +290,9 @@ def pairs(tables: Evidence) -> pd.DataFrame:
         pair=bases, base=base, tuned=tuned["log_gain"], dampens=base < 0, flips=side * tuned["side"] < 0
     )
     return table.reset_index(drop=True)
+
+
+def with_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
+    """The rows with `side`, the sign of the log gain, 0 where its 95% t interval over so many prompts holds 0."""
+    half = rows["log_gain_sd"] * stats.t.ppf((1 + LEVEL) / 2, prompts - 1) / np.sqrt(prompts)
+    return rows.assign(side=np.sign(rows["log_gain"]) * (rows["log_gain"].abs() > half))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -15,20 +13,16 @@ from thermostats.claims.result import Estimate
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.classical.mediation import mediation
 from thermostats.modelling.classical.mixed import MixedSlope, mixed_slope
-from thermostats.modelling.draws import Array
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
 from thermostats.plots.general import DASHES, MUTED, legend_above, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.nursery.design import blocks, model_matrix
 from thermostats.studies.nursery.factor_effects import CURVED, covariates, with_curves
-from thermostats.studies.nursery.rows import by_t, jackknife, published_rows, slope_within, too_few
+from thermostats.studies.nursery.largest import LARGEST, PENULTIMATE, TOTAL
+from thermostats.studies.nursery.rows import by_t, published_rows, slope_within, too_few
 
-PENULTIMATE = "penultimate_gain"
 LINES = ("log_L", "log_rho", "log_d")
 """Depth, head density and width, whose straight lines stand in every model here."""
-
-EDGES = (-4.0, 6.0)
-"""Exponents between which a curve of depth is searched."""
 
 
 def held(rows: pd.DataFrame) -> list[str]:
@@ -100,44 +94,6 @@ def mean_traces(tables: Evidence, source: str) -> pd.Series:
     rows = tables.table("attention", source=source)
     rows = rows[(rows["variant"] == "exact") & (rows["head"] == "") & rows["trace"].notna()]
     return rows.groupby("model_id")["trace"].mean().astype("float64")
-
-
-def curve_of(L: np.ndarray, y: np.ndarray, middle: float) -> tuple[float, float]:
-    """Least squares of y = m (L/middle)^(−β): m and β, the best β between EDGES in steps of 0.01."""
-    grid = np.linspace(*EDGES, 1001)
-    basis = (L[None, :] / middle) ** -grid[:, None]
-    m = basis @ y / np.square(basis).sum(axis=1)
-    best = int(np.square(y - m[:, None] * basis).sum(axis=1).argmin())
-    return float(m[best]), float(grid[best])
-
-
-LARGEST = "max_gain_to_penultimate"
-TOTAL = 10.0
-"""The bound 10^(1/L) of every block lets the product of gains reach this much."""
-
-
-class Curve(NamedTuple):
-    """Exponent β and level at the middle depth L0 over 1/L0 of log10 G_max = m (L/L0)^(−β), with their intervals."""
-
-    beta: tuple[float, float, float]
-    level: tuple[float, float, float]
-    middle: float
-    at_edge: bool
-    """Some exponent is where the search ends: such a curve has no form."""
-
-
-def jackknifed_curve(rows: pd.DataFrame) -> Curve:
-    """The curve through the largest gains, recipes left out one by one for its intervals."""
-    L, y = rows["n_layers"].to_numpy(np.float64), np.log10(rows[LARGEST].to_numpy(np.float64))
-    middle = float(np.exp(np.log(L).mean()))
-
-    def figures(kept: npt.NDArray[np.bool_]) -> Array:
-        m, beta = curve_of(L[kept], y[kept], middle)
-        return np.array([beta, m * middle])
-
-    whole, without, half = jackknife(rows["recipe"], figures)
-    beta, level = ((float(v), float(v - h), float(v + h)) for v, h in zip(whole, half, strict=True))
-    return Curve(beta, level, middle, bool({*without[:, 0], whole[0]} & set(EDGES)))
 
 
 def draw_depth(rows: pd.DataFrame, slope: float, axes: Axes, *, seed: int) -> None:

@@ -195,12 +195,14 @@ def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
     return np.asarray(own, dtype=np.float64)
 
 
-def contrasts(table: pd.DataFrame, factors: dict[str, str], given: str = "study") -> pd.DataFrame:
+def contrasts(
+    table: pd.DataFrame, factors: dict[str, str], given: str = "study", *, among: int | None = None
+) -> pd.DataFrame:
     """Of every factor alone, given a column of levels, how far apart it sets the gain: more columns of `factor_tests`.
 
     `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of geometric mean gains;
-    `lower` and `upper`, 95% t interval, Bonferroni over factors and pairs of levels; `share` of the variance between
-    recipes of one of its levels.
+    `lower` and `upper`, 95% t interval, Bonferroni over factors (`among` so many) and pairs of levels; `share` of the
+    variance between recipes of one of its levels.
     """
     tests = factor_tests(table, factors, given)
     y = table["log_gain"].to_numpy(np.float64)
@@ -219,7 +221,7 @@ def contrasts(table: pd.DataFrame, factors: dict[str, str], given: str = "study"
             pairs, what = math.comb(len(levels), 2), f"{levels[high]} against {levels[low]}"
         contrast = np.append(before, contrast)
         variance = np.square(y - x @ slopes).sum() / known.df_error
-        half = stats.t.isf((1 - LEVEL) / 2 / len(factors) / pairs, known.df_error)
+        half = stats.t.isf((1 - LEVEL) / 2 / (among or len(factors)) / pairs, known.df_error)
         ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(variance * contrast @ inverse @ contrast)
         rows.append((what, *np.exp(ends), known.F * known.df / (known.F * known.df + known.df_error)))
     return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))

@@ -1,0 +1,196 @@
+"""Findings over the third study on studies of known truth: verdicts turn with it, and nothing is said without data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, is_drawn, judged, shipped
+from scipy import stats
+from third_tables import made, with_third, write
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Result
+from thermostats.studies.nursery import crossed_factors, languages, third
+from thermostats.studies.nursery import shipped as tables_that_ship
+from thermostats.studies.nursery.crossed import LOGS, table
+from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, rule
+from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, World, searches_of, worlds, worlds_of
+
+FINDINGS = {
+    "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
+    "n02": ("third", "third_given_corpus"),
+    "n03": ("third.depth", "third.density", "third.shape"),
+    "n04": ("third", "third_tuning"),
+    "n05": ("third.log_wv", "third.log_wo", "third_mediation"),
+}
+STRONG = World("recipe", (0.15,) * 4, (0.04,) * 4, (0.005,) * 4, alike=0.95, residual=0.02)
+WEAK = World("architecture", (0.02,) * 4, (0.02,) * 4, (0.15,) * 4, alike=0.0, residual=0.02)
+
+
+@cache
+def study(world: World, **truth: float) -> Evidence:
+    return with_third(made(world, **truth))
+
+
+@pytest.mark.parametrize("claim", FINDINGS)
+def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
+    empty = {f"third_{name}": pd.DataFrame(columns=list(columns)) for name, columns in tables_that_ship.THIRD.items()}
+    tables = shipped().fork()
+    tables._loaded = dict(tables._loaded) | empty
+    assert {found.verdict for found in judged(by_rules_alone(claim), tables, *FINDINGS[claim]).values()} == {UNMEASURED}
+
+
+@pytest.mark.parametrize("claim", FINDINGS)
+def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
+    for name, found in judged(by_rules_alone(claim), study(worlds()[2], crossing=9), *FINDINGS[claim]).items():
+        assert found.verdict != UNMEASURED and found.n_models
+        assert found.draw is None or is_drawn(found), name
+        assert "{{" not in " ".join(found.notes) and not {"nan", "None"} & set(" ".join(found.notes).split()), name
+
+
+@pytest.mark.parametrize(
+    "claim, finding, world, truth, verdict",
+    [
+        ("n01", "recipe", STRONG, {}, YES),
+        ("n01", "recipe", WEAK, {}, NO),
+        ("n01", "shape", STRONG, {}, YES),
+        ("n01", "shape", WEAK, {}, NO),
+        ("n01", "alike", STRONG, {}, YES),
+        ("n01", "alike", replace(STRONG, alike=0.0), {}, NO),
+        ("n02", "third_given_corpus", STRONG, {"embed": 0.4}, YES),
+        ("n02", "third_given_corpus", STRONG, {}, OPEN),
+        ("n03", "third.shape", replace(STRONG, shape=(0.2,) * 4), {}, YES),
+        ("n03", "third.shape", replace(STRONG, shape=(0.2, 0.0, 0.2, 0.2)), {}, NO),
+        ("n04", "third", STRONG, {"early": 0.99}, YES),
+        ("n04", "third", STRONG, {"early": 0.0}, NO),
+        ("n04", "third_tuning", STRONG, {"crossing": 24}, YES),
+        ("n04", "third_tuning", STRONG, {"crossing": 0}, NO),
+        ("n05", "third.log_wv", STRONG, {"follows": 0.5}, YES),
+        ("n05", "third.log_wv", STRONG, {"follows": 0.0}, NO),
+        ("n05", "third_mediation", WEAK, {"through": 0.5}, YES),
+        ("n05", "third_mediation", WEAK, {}, OPEN),
+    ],
+)
+def test_verdicts_turn_with_the_truth(claim, finding, world, truth, verdict):
+    assert judged(by_rules_alone(claim), study(world, **truth), finding)[finding].verdict == verdict
+
+
+def test_the_order_is_that_of_both_ratios() -> None:
+    found = judged(by_rules_alone("n01"), study(STRONG), *FINDINGS["n01"])
+    assert found["whole"].verdict == YES and "0." in found["whole"].plain
+    assert judged(by_rules_alone("n01"), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
+
+
+def test_a_verdict_that_one_corpus_makes_is_left_open() -> None:
+    interval = Result(quantities={OVER_SIZE: by_ratios(third.ends(study(STRONG)), SHAPE).quantities[OVER_SIZE]})
+    every = pd.DataFrame({"choice": ["a", "b"], OVER_SIZE: [3.0, 2.0]})
+    assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every})) == YES
+    assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every.replace(2.0, 0.9)})) == OPEN
+
+
+def test_gains_are_those_of_the_penultimate_block_on_prompts_of_the_own_corpus() -> None:
+    tables = made(STRONG, elsewhere=-0.2)
+    rows = third.ends(with_third(tables))
+    row = rows.iloc[7]
+    gains = tables["gains"]
+    own = gains[(gains["model"] == row["model"]) & (gains["step"] == row["steps"])]
+    own = own[(own["prompts"] == row["trained_on"]) & (own["layer"] == row["n_layers"] - 1)]
+    assert row["log_gain"] == own["log_gain"].item() and len(rows) == 640
+    assert rows["recipe"].nunique() == 20 and not rows["model"].str.endswith("-again").any()
+    others = third.prompts_of_others(rows)
+    assert others["difference"].to_numpy() == pytest.approx([0.2] * 4)
+
+
+def test_a_recipe_that_lacks_a_cell_is_left_out_of_the_crossed_table() -> None:
+    rows = third.ends(study(STRONG))
+    y, x, corpora = table(rows)
+    assert y.shape == (4, 20, 8) and corpora == sorted(third.CORPORA)
+    less = table(rows[rows["model"] != rows["model"].iloc[0]])[0]
+    assert less.shape == (4, 19, 8)
+    one = rows[(rows["trained_on"] == "code") & (rows["recipe"] == "c002")].set_index(LOGS)["log_gain"]
+    assert y[0, 1].tolist() == [one[tuple(at)] for at in x]
+
+
+def test_slopes_by_corpus_are_those_of_least_squares() -> None:
+    rows = third.ends(study(worlds()[2]))
+    own = rows[rows["trained_on"] == "english"]
+    slopes = [np.polyfit(one["log_L"], one["log_gain"], 1)[0] for _, one in own.groupby("recipe")]
+    found = third.slopes_of_corpora(rows, "log_L").set_index("corpus").loc["english"]
+    assert found["slope"] == pytest.approx(np.mean(slopes))
+    low, high = stats.t.interval(0.95, 19, np.mean(slopes), stats.sem(slopes))
+    assert [found["slope_lower"], found["slope_upper"]] == pytest.approx([low, high])
+
+
+def test_slopes_in_two_codings_are_one_plane() -> None:
+    """d y/d log L at one width is the slope on log L/d plus that on log N."""
+    rows = third.ends(study(worlds()[2]))
+    at = {term: third.slopes(rows, term)[0] for term in third.TERMS}
+    assert at["log_L"] == pytest.approx(at["log_shape"] + at["log_N"])
+
+
+def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
+    """Of two columns it is the paired t test; unlike means are found."""
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(12, 2))
+    f, df, rest, p = crossed_factors.hotelling(y)
+    t = stats.ttest_rel(y[:, 0], y[:, 1])
+    assert (df, rest) == (1, 11) and f == pytest.approx(t.statistic**2) and p == pytest.approx(t.pvalue)
+    draws = [crossed_factors.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)]
+    assert stats.kstest(draws, "uniform").pvalue > 0.001
+    assert crossed_factors.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
+
+
+def test_pairs_are_compared_on_prompts_of_the_base_and_say_from_how_far() -> None:
+    found = judged(by_rules_alone("n04"), study(STRONG, crossing=7), "third_tuning")["third_tuning"]
+    assert "7 of 60 pairs cross it" in found.plain and "come from 3 bases" in found.plain
+    rows = third.pairs(study(STRONG, crossing=7))
+    assert (
+        rows["flips"].sum() == 7
+        and rows["dampens"].sum() == 30
+        and set(rows["kind"]) == {*("corpus", "decay", "optimiser")}
+    )
+
+
+def test_worlds_at_the_edge_lie_on_it() -> None:
+    for name in (RECIPE, SHAPE, "alike"):
+        assert sum(world.declared for world in worlds_of(name)) == 1
+        for search in searches_of(name):
+            nuisances = {key: high for key, (_, high) in search.bounds.items()}
+            assert "at the boundary" in search.world(kind="normal", **nuisances).words
+    rows = third.ends(study(STRONG))
+    edge = searches_of("alike")[0].world(kind="normal", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0)
+    rng = np.random.default_rng(1)
+    shares = [by_ratios(edge.change(rows, rng), "alike").quantities[SHARED].value for _ in range(200)]
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.04)
+
+
+def test_tables_are_read_as_the_trainings_write_them(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "nursery" / "third"
+    folder.mkdir(parents=True)
+    write(made(STRONG), folder)
+    monkeypatch.setattr(tables_that_ship, "shipped", lambda _: tmp_path)
+    assert len(third.ends(Evidence(shipped().data))) == 640
+    (folder / "gains.parquet").write_bytes(b"")
+    with pytest.raises(Exception, match="a table of the nursery cannot be read"):
+        third.ends(Evidence(shipped().data))
+
+
+def test_what_is_the_prompts_in_the_second_study_is_told_from_what_is_the_corpus_s() -> None:
+    """Gains that are 0.3 higher on prompts of the own corpus: on one set of prompts nothing lies between corpora."""
+    tables = shipped().fork()
+    models = tables.table("second_models")
+    rng = np.random.default_rng(1)
+    rows = models[["model", "corpus", "recipe"]].merge(pd.DataFrame({"prompts": ["english", "synthetic"]}), how="cross")
+    level = {recipe: 0.05 * rng.normal() for recipe in rows["recipe"].unique()}
+    gain = rows["recipe"].map(level) + 0.3 * (rows["prompts"] == rows["corpus"]) + 0.02 * rng.normal(size=len(rows))
+    made_up = rows.assign(prompt=1, position="last", last_gain=0.0, penultimate_gain=gain)
+    tables._loaded = dict(tables._loaded) | {"second_prompts": made_up}
+    found = languages.of_second(tables).set_index("prompts")["corpus"]
+    assert found["english"] == pytest.approx(-0.3, abs=0.06) and found["synthetic"] == pytest.approx(0.3, abs=0.06)
+    assert found[languages.OWN] == pytest.approx(0.0, abs=0.06)
+    tables._loaded["second_prompts"] = made_up.iloc[:0]
+    assert languages.in_second(tables) == {}

@@ -1,0 +1,168 @@
+"""What recipes, shape and size do to a log gain in a study whose recipes are crossed with corpora and shapes.
+
+y_crs = μ_c + a_cr + (β_c + b_cr)·z_s + e_crs for corpus c, recipe r and shape s, with z = (log L/d, log ρ, log N) off
+their means; N ∝ L d², the weights of the blocks. Least squares give ĉ_cr = (â, b̂) of every recipe in every corpus.
+With K the covariance of z over the published models and K_g·N that of (log L/d, log ρ) at a given N, over corpora:
+
+- corpus √(var_c mean_r a); recipe √(var_r a); architecture √(β' K β); shape √(β_g' K_g·N β_g); size √(β_N² K_NN);
+- alike: cov_r(a_c, a_c') over all pairs of corpora / var_r(a), the share of what recipes do that is the same in all.
+
+Each is what the estimates give less what their errors add. Intervals of logs of ratios, of `alike` and of variances are
+by a jackknife over recipes, t with R − 1 degrees of freedom: a recipe is the unit, whatever the number of its models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.studies.nursery.components import REFERENCE
+
+Array = npt.NDArray[np.float64]
+TO_CODING: Array = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
+"""From (log L, log ρ, log d) to (log L/d, log ρ, log N)."""
+COVARIANCE: Array = TO_CODING @ REFERENCE @ TO_CODING.T
+SHAPE, SIZE = slice(0, 2), 2
+AT_SIZE: Array = (
+    COVARIANCE[SHAPE, SHAPE] - np.outer(COVARIANCE[SHAPE, SIZE], COVARIANCE[SIZE, SHAPE]) / COVARIANCE[2, 2]
+)
+LEAST = 1e-6
+"""Variances below are taken as so large, so that ratios have logs."""
+LEVEL = 0.95
+LOGS = ["log_L", "log_rho", "log_d"]
+FEWEST = 6
+"""Recipes below which there is no answer."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95% interval."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Variances of the log gain over the published models, and `alike`, the share of recipes' that corpora share.
+
+    Each has the leading axes of the coefficients that it is of.
+    """
+
+    corpus: Array
+    recipe: Array
+    architecture: Array
+    shape: Array
+    size: Array
+    alike: Array
+
+
+def table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, list[str]]:
+    """Outcomes (corpora, recipes, shapes) of recipes seen in every corpus at every shape; logs of shapes; corpora.
+
+    rows: `trained_on`, `recipe`, LOGS and the outcome. Raises UsageError for fewer than FEWEST such recipes.
+    """
+    corpus, corpora = pd.factorize(rows["trained_on"], sort=True)
+    recipe, names = pd.factorize(rows["recipe"], sort=True)
+    x, shape = np.unique(rows[LOGS].to_numpy(np.float64), axis=0, return_inverse=True)
+    y = np.full((len(corpora), len(names), len(x)), np.nan)
+    y[corpus, recipe, shape] = rows[outcome]
+    y = y[:, np.isfinite(y).all(axis=(0, 2))]
+    if y.shape[1] < FEWEST:
+        raise UsageError("too few recipes in every corpus at every shape", got=y.shape[1], allowed=f"{FEWEST} or more")
+    return y, x, list(corpora)
+
+
+def coded(x: Array) -> Array:
+    """(log L, log ρ, log d) of shapes, (S, 3), as (log L/d, log ρ, log N) off their means."""
+    z = x @ TO_CODING.T
+    return np.asarray(z - z.mean(axis=0))
+
+
+def ratios(y: Array, x: Array) -> dict[str, Interval]:
+    """Recipe over architecture and shape over size as ratios of standard deviations, and `alike`.
+
+    y: log gains (corpora, recipes, shapes); x: logs of L, ρ and d of the shapes, (S, 3).
+    """
+    effects, noise = lines(y, coded(x))
+    every, parts = statistics(effects, noise), statistics(*without_each(effects, noise))
+    ends = jackknifed(every, parts)
+    ends[:, :2] = np.exp(ends[:, :2])
+    return {name: Interval(*ends[:, i]) for i, name in enumerate(("recipe / architecture", "shape / size", "alike"))}
+
+
+def spreads(y: Array, x: Array) -> dict[str, Interval]:
+    """Standard deviations of the log gain that corpus, recipe, architecture, shape and size make; 0 where below it."""
+    effects, noise = lines(y, coded(x))
+    names = [field.name for field in fields(Variances) if field.name != "alike"]
+    every, left = variances(effects, noise), variances(*without_each(effects, noise))
+    whole, parts = (np.stack([getattr(found, name) for name in names], axis=-1) for found in (every, left))
+    ends = np.sqrt(np.maximum(jackknifed(whole, parts), 0.0))
+    return {name: Interval(*ends[:, i]) for i, name in enumerate(names)}
+
+
+def without_each(effects: Array, noise: Array) -> tuple[Array, Array]:
+    """Coefficients and their covariances without each recipe in turn, (recipes, corpora, recipes − 1, …)."""
+    recipes = effects.shape[1]
+    others = np.array([np.delete(np.arange(recipes), r) for r in range(recipes)])
+    return np.moveaxis(effects[:, others], 1, 0), np.moveaxis(noise[:, others], 1, 0)
+
+
+def jackknifed(whole: Array, parts: Array) -> Array:
+    """Figures and the ends of their t intervals, (3, figures); parts: those without each recipe in turn."""
+    recipes = len(parts)
+    sd = np.sqrt((recipes - 1) / recipes * np.square(parts - parts.mean(axis=0)).sum(axis=0))
+    half = stats.t.ppf((1 + LEVEL) / 2, recipes - 1) * sd
+    return np.stack([whole, whole - half, whole + half])
+
+
+def lines(y: Array, z: Array) -> tuple[Array, Array]:
+    """Coefficients (corpora, recipes, 4) of every recipe's line, and their error covariances (…, 4, 4)."""
+    X = np.column_stack([np.ones(len(z)), z])
+    inverse = np.linalg.inv(X.T @ X)
+    effects = y @ X @ inverse
+    left = y - effects @ X.T
+    common = left.mean(axis=1, keepdims=True)
+    recipes = y.shape[1]
+    df = (len(z) - X.shape[1]) * (recipes - 1) / recipes
+    squares = np.square(left - common).sum(axis=-1) / df
+    return effects, squares[..., None, None] * inverse
+
+
+def statistics(effects: Array, noise: Array) -> Array:
+    """Half the log of both ratios of variances, and `alike`, (…, 3)."""
+    found = variances(effects, noise)
+    recipe, architecture, shape, size = np.log(
+        np.maximum([found.recipe, found.architecture, found.shape, found.size], LEAST)
+    )
+    return np.stack([(recipe - architecture) / 2, (shape - size) / 2, found.alike], axis=-1)
+
+
+def variances(effects: Array, noise: Array) -> Variances:
+    """The variances of coefficients (…, corpora, recipes, 4) whose errors have the covariances `noise`."""
+    corpora, recipes = effects.shape[-3:-1]
+    mean = effects.mean(axis=-2)
+    centred = effects - mean[..., None, :]
+    slopes, off = mean[..., 1:], centred[..., 1:]
+    of_mean = np.einsum("...ri,...rj->...ij", off, off) / (recipes - 1) / recipes
+    squares = slopes[..., :, None] * slopes[..., None, :] - of_mean
+    within = np.einsum("...cr,...dr->...cd", centred[..., 0], centred[..., 0]) / (recipes - 1)
+    of_one, every = np.trace(within, axis1=-2, axis2=-1), within.sum(axis=(-2, -1))
+    recipe = of_one / corpora - noise[..., 0, 0].mean(axis=(-2, -1))
+    several = corpora > 1
+    between = (every - of_one) / (corpora * (corpora - 1)) if several else np.full_like(recipe, np.nan)
+    apart = (of_one / corpora - between) / recipes
+    return Variances(
+        corpus=mean[..., 0].var(axis=-1, ddof=1) - apart if several else np.full_like(recipe, np.nan),
+        recipe=recipe,
+        architecture=np.einsum("...cij,ij->...c", squares, COVARIANCE).mean(axis=-1),
+        shape=np.einsum("...cij,ij->...c", squares[..., SHAPE, SHAPE], AT_SIZE).mean(axis=-1),
+        size=squares[..., SIZE, SIZE].mean(axis=-1) * COVARIANCE[SIZE, SIZE],
+        alike=between / np.maximum(recipe, LEAST),
+    )

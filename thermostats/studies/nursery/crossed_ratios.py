@@ -1,0 +1,115 @@
+"""The third study's ratios as findings of N01: as the rule reads them, and by other choices of corpora and prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Decide, Each, V
+from thermostats.modelling.draws import Array
+from thermostats.studies.nursery import third
+from thermostats.studies.nursery.crossed import coded, lines, ratios, spreads, statistics, table
+from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, THRESHOLDS
+
+OVER_ARCHITECTURE, OVER_SIZE = "SD of recipe / SD of architecture", "SD of shape / SD of size"
+SHARED = "share of what recipes do that all corpora have"
+NAMES = {RECIPE: OVER_ARCHITECTURE, SHAPE: OVER_SIZE, ALIKE: SHARED}
+"""The frozen rules' names, and those of their quantities."""
+LEFT = "other choices"
+INTERVAL = "95% jackknife t interval over recipes"
+
+
+def rule(name: str) -> Decide:
+    """The frozen rule, and that no corpus and no set of prompts is needed for what it says."""
+    quantity, bar = V(NAMES[name]), THRESHOLDS[name]
+    return Decide(
+        (quantity.interval > bar) & Each(LEFT, quantity > bar), (quantity.interval < bar) & Each(LEFT, quantity < bar)
+    )
+
+
+def by_ratios(rows: pd.DataFrame, name: str) -> Result:
+    """All three, headed by one; the same without each corpus in turn."""
+    y, x, corpora = table(rows)
+    left = without_corpora(y, x, corpora)
+    return Result.of(rows, estimates(y, x), estimate=NAMES[name], table=None, rows={LEFT: left})
+
+
+def estimates(y: Array, x: Array) -> dict[str, Estimate]:
+    """The ratios with their intervals by the names that pages use."""
+    found = ratios(y, x)
+    return {
+        NAMES[name]: Estimate(float(at.estimate), float(at.lower), float(at.upper), INTERVAL)
+        for name, at in found.items()
+    }
+
+
+def without_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
+    """The estimates without each corpus in turn."""
+    effects, noise = lines(y, coded(x))
+    rows = []
+    for place, corpus in enumerate(corpora):
+        rest = np.arange(len(corpora)) != place
+        recipe, shape, shared = statistics(effects[rest], noise[rest])
+        values = (f"without {third.IN_WORDS.get(corpus, corpus)}", np.exp(recipe), np.exp(shape), shared)
+        rows.append(dict(zip(("choice", *NAMES.values()), values, strict=True)))
+    return pd.DataFrame(rows)
+
+
+def on_prompts(rows: pd.DataFrame) -> pd.DataFrame:
+    """The estimates with all models on the prompts of one corpus, each in turn."""
+    parts = []
+    for corpus, column in third.ON.items():
+        y, x, _ = table(rows, column)
+        found = {name: at.value for name, at in estimates(y, x).items()}
+        parts.append({"choice": f"all on prompts of {third.IN_WORDS[corpus]}", **found})
+    return pd.DataFrame(parts)
+
+
+def beside(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
+    """The estimates with their intervals for other gains and models, on which nothing rests.
+
+    The penultimate gain of the mean over tokens, the last gain, and recipes all of whose models learned.
+    """
+    prompts = tables.table("third_prompts")
+    own = prompts.merge(rows[["model", "trained_on"]], left_on=["model", "prompts"], right_on=["model", "trained_on"])
+    means = own.groupby(["position", "model"])[["last_gain", "penultimate_gain"]].mean()
+    frames = {"recipes whose models all learned": rows[~third.of_unlearned(rows)]}
+    for words, position, gain in (
+        ("gain of the mean over tokens", "mean", "penultimate_gain"),
+        ("gain of the last block", "last", "last_gain"),
+    ):
+        if position in means.index.get_level_values("position"):
+            frames[words] = rows.assign(log_gain=rows["model"].map(means.loc[position, gain]))
+    parts = []
+    for words, chosen in frames.items():
+        y, x, _ = table(chosen)
+        parts.append({"choice": words, "recipes": y.shape[1], **_flat(estimates(y, x))})
+    return pd.DataFrame(parts)
+
+
+def _flat(found: Mapping[str, Estimate]) -> dict[str, float | None]:
+    return {
+        f"{name}{end}": value
+        for name, at in found.items()
+        for end, value in (("", at.value), ("_lower", at.lower), ("_upper", at.upper))
+    }
+
+
+def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Standard deviations with 95% intervals, of all corpora and of each: of, block, estimate, lower, upper."""
+    y, x, corpora = table(rows)
+    every = {"all corpora": spreads(y, x)}
+    every |= {third.IN_WORDS.get(name, name): spreads(y[[place]], x) for place, name in enumerate(corpora)}
+    return pd.DataFrame(
+        [{"of": of, "block": block} | vars(at) for of, found in every.items() for block, at in found.items()]
+    )
+
+
+def slopes_of_all(rows: pd.DataFrame) -> Array:
+    """Mean slopes on log L, log ρ and log d over recipes and corpora."""
+    y, x, _ = table(rows)
+    return np.asarray(lines(y, x - x.mean(axis=0))[0][..., 1:].mean(axis=(0, 1)))

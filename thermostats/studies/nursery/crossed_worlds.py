@@ -1,0 +1,191 @@
+"""Worlds of a study whose recipes are crossed with corpora: simulated studies, and worlds that its rules are tried in.
+
+Those of `worlds` were frozen with the third study's design; the searches look about the boundary of each claim.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims import worlds as claims
+from thermostats.claims.noise import ERRORS, Errors, Noise
+from thermostats.studies.nursery.crossed import AT_SIZE, COVARIANCE, LOGS, SIZE, Array, coded
+
+RECIPE, SHAPE, ALIKE = "recipe / architecture", "shape / size", "alike"
+THRESHOLDS = {RECIPE: 1.0, SHAPE: 1.0, ALIKE: 0.5}
+"""Supported where an interval lies above, not supported where it lies below."""
+
+
+@dataclass(frozen=True)
+class World:
+    """True standard deviations in every corpus, over the published models, as the second study found them in two."""
+
+    name: str
+    recipe: tuple[float, ...]
+    shape: tuple[float, ...]
+    size: tuple[float, ...]
+    alike: float
+    """Share of the variance between recipes that is the same in all corpora."""
+    slopes: float = 0.033
+    """Of recipe × depth."""
+    residual: float = 0.05
+    spread: float = 0.7
+    """SD of the log of a recipe's errors."""
+    t: float = np.inf
+    """Degrees of freedom of what recipes do; infinite: normal."""
+
+    @property
+    def words(self) -> str:
+        """What it is like, in plain words."""
+        parts = {"recipe": self.recipe, "shape": self.shape, "size": self.size}
+        sds = [f"{name} {np.sqrt(np.mean(np.square(part))):.2g}" for name, part in parts.items()]
+        said = f"SDs of {', '.join(sds)}, of recipe × depth {self.slopes:g}, errors {self.residual:g}"
+        unlike = max(max(part) / max(min(part), 1e-9) for part in parts.values())
+        said += f", up to {unlike:.2g} times as large in one corpus as in another" if unlike > 1.01 else ""
+        said += f", {self.alike:.0%} of what recipes do alike in all corpora"
+        return said + (
+            "" if np.isinf(self.t) else f", recipes with the tails of t with {self.t:.2g} degrees of freedom"
+        )
+
+    @property
+    def truth(self) -> dict[str, bool]:
+        """Whether each claim holds."""
+        recipe, shape, size = (float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size))
+        architecture = np.mean([slope @ COVARIANCE @ slope for slope in self.betas()])
+        pairs = list(itertools.combinations(self.recipe, 2))
+        return {
+            "recipe / architecture": recipe > architecture,
+            "shape / size": shape > size,
+            "alike": self.alike * float(np.mean([a * b for a, b in pairs])) > THRESHOLDS["alike"] * recipe,
+        }
+
+    def betas(self) -> Array:
+        """Slopes on (log L/d, log ρ, log N) in every corpus, depth against density as −5 to 1."""
+        direction = np.array([-5.0, 1.0])
+        direction /= np.sqrt(direction @ AT_SIZE @ direction)
+        size = np.array(self.size) / np.sqrt(COVARIANCE[SIZE, SIZE])
+        return np.column_stack([np.outer(self.shape, direction), size])
+
+    def study(self, recipes: int, x: Array, rng: np.random.Generator) -> Array:
+        """Log gains (corpora, recipes, shapes)."""
+        means, errors = self.parts(recipes, x, rng)
+        return np.asarray(means + errors[:, None] * rng.normal(size=means.shape))
+
+    def parts(self, recipes: int, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Log gains without what is left over (corpora, recipes, shapes), and the SD of that by recipe."""
+        z, corpora = coded(x), len(self.recipe)
+
+        def effects(*shape: int) -> Array:
+            if np.isinf(self.t):
+                return rng.normal(size=shape)
+            return np.asarray(rng.standard_t(self.t, size=shape) / np.sqrt(self.t / (self.t - 2)))
+
+        common, apart = effects(1, recipes), effects(corpora, recipes)
+        recipe = np.array(self.recipe)[:, None] * (np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * apart)
+        tilt = self.slopes / np.sqrt(COVARIANCE[0, 0]) * rng.normal(size=(corpora, recipes))
+        errors = self.residual * np.exp(rng.normal(scale=self.spread, size=recipes) - self.spread**2)
+        level = rng.normal(scale=0.09, size=(corpora, 1, 1))
+        lines = (self.betas() @ z.T)[:, None] + tilt[..., None] * z[:, 0]
+        return np.asarray(level + recipe[..., None] + lines), errors
+
+
+ENGLISH, SYNTHETIC = (0.035, 0.012, 0.017), (0.078, 0.082, 0.010)
+"""Recipe, shape and size, as found within the corpora of the second study."""
+
+
+def worlds() -> list[World]:
+    """As found, code and shuffled English like either corpus; large effects; and the boundary of the claims."""
+    like = {
+        "all as English": [ENGLISH] * 4,
+        "two as English, two as the synthetic": [ENGLISH, SYNTHETIC, SYNTHETIC, ENGLISH],
+        "all as the synthetic": [SYNTHETIC] * 4,
+        "recipe large": [(0.08, 0.03, 0.02)] * 4,
+        "size large": [(0.05, 0.02, 0.06)] * 4,
+    }
+    made = []
+    for name, parts in like.items():
+        recipe, shape, size = zip(*parts, strict=True)
+        made += [World(name, recipe, shape, size, alike) for alike in (0.2, 0.8)]
+    edge = even(World("at the edge", (0.05,) * 4, (0.03,) * 4, (0.03,) * 4, alike=0.5))
+    return [
+        *made,
+        edge,
+        replace(edge, name="at the edge, heavy tails", t=4),
+        replace(edge, name="at the edge, large errors", residual=0.1),
+        replace(edge, name="at the edge, recipe × depth three times as large", slopes=0.1),
+    ]
+
+
+def even(world: World) -> World:
+    """The world with recipes that do as much as architecture does."""
+    architecture = [float(np.sqrt(slope @ COVARIANCE @ slope)) for slope in world.betas()]
+    return replace(world, recipe=tuple(architecture))
+
+
+DECLARED = {
+    RECIPE: ("recipe large", 0.2),
+    SHAPE: ("two as English, two as the synthetic", 0.2),
+    ALIKE: ("all as the synthetic", 0.8),
+}
+"""World and `alike` whose rate is a rule's power: what the second study found, or where that is no support, large."""
+KINDS = ("normal", "t3", "lognormal")
+"""Errors of models beyond what their recipe makes of them."""
+BOUNDS = {"residual": (0.02, 0.12), "slopes": (0.0, 0.12), "tails": (0.0, 0.3), "unlike": (1.0, 4.0)}
+"""Errors, recipe × depth, 1/degrees of freedom of recipes, how many times as large all is in half of the corpora."""
+
+
+def worlds_of(rule: str) -> tuple[claims.World, ...]:
+    """The frozen worlds as a rule is tried in them, those at the edge with errors of every kind."""
+    made = [(world, "normal") for world in worlds()]
+    made += [(worlds()[-4], kind) for kind in KINDS[1:]]
+    return tuple(_tried(rule, own, kind, f"{own.name}, alike {own.alike:g}, {kind}") for own, kind in made)
+
+
+def searches_of(rule: str) -> tuple[claims.Search, ...]:
+    """Where a rule is looked at hardest: at the boundary of its claim, on both sides."""
+    bounds = BOUNDS if rule == ALIKE else BOUNDS | {"alike": (0.0, 1.0)}
+    sides = {"not held at the boundary": False, "held at the boundary": True}
+    return tuple(
+        claims.Search(f"worst, {side}", holds, partial(_at_the_edge, rule, holds), bounds, KINDS)
+        for side, holds in sides.items()
+    )
+
+
+def _at_the_edge(
+    rule: str,
+    holds: bool,
+    *,
+    kind: str,
+    residual: float,
+    slopes: float,
+    tails: float,
+    unlike: float,
+    alike: float | None = None,
+) -> claims.World:
+    corpora = np.array([1.0, unlike, unlike, 1.0])
+    sizes = tuple(0.03 * corpora / np.sqrt(np.square(corpora).mean()))
+    both = float(np.mean([a * b for a, b in itertools.combinations(sizes, 2)]))
+    at = THRESHOLDS[ALIKE] * float(np.mean(np.square(sizes))) / both if alike is None else alike
+    known = {"slopes": slopes, "residual": residual, "t": 1 / tails if tails else np.inf}
+    own = even(World("", sizes, sizes, sizes, min(at, 1.0), **known))
+    words = f"at the boundary: {own.words}, {ERRORS[kind]}"
+    return claims.World("", words, holds, partial(placed, own), Errors(kind))
+
+
+def _tried(rule: str, own: World, kind: str, name: str) -> claims.World:
+    words = f"{own.name}: {own.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
+    declared = (own.name, own.alike) == DECLARED[rule] and kind == "normal"
+    return claims.World(name, words, own.truth[rule], partial(placed, own), Errors(kind), declared)
+
+
+def placed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
+    """Log gains of a world on rows; corpora beyond its own begin anew."""
+    corpus, recipe = (pd.factorize(rows[name], sort=True)[0] for name in ("trained_on", "recipe"))
+    x, shape = np.unique(rows[LOGS].to_numpy(np.float64), axis=0, return_inverse=True)
+    means, errors = own.parts(int(recipe.max()) + 1, x, rng)
+    return rows.assign(log_gain=means[corpus % len(means), recipe, shape] + errors[recipe] * noise(rows))

@@ -1,0 +1,224 @@
+"""The third study's tables and what its findings ask of them: 20 recipes, each trained on four corpora at every shape.
+
+Recipes are the unit. A model's log gain is that of its penultimate block (L − 1) at the last token, a mean over prompts
+of its own corpus; gains on the prompts of every corpus are shown as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.rule import AtLeast
+from thermostats.modelling.draws import Array
+from thermostats.studies.nursery import second
+from thermostats.studies.nursery.crossed import LOGS, coded, lines, ratios, table
+from thermostats.studies.nursery.rows import by_t
+from thermostats.tables.folders import shipped
+from thermostats.tables.vocabulary import NURSERY
+
+CORPORA = ("english", "synthetic", "code", "shuffled")
+IN_WORDS = {
+    "english": "English",
+    "synthetic": "the synthetic language",
+    "code": "source code",
+    "shuffled": "shuffled English",
+}
+PROMPTS, SHARES = 25, (0.0, 0.01, 0.03, 0.1, 0.3)
+"""Prompts of a set, and shares of training before its end at which gains were kept."""
+CHOSEN = "20 recipes, two depths"
+"""The design among its candidates."""
+HALF = AtLeast(models=320, groups=10)
+"""Half of the study's models and recipes: with fewer nothing is concluded."""
+STUDY: dict[str, Any] = {"evidence": NURSERY, "needs": HALF}
+"""What findings over its models declare."""
+ON = {name: f"log_gain_on_{name}" for name in CORPORA}
+"""Columns of gains on the prompts of one corpus, whatever a model was trained on."""
+
+
+def along(tables: Evidence) -> pd.DataFrame:
+    """One row per model, checkpoint and set of prompts: columns of models, `trained_on`, `step`, `share`, `prompts`.
+
+    `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `log_wv` and `log_wo` means over layers of
+    log σ_max; `recipe` is the same in every corpus.
+    """
+    models = tables.table("third_models").fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
+    gains, key = tables.table("third_gains"), ["model", "step", "prompts"]
+    spectra = gains.assign(log_wv=np.log(gains["wv_norm"].astype(float)), log_wo=np.log(gains["wo_norm"].astype(float)))
+    spectra = spectra.groupby(key, as_index=False)[["log_wv", "log_wo"]].mean()
+    block = gains.merge(models[["model", "n_layers"]], on="model")
+    block = block.loc[block["layer"] == block["n_layers"] - 1, [*key, "log_gain", "log_gain_sd"]]
+    stem = models["recipe"].astype(str).str.split("-").str[0]
+    logs = {name: np.log(models[column].astype(float)) for name, column in second.LOGS.items()}
+    logs |= {"log_shape": logs["log_L"] - logs["log_d"], "log_N": logs["log_L"] + 2 * logs["log_d"]}
+    named = models.assign(model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs)
+    rows = named.rename(columns={"corpus": "trained_on"}).merge(block, on="model").merge(spectra, on=key)
+    return rows.assign(share=rows["step"] / rows["steps"])
+
+
+def on_own(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `along` on prompts of a model's own corpus."""
+    return rows[rows["prompts"] == rows["trained_on"]]
+
+
+def ends(tables: Evidence) -> pd.DataFrame:
+    """One row per model of the design at the end, first seeds: on prompts of its own corpus, and the columns `ON`."""
+    rows = along(tables)
+    rows = rows[(rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])]
+    every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(columns=list(CORPORA))
+    own = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
+    return own[np.isfinite(own["log_gain"].astype(float))].reset_index(drop=True)
+
+
+def enough(tables: Evidence) -> pd.DataFrame:
+    """Rows of `ends`. Raises TooFew for less than `HALF`."""
+    return HALF.of(ends(tables))
+
+
+def repeats(tables: Evidence) -> pd.Series:
+    """How much the log gain at the end of models trained with another seed differs from that with the first."""
+    rows = on_own(along(tables))
+    rows = rows[rows["step"] == rows["steps"]].set_index("model")
+    again = rows[rows["replicate_of"] != ""]
+    return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
+
+
+def recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
+    """One row per recipe and corpus, recipes that have a gain in every corpus at every shape: mean log gain, `n`.
+
+    With the factors of a recipe (`second.GIVEN_CORPUS`), `log_rate` off the optimiser's mean. gain: of `ON` another.
+    """
+    rows = enough(tables).assign(log_gain=lambda found: found[gain])
+    cells = len(rows[["trained_on", *LOGS]].drop_duplicates())
+    own = second.with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
+    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(second.GIVEN_CORPUS, "first")}
+    means = own.groupby(["recipe", "trained_on"], as_index=False).agg(by)
+    means["log_rate"] -= means.groupby("optimiser")["log_rate"].transform("mean")
+    return means.assign(model_id=means["recipe"] + " " + means["trained_on"], heritage=means["recipe"])
+
+
+def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
+    """`second.by_recipe` with means over the corpora, in all of which every recipe is."""
+    return second.by_recipe(rows.assign(corpus=rows["trained_on"]), ("recipe", "optimiser"))
+
+
+TERMS = {"log_L": (LOGS, 1), "log_rho": (LOGS, 2), "log_shape": ("coded", 1), "log_N": ("coded", 3)}
+"""Slopes by their coding, and their place in it: depth and density at one width; depth over width, and size."""
+
+WORDS = {"log_L": "log L", "log_rho": "log ρ", "log_shape": "log L/d at one size", "log_N": "log N at one shape"}
+
+
+def slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
+    """Slope of the log gain on one of TERMS of every recipe in every corpus, (corpora, recipes); the corpora."""
+    y, x, corpora = table(rows)
+    coding, place = TERMS[term]
+    z = coded(x) if coding == "coded" else x - x.mean(axis=0)
+    return lines(y, z)[0][..., place], corpora
+
+
+def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
+    """Mean over recipes of the slope on one of TERMS, a row a corpus: columns of `second.SLOPES`."""
+    every, corpora = slopes(rows, term)
+    found = []
+    for corpus, own in zip(corpora, every, strict=True):
+        error, df = float(stats.sem(own)), len(own) - 1
+        at = by_t(own.mean(), error, df, "")
+        found.append((corpus, at.value, at.lower, at.upper, at.p, error, df))
+    return pd.DataFrame(found, columns=second.SLOPES)
+
+
+def early_and_late(tables: Evidence, share: float = second.TENTH, on: str = "") -> pd.DataFrame:
+    """`second.early_and_late` of this study; cells hold the shape and the corpus; on: prompts of one corpus for all."""
+    rows, late = along(tables), ends(tables)
+    rows = rows[rows["prompts"] == on] if on else on_own(rows)
+    late = late.assign(log_gain=late[ON[on]]) if on else late
+    then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
+    return second.with_early(late, then, "trained_on")
+
+
+def pairs(tables: Evidence) -> pd.DataFrame:
+    """One row per base and what was tuned from it, both on prompts of the base's corpus: columns of `second.pairs`.
+
+    `flips_on_new`: the same on prompts of the corpus that the tuned model was trained on last.
+    """
+    rows = along(tables)
+    known = second.with_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
+    at = known.set_index(["model", "prompts"])
+    tuned = known[(known["kind"] != "") & (known["prompts"] == known["trained_on"])].reset_index(drop=True)
+    bases = tuned["parent"].str.split("/").str[0]
+    learned = bases.map(known.drop_duplicates("model").set_index("model")["trained_on"])
+    before, after, fresh = (
+        at.reindex(pd.MultiIndex.from_arrays(keys))
+        for keys in ((bases, learned), (tuned["model"], learned), (bases, tuned["trained_on"]))
+    )
+    return tuned[["model_id", "heritage", "kind"]].assign(
+        pair=bases,
+        base=before["log_gain"].to_numpy(),
+        tuned=after["log_gain"].to_numpy(),
+        dampens=before["log_gain"].to_numpy() < 0,
+        flips=before["side"].to_numpy() * after["side"].to_numpy() < 0,
+        flips_on_new=fresh["side"].to_numpy() * tuned["side"].to_numpy() < 0,
+    )
+
+
+def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
+    """How a model's mean log gain on its own corpus's prompts differs from that on the others', by what it learned.
+
+    Columns: corpus, and in words; own and others, mean log gains; difference with lower and upper (95% t interval over
+    recipes), p; least and most, of a recipe.
+    """
+    found = []
+    for corpus, own in rows.groupby("trained_on", sort=False):
+        others = own[[column for name, column in ON.items() if name != corpus]].mean(axis=1)
+        each = (own["log_gain"] - others).groupby(own["recipe"]).mean()
+        at = by_t(each.mean(), each.sem(), len(each) - 1, "")
+        means = (own["log_gain"].mean(), others.mean(), at.value, at.lower, at.upper, at.p)
+        found.append((corpus, IN_WORDS[str(corpus)], *means, each.min(), each.max()))
+    columns = ["corpus", "words", "own", "others", "difference", "lower", "upper", "p", "least", "most"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def power(rule: str) -> dict[str, Any]:
+    """What the frozen rule says in simulated studies of the design (`candidates.csv`).
+
+    `right`: by kind of world, least and most share with the right verdict; `supported` and `not_supported`: most of the
+    verdict at the edge of the claim, where either is wrong; `simulations` of a world.
+    """
+    rates = pd.read_csv(shipped("data") / "nursery" / "third" / "candidates.csv")
+    own = rates[(rates["candidate"] == CHOSEN) & (rates["rule"] == rule)]
+    edge, off = (own[own["world"].str.startswith("at the edge") == at] for at in (True, False))
+    right = off["supported"].where(off["holds"], off["not_supported"]).groupby(off["world"], sort=False)
+    most = edge[["supported", "not_supported"]].max().to_dict()
+    return {"right": right.agg(["min", "max"]).to_dict("index"), "simulations": int(own["simulations"].max()), **most}
+
+
+def scored(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the second study predicted of its two corpora before this one was trained, and what it found there.
+
+    Columns: corpus, quantity, predicted, lower, upper; found, found_lower, found_upper (95%); inside, whether what was
+    found lies in the predicted interval.
+    """
+    known = pd.read_csv(shipped("data") / "nursery" / "third" / "predictions.csv")
+    known = known.rename(columns={"estimate": "predicted"})
+    seen: dict[tuple[str, str], tuple[float, ...]] = {}
+    y, x, corpora = table(rows)
+    names = {"log_shape": "log L/d", "log_rho": "log rho", "log_N": "log N"}
+    for term, name in names.items():
+        for row in slopes_of_corpora(rows, term).to_dict("records"):
+            seen[row["corpus"], f"slope on {name}"] = (row["slope"], row["slope_lower"], row["slope_upper"])
+    for place, corpus in enumerate(corpora):
+        for name, found in ratios(y[[place]], x).items():
+            seen[corpus, name] = (found.estimate, found.lower, found.upper)
+    keys = zip(known["corpus"], known["quantity"], strict=True)
+    known[["found", "found_lower", "found_upper"]] = [seen.get(key, (np.nan,) * 3) for key in keys]
+    return known.assign(inside=(known["lower"] <= known["found"]) & (known["found"] <= known["upper"]))
+
+
+def of_unlearned(rows: pd.DataFrame) -> pd.Series:
+    """Whether some model of a row's recipe did not learn, which is not asked of the shuffled corpus."""
+    bad = ~rows["learned"].astype(bool) & (rows["trained_on"] != "shuffled")
+    return bad.groupby(rows["recipe"]).transform("any")
