@@ -13,14 +13,13 @@ from thermostats.claims import error_rates, operating
 from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.judge import Question
 from thermostats.claims.left_out import hangs_on
+from thermostats.claims.noise import BY_PROMPT, ERRORS
 from thermostats.claims.operating import simulated
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED
 from thermostats.claims.worlds import (
-    BY_PROMPT,
-    ERRORS,
     World,
     worlds_of_causes,
     worlds_of_levels,
