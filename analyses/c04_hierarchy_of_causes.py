@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from thermostats.claims.causes import rivals_of_lab
 from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
@@ -21,7 +22,7 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
-from thermostats.claims.descent import covariance_of
+from thermostats.claims.descent import covariance_of, inherited
 from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
 from thermostats.modelling.fit import Fit
@@ -33,7 +34,8 @@ from thermostats.modelling.specification.null import across_labs
 from thermostats.modelling.under_descent import shares
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026 import cause_worlds, curves
-from thermostats.studies.delia2026.causes import (
+from thermostats.studies.delia2026.gains import HUNT, NAMED_GAINS, PYTHIA, gains, heritage_rows
+from thermostats.studies.delia2026.shares_of_causes import (
     AGAINST_ARCHITECTURE,
     ALPHA,
     BLOCKS,
@@ -56,7 +58,6 @@ from thermostats.studies.delia2026.causes import (
     by_size,
     compared,
 )
-from thermostats.studies.delia2026.gains import HUNT, NAMED_GAINS, PYTHIA, gains, heritage_rows
 
 LOGS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
 UNDER = {"architecture": {"architecture": SPAN}, "parts": {name: BLOCKS[name] for name in ("geometry", "scale")}}
@@ -196,6 +197,7 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
             "whole": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
             "tests": block_f(rows, "outcome", AGAINST_ARCHITECTURE),
             "every": by_architecture(every_lab(evidence, gain)).quantities[FIRST],
+            "rivals": rivals_of_lab(rows.join(inherited(evidence, rows["model_id"]))),
         },
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.descent import inherited
 from thermostats.claims.noise import Noise, Rng
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import TOTAL, World
@@ -28,33 +29,13 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def models(evidence: Evidence, gain: str) -> pd.DataFrame:
-    """One row per model: log gain, logarithms of shape and size, and what it carries; facts not stated are empty.
-
-    tokenizer, corpus: of the nearest ancestor by weights that states it, as tuning keeps the tokenizer and most of what
-    training has left; ancestor: the first model of its line of weights.
-    """
+    """One row per model: log gain, logarithms of shape and size, and what it carries; facts not stated are empty."""
     rows = model_rows(evidence, gain)
     facts = rows[list(COLUMNS.values())].astype("float64")
     rows = rows.assign(**{name: np.log(facts[column]) for name, column in COLUMNS.items()})
     rows = rows[np.isfinite(rows[list(COLUMNS)]).all(axis=1)].reset_index(drop=True)
-    table = evidence.table("lineage").drop_duplicates("model_id").set_index("model_id").to_dict("index")
-    known = {column: [stated(name, column, table) for name in rows["model_id"]] for column in ("tokenizer", "corpus")}
-    first = [line(name, table)[-1] for name in rows["model_id"]]
     kept = ["model_id", "heritage", "family", "source", "gain", "log_gain", *COLUMNS]
-    return rows[kept].assign(**known, ancestor=first)
-
-
-def line(name: str, table: dict[str, dict[str, Any]]) -> list[str]:
-    """A model and its ancestors by weights, nearest first."""
-    above = [name]
-    while (parent := table.get(above[-1], {}).get("parent")) and parent not in above:
-        above.append(parent)
-    return above
-
-
-def stated(name: str, column: str, table: dict[str, dict[str, Any]]) -> str:
-    """A fact of the nearest of a model and its ancestors that states it; empty where none does."""
-    return next(filter(None, (str(table.get(one, {}).get(column) or "") for one in line(name, table))), "")
+    return rows[kept].join(inherited(evidence, rows["model_id"]))
 
 
 def carried(rows: pd.DataFrame) -> dict[str, list[str]]:

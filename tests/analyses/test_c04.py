@@ -11,7 +11,7 @@ from thermostats.claims import error_rates, operating
 from thermostats.claims.search import world_at
 from thermostats.claims.worlds import World
 from thermostats.modelling.heritage.shares import shares_of_signals
-from thermostats.studies.delia2026 import cause_worlds, causes
+from thermostats.studies.delia2026 import cause_worlds, shares_of_causes
 
 GAIN = "penultimate_gain"
 
@@ -58,7 +58,7 @@ def test_codings_are_one_span_and_answer_differently() -> None:
     """Depth alone: it is geometry in one coding, and size in another."""
     rows = made(60, {}, 1.0, seed=2)
     depth = rows["log_L"].to_numpy()[None]
-    shares = {coding.id: shares_of_signals(rows, depth, coding.blocks)[0] for coding in causes.CODINGS}
+    shares = {coding.id: shares_of_signals(rows, depth, coding.blocks)[0] for coding in shares_of_causes.CODINGS}
     differences = [found[1] - found[2] for found in shares.values()]
     assert all(found.sum() == pytest.approx(1.0) for found in shares.values())
     assert differences[1] > 0.5 and differences[2] < -0.5
@@ -74,7 +74,7 @@ def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
         drawn = [world.change(rows, np.random.default_rng(seed))["outcome"].to_numpy() for seed in range(200)]
         least = [
             np.subtract(*shares_of_signals(rows, np.array(drawn), coding.blocks)[:, 1:].mean(axis=0))
-            for coding in causes.CODINGS
+            for coding in shares_of_causes.CODINGS
         ]
         assert (min(least) > 0) == world.holds, (world.id, least)
 
@@ -122,6 +122,6 @@ def test_the_published_models_do_not_order_the_causes() -> None:
     assert found["whole"].verdict == OPEN and found["architecture.penultimate_gain"].verdict == OPEN
     geometry = found["geometry.penultimate_gain"]
     assert geometry.reason == "depends on what is called geometry"
-    assert geometry.table["coding"].tolist() == [coding.id for coding in causes.CODINGS]
+    assert geometry.table["coding"].tolist() == [coding.id for coding in shares_of_causes.CODINGS]
     assert geometry.table["geometry − scale"].min() < 0 < geometry.table["geometry − scale"].max()
     assert "Exploratory" in found["lineage.penultimate_gain"].plain

@@ -382,7 +382,10 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     text = read(out / "thermostats-report.html")
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
-    claims, pages = ["c01", "c02", "c03", "c04", "c05"], ["figures", "sources", "atlas", "lineage", "methods", "data"]
+    claims, pages = (
+        ["c01", "c02", "c03", "c04", "c05"],
+        ["figures", "sources", "atlas", "lineage", "causes", "methods", "data"],
+    )
     assert articles == ["index", "means", *claims, *pages]
     assert 'href="#c03"' in text and "data:text/csv" in text
     assert len(text) < 15_000_000

@@ -81,7 +81,17 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     build()
     write_gains(workplace["data"], "meta/small", 0.6)
     checked = build(check=True)
-    assert stale(checked) == {"C01", "atlas", "data", "index", "lineage", "means", "sources", "MANIFEST.sha256"}
+    assert stale(checked) == {
+        "C01",
+        "atlas",
+        "causes",
+        "data",
+        "index",
+        "lineage",
+        "means",
+        "sources",
+        "MANIFEST.sha256",
+    }
     assert not checked.ok and "rows" in str(checked)
     result = build()
     assert statuses(result) == {"C01": "built", "C02": "fresh"}
@@ -313,10 +323,10 @@ def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(
 ) -> None:
     build()
     begun, *lines = capsys.readouterr().err.splitlines()
-    told = "building 2 claims and 4 pages about all claims; a line as each is done"
+    told = "building 2 claims and 5 pages about all claims; a line as each is done"
     assert begun == f"{workplace['out']}: {told}"
-    assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "sources", "atlas", "lineage"]
-    assert lines[0].endswith(" s left)") and lines[-1].endswith("s (6 of 6)")
+    assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "sources", "atlas", "lineage", "causes"]
+    assert lines[0].endswith(" s left)") and lines[-1].endswith("s (7 of 7)")
     build()
     build(check=True)
     assert capsys.readouterr().err == ""
@@ -329,12 +339,12 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
         return str(build(**options)).splitlines()[-2].rpartition(" in ")[0]
 
     assert told().startswith("built: 2 claims; ")
-    every = "2 claims, 9 pages about all claims and the list of checksums"
+    every = "2 claims, 10 pages about all claims and the list of checksums"
     assert told(check=True) == f"up to date: {every}; 0 files written"
     write_gains(workplace["data"], "meta/small", 0.6)
     assert told(check=True) == (
         "up to date: 1 claim and 3 pages about all claims; "
-        "stale: 1 claim, 6 pages about all claims and the list of checksums; 0 files written"
+        "stale: 1 claim, 7 pages about all claims and the list of checksums; 0 files written"
     )
     made = Outcome("C01", "built"), Outcome("C02", "broken", "why"), Outcome("atlas", "broken", "why")
     assert "built: 1 claim; failed: 1 claim and 1 page about all claims; 1 file written" in str(

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence
 
 INDEX, MEANS, METHODS, DATA, BUNDLE = "index", "means", "methods", "data", "bundle"
-SOURCES, ATLAS, LINEAGE = "sources", "atlas", "lineage"
+SOURCES, ATLAS, LINEAGE, CAUSES = "sources", "atlas", "lineage", "causes"
 ABOUT = (MEANS, METHODS, DATA, INDEX, BUNDLE)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
 TITLES = {INDEX: "All claims", MEANS: "What this means", METHODS: "Methods", DATA: "Data"}
-TITLES |= {ATLAS: "Layer atlas", LINEAGE: "Tree of descent", BUNDLE: "All in one file"}
-NAVIGATION = (INDEX, MEANS, ATLAS, LINEAGE, METHODS, DATA)
+TITLES |= {ATLAS: "Layer atlas", LINEAGE: "Tree of descent", CAUSES: "Rival causes", BUNDLE: "All in one file"}
+NAVIGATION = (INDEX, MEANS, ATLAS, LINEAGE, CAUSES, METHODS, DATA)
 """Pages that every page leads to where the report has them."""
 ROWS = ("*.csv", "*.parquet")
 """Files that rows are read from."""
@@ -59,7 +59,7 @@ class State:
     def pages(self) -> dict[str, str]:
         """Pages that take time to make, by name: modules with a function `files(tables)`."""
         own = {name: module for study in studies().values() for name, module in study.pages.items()}
-        return {**own, **{name: f"{PACKAGE}.reporting.pages.{name}" for name in (SOURCES, ATLAS, LINEAGE)}}
+        return {**own, **{name: f"{PACKAGE}.reporting.pages.{name}" for name in (SOURCES, ATLAS, LINEAGE, CAUSES)}}
 
     @cached_property
     def about(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.worlds import QUICK, World, worlds_of_shares
 from thermostats.claims.worlds.boundary import Boundary, searches_at, worlds_at
-from thermostats.studies.delia2026.causes import (
+from thermostats.studies.delia2026.shares_of_causes import (
     AGAINST_ARCHITECTURE,
     BLOCKS,
     CODINGS,
