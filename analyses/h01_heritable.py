@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds_of_descent import worlds_of_descent
+from thermostats.claims.worlds.descent import worlds_of_descent
 from thermostats.modelling.heritability import heritability
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree

@@ -11,7 +11,7 @@ from thermostats.claims.descent import inherited
 from thermostats.claims.noise import Noise, Rng
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import TOTAL, World
-from thermostats.claims.worlds_of_descent import worlds_of_carriers
+from thermostats.claims.worlds.descent import worlds_of_carriers
 from thermostats.modelling.carriers import NONE, alike, leads, predicted
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.model_rows import model_rows

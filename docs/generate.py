@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import thermostats
-from thermostats.claims.operating import table
+from thermostats.claims.error_rates import table
 from thermostats.formatting import number, with_interval
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn

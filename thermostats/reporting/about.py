@@ -12,8 +12,8 @@ from thermostats.reporting import names as called
 from thermostats.reporting import snapshot as kept
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
-from thermostats.reporting.pages.claim import Entry, read_entry
 from thermostats.reporting.pages.data import data_text
+from thermostats.reporting.pages.entry import Entry, read_entry
 from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.pages.sources import counted as counted_sets
