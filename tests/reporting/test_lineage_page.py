@@ -62,5 +62,7 @@ def test_the_page_says_what_its_tree_can_tell(page: dict[str, bytes]) -> None:
     gains = model_rows(Evidence().named(POOLED), incomparable=True)
     k = tree_of(Evidence().named(POOLED), gains).covariance(list(gains["model_id"]))
     test = Restricted.of(np.zeros(len(k)), np.ones((len(k), 1)), k)
-    said = re.search(r"a share of descent of 0.6 is told from none in (\d+)% of simulated", page["lineage.md"].decode())
+    said = re.search(
+        r"a share of descent of 0.6 is separated from none in (\d+)% of simulated", page["lineage.md"].decode()
+    )
     assert said and float(said.group(1)) / 100 == pytest.approx(test.power(0.6, 7, size=4_000), abs=0.08)

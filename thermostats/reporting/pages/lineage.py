@@ -86,9 +86,9 @@ def power(tree: Tree, gains: pd.DataFrame) -> str:
     size = f"{most['models']:.0f} models of {most['clades']:.0f} labs"
     enough = size if most["power"] >= WANTED else "more than 1,000 models"
     return (
-        f"With this tree of {len(models)} models of {labs} labs a share of descent of {TOLD:g} is told from none in "
-        f"{now['power']:.0%} of simulated studies (test at 5%, before shape and size are taken off); on trees of this "
-        f"shape it takes {enough} to tell it in {WANTED:.0%}."
+        f"With this tree of {len(models)} models of {labs} labs a share of descent of {TOLD:g} is separated from none "
+        f"in {now['power']:.0%} of simulated studies (test at 5%, before shape and size are taken off); on trees of this "
+        f"shape it takes {enough} to separate it in {WANTED:.0%}."
     )
 
 
