@@ -174,7 +174,7 @@ def calls() -> Mapping[str, tuple[type[Exception], str, pd.DataFrame, object]]:
     return {
         "rows without a tip": (
             UsageError,
-            r"1 models have rows and no place.*E/m29.*rows\[",
+            r"1 model with rows and no place.*E/m29.*rows\[",
             rows,
             thermostats.tree(rows[:-1]),
         ),
@@ -235,3 +235,17 @@ def test_models_of_merged_trees_are_fitted_and_trees_of_two_roots_are_not() -> N
     assert fit.rows.set_index("model_id").loc["merged", "clade"] == "A + B"
     with pytest.raises(DataError, match="more than one tree"):
         thermostats.tree("(A:1,B:1);(C:1,D:1);")
+
+
+def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
+    rows = made().assign(parent="", share=np.nan)
+    mix = pd.DataFrame(
+        {"model_id": "mix", "parent": ["A/m0", "B/m7"], "share": [0.3, 0.7], "heritage": "A", "family": ""}
+    )
+    numbers = rows.columns.difference(mix.columns)
+    both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)
+    tree = thermostats.tree(both)
+    fit = thermostats.fit_lineage(both, tree, {}, settings=FEW)
+    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
+    once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
+    pd.testing.assert_frame_equal(fit.summary(), once.summary())
