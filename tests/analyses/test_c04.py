@@ -49,6 +49,7 @@ def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict:
     c04 = by_rules_alone("c04")
     c04.gains = lambda _: made(60, by, 0.02, seed=4)
     c04.under_descent = lambda *_: None  # models that are made up have no parents
+    c04.rivals_of_lab = lambda _: []  # nor a year or a tokenizer
     found = judged(c04, shipped(), f"{finding}.{GAIN}")[f"{finding}.{GAIN}"]
     assert (found.verdict, found.reason) == (verdict, reason)
     assert ("settle nothing" in found.settles) == bool(reason)

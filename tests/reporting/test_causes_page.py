@@ -11,8 +11,7 @@ import pytest
 from thermostats.claims.causes import GAIN, declared, rivals_of_lab, separation
 from thermostats.claims.descent import inherited
 from thermostats.claims.evidence import POOLED, Evidence
-from thermostats.reporting.pages import causes
-from thermostats.reporting.state import NAVIGATION
+from thermostats.reporting.pages import PAGES, causes
 from thermostats.tables.model_rows import model_rows
 
 
@@ -62,7 +61,7 @@ def test_numbers_of_the_page_are_those_of_the_rows(page: dict[str, bytes], rows:
     free = len(rows) - np.linalg.matrix_rank(x)
     expected = (residual @ residual / free) / (own @ own / (len(rows) - 1))
     assert table.loc["parallel block", "left"] == pytest.approx(expected)
-    assert "causes" in NAVIGATION and "<svg" in page["causes.svg"].decode()
+    assert PAGES["causes"].in_navigation and "<svg" in page["causes.svg"].decode()
 
 
 def test_what_a_lab_alone_has_is_named_as_its_rival(rows: pd.DataFrame) -> None:

@@ -14,8 +14,7 @@ from thermostats.claims.descent import tree_of
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.formatting import short_name
 from thermostats.modelling.lineage_likelihood import Restricted
-from thermostats.reporting.pages import lineage
-from thermostats.reporting.state import NAVIGATION
+from thermostats.reporting.pages import PAGES, lineage
 from thermostats.tables.model_rows import model_rows
 
 
@@ -48,7 +47,7 @@ def test_what_is_stated_is_counted_and_the_navigation_leads_to_the_page(page: di
     for fact in ("tokens", "tokenizer", "corpus"):
         assert known.loc[fact].tolist() == [listed[fact].notna().sum(), len(listed), listed[fact].nunique()]
     assert known.loc["parent", "stated"] == ((listed["kind"] == "scratch") | listed["parent"].notna()).sum()
-    assert "no child older than its parent" in page["lineage.md"].decode() and "lineage" in NAVIGATION
+    assert "no child older than its parent" in page["lineage.md"].decode() and PAGES["lineage"].in_navigation
 
 
 def test_branches_of_the_page_are_those_of_the_tree(page: dict[str, bytes]) -> None:
