@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ from thermostats.modelling.lineage_processes import Process, sources, unit_heigh
 from thermostats.tables.tree import Tree
 
 FEW = Settings(draws=250)
+PRIMATES = next(
+    (p / "shared/reference/primates301" for p in Path(__file__).resolve().parents if (p / "shared").is_dir()), None
+)
 LABS = np.repeat(["A", "B", "C", "D", "E"], 6)
 
 
@@ -249,3 +253,28 @@ def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
     assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
     once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
     pd.testing.assert_frame_equal(fit.summary(), once.summary())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PRIMATES is None, reason="the reference data do not ship")
+def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
+    """R's `gls` (REML): body 0.76556168 (SE 0.02872451), group 0.02568074 (0.01876562), λ 0.96060554.
+
+    The posterior: body 0.762 (SD 0.031), group 0.025 (0.019), λ 0.956 (0.017). The tree is got back by neighbour joining
+    from the paths between species, which the covariance states.
+    """
+    assert PRIMATES is not None
+    rows = pd.read_csv(PRIMATES / "primates.csv").rename(columns={"species": "model_id", "brain": "log_gain"})
+    species = rows["model_id"].tolist()
+    k = pd.read_csv(PRIMATES / "tree_covariance.csv", index_col=0).loc[species, species].to_numpy()
+    paths = pd.DataFrame(np.diag(k)[:, None] + np.diag(k) - 2 * k, index=species, columns=species)
+    tree = thermostats.neighbour_joining(paths)
+    assert tree.covariance(species) == pytest.approx(k / k.max(), abs=1e-6)
+    fit = thermostats.fit_lineage(rows, tree, {"body": ["body"], "group": ["group_size"]}, total_sd=1.0)
+    slopes = fit.table("slopes").set_index(["model", "slope on"])
+    likeliest, posterior = slopes.loc["Pagel's λ"], slopes.loc["posterior"]
+    assert likeliest["estimate"].to_numpy() == pytest.approx([0.76556168, 0.02568074], abs=1e-4)
+    assert posterior["estimate"].to_numpy() == pytest.approx([0.762, 0.025], abs=0.004)
+    assert posterior["se"].to_numpy() == pytest.approx([0.031, 0.019], abs=0.003)
+    drawn = fit.summary().set_index("quantity").loc["lambda"]
+    assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]
