@@ -260,8 +260,8 @@ def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
 def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
     """R's `gls` (REML): body 0.76556168 (SE 0.02872451), group 0.02568074 (0.01876562), λ 0.96060554.
 
-    The posterior: body 0.762 (SD 0.031), group 0.025 (0.019), λ 0.956 (0.017). The tree is got back by neighbour joining
-    from the paths between species, which the covariance states.
+    The posterior: body 0.762 (SD 0.031), group 0.025 (0.019), λ 0.956 (0.017). The tree is got back by neighbour
+    joining from the paths between species, which the covariance states.
     """
     assert PRIMATES is not None
     rows = pd.read_csv(PRIMATES / "primates.csv").rename(columns={"species": "model_id", "brain": "log_gain"})
