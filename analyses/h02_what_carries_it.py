@@ -6,11 +6,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    REPLICATED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    TooFew,
+    Trial,
+    Views,
+)
+from thermostats.claims.descent import inherited
 from thermostats.claims.noise import Noise, Rng
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import TOTAL, World
-from thermostats.claims.worlds_of_descent import worlds_of_carriers
+from thermostats.claims.worlds.descent import worlds_of_carriers
 from thermostats.modelling.carriers import NONE, alike, leads, predicted
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.model_rows import model_rows
@@ -23,38 +38,19 @@ GAIN = Case("penultimate_gain", "penultimate gain", "penultimate_gain")
 LEAD, RIVALS = V("lead"), "rivals"
 CARRIES = Decide(Each(RIVALS, LEAD.interval > 0), Some(RIVALS, (LEAD < 0) & (LEAD.p <= ALPHA), adjust="holm"))
 LEAST = AtLeast(models=10, groups=3)
+VIEWS = Views(models=10, groups=3, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED))
 CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
 def models(evidence: Evidence, gain: str) -> pd.DataFrame:
-    """One row per model: log gain, logarithms of shape and size, and what it carries; facts not stated are empty.
-
-    tokenizer, corpus: of the nearest ancestor by weights that states it, as tuning keeps the tokenizer and most of what
-    training has left; ancestor: the first model of its line of weights.
-    """
+    """One row per model: log gain, logarithms of shape and size, and what it carries; facts not stated are empty."""
     rows = model_rows(evidence, gain)
     facts = rows[list(COLUMNS.values())].astype("float64")
     rows = rows.assign(**{name: np.log(facts[column]) for name, column in COLUMNS.items()})
     rows = rows[np.isfinite(rows[list(COLUMNS)]).all(axis=1)].reset_index(drop=True)
-    table = evidence.table("lineage").drop_duplicates("model_id").set_index("model_id").to_dict("index")
-    known = {column: [stated(name, column, table) for name in rows["model_id"]] for column in ("tokenizer", "corpus")}
-    first = [line(name, table)[-1] for name in rows["model_id"]]
     kept = ["model_id", "heritage", "family", "source", "gain", "log_gain", *COLUMNS]
-    return rows[kept].assign(**known, ancestor=first)
-
-
-def line(name: str, table: dict[str, dict[str, Any]]) -> list[str]:
-    """A model and its ancestors by weights, nearest first."""
-    above = [name]
-    while (parent := table.get(above[-1], {}).get("parent")) and parent not in above:
-        above.append(parent)
-    return above
-
-
-def stated(name: str, column: str, table: dict[str, dict[str, Any]]) -> str:
-    """A fact of the nearest of a model and its ancestors that states it; empty where none does."""
-    return next(filter(None, (str(table.get(one, {}).get(column) or "") for one in line(name, table))), "")
+    return rows[kept].join(inherited(evidence, rows["model_id"]))
 
 
 def carried(rows: pd.DataFrame) -> dict[str, list[str]]:
@@ -88,6 +84,8 @@ def compared(rows: pd.DataFrame, carrier: str) -> Result:
     """How much better a carrier predicts models left out one by one than each rival; the least lead heads it."""
     labels = carried(rows)
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)].to_numpy(np.float64)])
+    if np.linalg.matrix_rank(x) < x.shape[1] or len(rows) < x.shape[1] + 2:
+        raise TooFew(Result.of(rows))
     density = predicted(rows["log_gain"].to_numpy(np.float64), x, labels, range(len(rows)))
     table = leads(density, carrier, dict(enumerate(rows["heritage"])))
     least = table.loc[table["lead"].idxmin()]
@@ -141,6 +139,7 @@ for one in CARRIERS:
         trial=Trial(partial(rows_of, one), partial(compared, carrier=one), "heritage", worlds_of(one)),
         evidence=POOLED,
         needs=LEAST,
+        views=VIEWS,
         section="carries",
     )(partial(answer, one))
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from nursery import corpora, measuring, training
+from nursery import corpora, designs, measuring, training
 from nursery.__main__ import _progress, app
 from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_gains
 from thermostats.errors import DataError
@@ -181,3 +181,17 @@ def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
     assert calls == [(tmp_path / "own", text)]
     assert result.stdout == f"{tmp_path / 'own'}\n"
     assert f"python -m nursery train --model c005-L04d32h8 --folder {tmp_path / 'own'}" in result.stderr
+
+
+def test_train_says_first_what_it_will_do(handed_on, tmp_path):
+    result = run("train", "--model", "c005-L04d32h8", "--folder", tmp_path, "--no-tune", "--processes", "1")
+    assert re.match(r"7 models in 1 packs on cpu, about \d+ min\n", result.stderr)
+    packs = handed_on["packs"]
+    on_gpu = sum(pack.steps * pack.shape.n_layers for pack in packs) * designs.GPU_STEP
+    assert designs.seconds_of(packs, "cuda", 1) == pytest.approx(on_gpu)
+    assert designs.seconds_of(packs, "cpu", 2) == pytest.approx(designs.seconds_of(packs, "cpu", 1) / 2)
+
+
+def test_gains_by_prompt_are_of_packs_that_are_trained(tmp_path):
+    result = run("prompts", tmp_path / "rows.parquet", "--folder", tmp_path)
+    assert result.exit_code == 1 and "no pack is trained here" in str(result.exception)

@@ -1,11 +1,14 @@
 """Properties that go with a group: counts by hand, φ from χ², and what is not stated."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 
-from thermostats.modelling.confounded import confounded
+from thermostats.modelling.confounded import confounded, left, varies
 
 
 def test_a_property_that_is_nearly_the_group_is_named_with_its_counts() -> None:
@@ -25,3 +28,29 @@ def test_what_is_not_stated_or_never_varies_is_left_out() -> None:
     rows = pd.DataFrame({"year": [2021, 2021, 2023, None, 2023], "norm": ["x"] * 5, "none": [None] * 5})
     table = confounded(rows, focal, ["year", "norm", "none"])
     assert len(table) == 1 and table.loc[0, ["n_outside", "phi"]].tolist() == [2, 1.0]
+
+
+def test_what_is_left_of_a_fact_once_others_are_held_fixed() -> None:
+    """A 2 × 2 table by hand: τ of Goodman and Kruskal is φ², here (3·3 − 1·1)²/(4·4·4·4) = 1/4."""
+    block = pd.DataFrame({"block": ["yes"] * 3 + ["no"] + ["yes"] + ["no"] * 3})
+    lab = pd.DataFrame({"lab": ["a"] * 4 + ["b"] * 4})
+    share, n = left(block, lab)
+    assert n == 8 and share == pytest.approx((1 - 1 / 4) * 7 / 6)
+    assert left(lab, lab) == (0.0, 8)
+    assert left(block, pd.DataFrame(index=block.index)) == (pytest.approx(1.0), 8)
+    assert math.isnan(left(block, pd.DataFrame({"each": list("abcdefgh")}))[0])
+    block.loc[0, "block"] = None
+    assert left(block, lab)[1] == 7
+
+
+def test_what_is_left_of_numbers_is_that_of_a_regression() -> None:
+    rng = np.random.default_rng(2)
+    x = pd.DataFrame(rng.standard_normal((50, 2)), columns=["a", "b"])
+    y = pd.DataFrame({"y": x["a"] + rng.standard_normal(50)})
+    fit = sm.OLS(y["y"], sm.add_constant(x)).fit()
+    assert left(y, x)[0] == pytest.approx(1 - fit.rsquared_adj)
+
+
+def test_labs_within_which_a_fact_varies() -> None:
+    rows = pd.DataFrame({"lab": list("aaabbc"), "block": [1, 1, 0, 1, 1, 0], "year": [1, 1, 1, 1, 2, 1]})
+    assert varies(rows, ["block"], "lab") == (1, 3) and varies(rows, ["block", "year"], "lab") == (2, 5)

@@ -256,6 +256,7 @@ def test_what_is_not_finite_is_named() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("prior", [HalfNormals((0.5, 0.5)), Shares(0.7, 2)])
 def test_posteriors_are_calibrated(prior: Scales) -> None:
     """Ranks of truths drawn from the prior are uniform (Talts et al. 2018, arXiv:1804.06788)."""

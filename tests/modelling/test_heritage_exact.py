@@ -96,7 +96,8 @@ def test_it_agrees_with_nuts(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("residuals", [STUDENT, pytest.param(SKEW, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("residuals", [STUDENT, SKEW])
 def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
     """Three outliers, or a tail to the right; a model of normal residuals predicts models left out less well."""
     rng = np.random.default_rng(1)

@@ -100,6 +100,7 @@ def test_the_prior_covers_tables_of_a_known_truth(n_models):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_levels_ranks_and_orders_are_recovered(fitted):
     ranked = fitted.table("ranks").set_index("model_id")
     assert fitted.status == "passed"
@@ -112,6 +113,7 @@ def test_levels_ranks_and_orders_are_recovered(fitted):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_shares_are_the_analysis_of_variance_of_the_same_cells(table, fitted):
     y, share = np.log(table["value"]), fitted.table("shares").set_index("part")["share"]
     means = y.groupby(table["model_id"]).transform("mean")
@@ -122,6 +124,7 @@ def test_shares_are_the_analysis_of_variance_of_the_same_cells(table, fitted):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_checks_and_predictions(table, fitted):
     gate = fitted.check(refits=False)
     assert gate.passes, gate.reasons
@@ -180,6 +183,7 @@ def test_calibrated(fitted):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_normal_errors_are_another_law_on_the_same_rows(fitted):
     law = fitted.law.alternatives["normal errors of the same variance"]
     model, values = law.lay_out(fitted.rows, None).model, fitted.draws.few(3)

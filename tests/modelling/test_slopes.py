@@ -94,6 +94,7 @@ def test_new_prompts_and_models_are_less_certain(table, fitted):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_calibrated(fitted):
     def read(values):
         return {

@@ -1,6 +1,8 @@
-"""The tree of descent of a set of evidence, its rows remembered as all that a finding reads."""
+"""The tree of descent of a set of evidence and what models have from their ancestors, rows remembered as all are."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -26,3 +28,21 @@ def tree_of(evidence: Evidence, rows: pd.DataFrame) -> Tree:
 def covariance_of(evidence: Evidence, rows: pd.DataFrame) -> Array:
     """K of the models of rows, in their order: the path from the root that two share, the highest model at 1."""
     return tree_of(evidence, rows).covariance(list(rows["model_id"]))
+
+
+def inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
+    """What models have from their ancestors by weights: tokenizer, corpus, ancestor, a row a model.
+
+    tokenizer, corpus: of the nearest that states it, as tuning keeps the tokenizer and most of what training has left,
+    empty where none does; ancestor: the first model of the line.
+    """
+    table = evidence.table("lineage").drop_duplicates("model_id").set_index("model_id")
+    facts = {name: table[name].fillna("").to_dict() for name in ("parent", "tokenizer", "corpus")}
+    rows = []
+    for model in models:
+        line = [model]
+        while (parent := facts["parent"].get(line[-1], "")) and parent not in line:
+            line.append(parent)
+        stated = [next(filter(None, (facts[name].get(one) for one in line)), "") for name in ("tokenizer", "corpus")]
+        rows.append((*stated, line[-1]))
+    return pd.DataFrame(rows, columns=["tokenizer", "corpus", "ancestor"], dtype=object)

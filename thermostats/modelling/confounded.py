@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from thermostats.modelling.draws import Array
+
 LARGE = 0.5
 """φ from which on a property is named: Cohen's large effect."""
 
@@ -35,3 +37,47 @@ def confounded(rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str],
     table = pd.DataFrame(found, columns=columns)
     table = table[table["phi"] >= least]
     return table.sort_values("phi", ascending=False, kind="stable", ignore_index=True)
+
+
+def left(own: pd.DataFrame, given: pd.DataFrame) -> tuple[float, int]:
+    """Share of the variance of columns that others leave, and of how many models: 0 where they determine it.
+
+    1 − R², adjusted: (RSS/(n − p))/(TSS/(n − 1)) by least squares with a mean, summed over columns of variance 1; of
+    texts over their values as columns of 0 and 1, where without the adjustment 1 less it is the τ of Goodman and
+    Kruskal 1954, doi:10.1080/01621459.1954.10501231. Models that lack a value are left out; NaN where n ≤ p or nothing
+    varies.
+    """
+    stated = own.notna().all(axis=1) & given.notna().all(axis=1)
+    if (n := int(stated.sum())) < 2:
+        return float("nan"), n
+    y, x = (_dummies(columns[stated]) for columns in (own, given))
+    y = y[:, y.std(axis=0) > 0]
+    if not y.size:
+        return float("nan"), n
+    x = np.column_stack([np.ones(n), x])
+    free = n - int(np.linalg.matrix_rank(x))
+    if free < 1:
+        return float("nan"), n
+    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    y = y - y.mean(axis=0)
+    share = float(np.square(residual).sum() / free / (np.square(y).sum() / (n - 1)))
+    return (0.0 if share < 1e-12 else min(share, 1.0)), n
+
+
+def _dummies(columns: pd.DataFrame) -> Array:
+    """Numbers scaled to variance 1, and a column for every value of a text."""
+    parts = [np.zeros((len(columns), 0))]
+    for _, values in columns.items():
+        if pd.api.types.is_numeric_dtype(values):
+            numbers = values.to_numpy(np.float64)[:, None]
+            parts.append((numbers - numbers.mean()) / (numbers.std() or 1.0))
+        else:
+            parts.append(pd.get_dummies(values.astype(str)).to_numpy(np.float64))
+    return np.column_stack(parts)
+
+
+def varies(rows: pd.DataFrame, columns: Iterable[str], group: str) -> tuple[int, int]:
+    """Groups within which columns take two values or more, and how many rows these have."""
+    distinct = rows.groupby(group)[list(columns)].nunique().max(axis=1)
+    several = distinct.index[distinct > 1]
+    return len(several), int(rows[group].isin(several).sum())

@@ -1,0 +1,74 @@
+"""The declared graph and its page: every cause leads to the gain, sets by the criterion, numbers of the rows."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.claims.causes import GAIN, declared, rivals_of_lab, separation
+from thermostats.claims.descent import inherited
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.reporting.pages import PAGES, causes
+from thermostats.tables.model_rows import model_rows
+
+
+@pytest.fixture(scope="module")
+def page() -> dict[str, bytes]:
+    return causes.files(Evidence())
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    pooled = Evidence().named(POOLED)
+    table = model_rows(pooled, "penultimate_gain")
+    return table.join(inherited(pooled, table["model_id"]))
+
+
+def test_every_declared_cause_leads_to_the_gain_and_has_a_place_and_columns(rows: pd.DataFrame) -> None:
+    known = declared()
+    assert set(known.graph.causes) == set(known.nodes) and known.graph.effects(GAIN) == set()
+    assert known.graph.above([GAIN]) == set(known.nodes)
+    for name, node in known.nodes.items():
+        assert len(node["place"]) == 2 and set(node["columns"]) <= set(rows), name
+    asked = "lab year tokenizer parallel norm_kind norm_place position embedding corpus quantisation prompts"
+    assert set(asked.split()) <= set(known.nodes)
+
+
+def test_sets_of_the_page_satisfy_the_criterion_and_smaller_ones_do_not(page: dict[str, bytes]) -> None:
+    known = declared()
+    names = {node["words"]: name for name, node in known.nodes.items()}
+    table = pd.read_csv(io.BytesIO(page["adjustments.csv"]))
+    assert len(table) == len(known.nodes) - 1
+    for cause, fixed in zip(table["cause of the gain"], table["hold fixed"], strict=True):
+        x = names[cause]
+        z = [] if fixed == "nothing" else [names[word] for word in fixed.split("; or ")[0].split(", ")]
+        cut = type(known.graph)({name: own - {x} for name, own in known.graph.causes.items()})
+        assert cut.separated(x, GAIN, z) and not set(z) & known.graph.effects(x)
+        assert not any(cut.separated(x, GAIN, [one for one in z if one != out]) for out in z)
+
+
+def test_numbers_of_the_page_are_those_of_the_rows(page: dict[str, bytes], rows: pd.DataFrame) -> None:
+    table = pd.read_csv(io.BytesIO(page["separation.csv"])).set_index("cause of the gain")
+    varied = rows.groupby("heritage")["parallel_block"].nunique() > 1
+    assert table.loc["parallel block", "labs where it varies"] == varied.sum()
+    own = rows["parallel_block"].astype(float)
+    own, lab = own - own.mean(), pd.get_dummies(rows["heritage"]).to_numpy(float)
+    x = np.column_stack([lab, rows["year"].astype(float), np.log(rows["n_params"].astype(float))])
+    residual = own - x @ np.linalg.lstsq(x, own, rcond=None)[0]
+    free = len(rows) - np.linalg.matrix_rank(x)
+    expected = (residual @ residual / free) / (own @ own / (len(rows) - 1))
+    assert table.loc["parallel block", "left"] == pytest.approx(expected)
+    assert PAGES["causes"].in_navigation and "<svg" in page["causes.svg"].decode()
+
+
+def test_what_a_lab_alone_has_is_named_as_its_rival(rows: pd.DataFrame) -> None:
+    two = rows[rows["heritage"].isin(["EleutherAI", "Meta"])].reset_index(drop=True)
+    two["position_scheme"] = two["heritage"].map({"EleutherAI": "rotary", "Meta": "learned"})
+    named = {row["cause"]: row for row in rivals_of_lab(two)}
+    assert named["position scheme"]["left"] == 0 and named["position scheme"]["labs"] == 0
+    free = two.assign(position_scheme=np.random.default_rng(1).choice(["rotary", "learned"], len(two)))
+    assert "position scheme" not in {row["cause"] for row in rivals_of_lab(free)}
+    assert separation(declared(), two).set_index("cause of the gain").loc["position scheme", "left"] == 0

@@ -1,0 +1,55 @@
+"""The page of the declared causal graph: causes of the gain, what has to be held fixed, what rows can separate."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thermostats.claims.causes import GAIN, Causes, adjustments, declared, separation
+from thermostats.claims.descent import inherited
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.plots.causes import draw_causes
+from thermostats.plots.svg import drawn
+from thermostats.reporting.digest import machine
+from thermostats.reporting.text import Files, text
+from thermostats.tables.model_rows import model_rows
+
+MEASURE = "penultimate_gain"
+CAPTION = (
+    "What may cause the gain of a model, as declared. Violet arrows lead into the gain; what no table states has a "
+    "dashed frame. The lab has no arrow of its own into the gain: a lab acts by what it does."
+)
+
+
+def files(tables: Evidence) -> dict[str, bytes]:
+    """`causes.md`, its figure, and its tables as CSV."""
+    causes, found = declared(), Files()
+    pooled = tables.named(POOLED)
+    rows = model_rows(pooled, MEASURE)
+    rows = rows.join(inherited(pooled, rows["model_id"]))
+    why = [(causes.words([a]), causes.words([b]), reason) for (a, b), reason in causes.why.items()]
+    arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
+    page = text(
+        "causes.md",
+        figure=found.figure(drawn(partial(figure, causes)), "causes.svg", CAPTION),
+        n_models=len(rows),
+        n_labs=rows["heritage"].nunique(),
+        sets=found.table(adjustments(causes), "What has to be held fixed", "adjustments.csv"),
+        apart=found.table(separation(causes, rows), "What the models can separate", "separation.csv")
+        if len(rows)
+        else "",
+        arrows=found.table(arrows, "Arrows and their reasons", "arrows.csv", shown=arrows),
+        machine=machine(),
+    )
+    found.add("causes.md", page.encode())
+    return found.found
+
+
+def figure(causes: Causes, axes: Axes) -> Axes:
+    """The graph as its file places it."""
+    words = {name: node["words"] for name, node in causes.nodes.items()}
+    places = {name: (node["place"][0], node["place"][1]) for name, node in causes.nodes.items()}
+    unmeasured = set(causes.nodes) - set(causes.measured)
+    return draw_causes(words, places, list(causes.why), unmeasured, GAIN, axes)
