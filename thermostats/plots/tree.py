@@ -63,13 +63,13 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
 
 
 def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
-    """Tips by name at their right, labs and families over their branches; models with one descendant go without."""
+    """Tips by name at their right, all others over their branches."""
     look: dict[str, Any]
     descendants = Counter(parent for parents in tree.parents for parent in parents)
     for i, name in enumerate(tree.names):
         if not descendants[i]:
             text, place, look = short_name(name), (4, 0), {"fontsize": 7, "va": "center", "color": "0.1"}
-        elif tree.parents[i] and ("/" not in name or descendants[i] > 1):
+        elif tree.parents[i]:
             text = short_name(name) if "/" in name else name.split(": ")[-1]
             place, look = (-3, 2), {"fontsize": 5.5, "va": "bottom", "ha": "right", "color": "0.4"}
         else:

@@ -87,8 +87,8 @@ def power(tree: Tree, gains: pd.DataFrame) -> str:
     enough = size if most["power"] >= WANTED else "more than 1,000 models"
     return (
         f"With this tree of {len(models)} models of {labs} labs a share of descent of {TOLD:g} is separated from none "
-        f"in {now['power']:.0%} of simulated studies (test at 5%, before shape and size are taken off); on trees of this "
-        f"shape it takes {enough} to separate it in {WANTED:.0%}."
+        f"in {now['power']:.0%} of simulated studies (test at 5%, before shape and size are taken off); on trees of "
+        f"this shape it takes {enough} to separate it in {WANTED:.0%}."
     )
 
 
