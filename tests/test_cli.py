@@ -108,7 +108,10 @@ def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) ->
 def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
     new_claim("depth helps", tmp_path / "analyses")
     listed = thermostats("ls", "claims", "--analyses", "analyses", cwd=tmp_path)
-    assert listed.stdout.splitlines() == ["claim\treads\tneeds\ttitle", "U01\tstudy, external and measured\t1 model\tDepth helps"]
+    assert listed.stdout.splitlines() == [
+        "claim\treads\tneeds\ttitle",
+        "U01\tstudy, external and measured\t1 model\tDepth helps",
+    ]
     done = thermostats("report", "u01", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "thermostats report u01 --analyses analyses --out my-report" in done.stderr

@@ -125,7 +125,7 @@ def test_what_contributing_names_stands_in_the_files_that_it_names() -> None:
     named = 0
     for step in steps:
         files = [ROOT / path for path in re.findall(r"`((?:thermostats|tests)/[\w/.]+\.py)`", step)]
-        for name in re.findall(r"`(?:STUDY\.)?(_?[A-Z][A-Z_]{2,})`", step):
+        for name in re.findall(r"`(_?[A-Z][A-Z_]{2,})`", step):
             assert name == "NAME" or any(name in file.read_text(encoding="utf-8") for file in files), (name, step)
             named += 1
     assert named > 10
