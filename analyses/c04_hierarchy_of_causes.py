@@ -1,14 +1,13 @@
 """C04: heritage counts for more than geometry, geometry for more than scale, and scale for almost nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.boundary import Boundary, searches_at, worlds_at
 from thermostats.claims.causes import rivals_of_lab
 from thermostats.claims.claim import (
     EXTERNAL,
@@ -17,7 +16,6 @@ from thermostats.claims.claim import (
     REPLICATED,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Finding,
     Result,
@@ -26,58 +24,44 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.descent import covariance_of, inherited
 from thermostats.claims.heritage import panels_of, tables_of
-from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import QUICK, World, worlds_of_shares
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.shares import Blocks, block_f, dominance, freedman_lane, share_table
+from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
+from thermostats.modelling.heritage.shares import dominance
 from thermostats.modelling.specification.estimators import difference_of_shares
 from thermostats.modelling.specification.null import across_labs
 from thermostats.modelling.under_descent import shares
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.delia2026 import curves
-from thermostats.studies.delia2026.gains import HUNT, LEVEL, NAMED_GAINS, PYTHIA, gains, heritage_rows
-
-SEED = 4
-ALPHA, MARGIN = 0.05, 0.05
-"""Level of a block's own test, and the share of the variance below which size counts for almost nothing."""
-KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
-"""Errors that rules are tried with. Labs have two models or more here, and one that lies off is a lab's effect."""
-LOGS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
-COUNTS = {"without embeddings": "log_n", "all": "log_n_all"}
-HERITAGE, LINEAGE = ("heritage",), ("heritage", "family")
-
-
-@dataclass(frozen=True)
-class Coding:
-    """Which columns are called geometry and which scale."""
-
-    id: str
-    geometry: tuple[str, ...]
-    scale: tuple[str, ...]
-
-    @property
-    def blocks(self) -> dict[str, tuple[str, ...]]:
-        """The blocks that are compared."""
-        return {"heritage": HERITAGE, "geometry": self.geometry, "scale": self.scale}
-
-
-CODINGS = (
-    Coding("log L/d, log ρ | log N", ("log_shape", "log_rho"), ("log_n",)),
-    Coding("log L, log ρ | log d", ("log_L", "log_rho"), ("log_d",)),
-    Coding("log ρ | log L, log d", ("log_rho",), ("log_L", "log_d")),
+from thermostats.studies.delia2026 import cause_worlds, curves
+from thermostats.studies.delia2026.gains import HUNT, NAMED_GAINS, PYTHIA, gains, heritage_rows
+from thermostats.studies.delia2026.shares_of_causes import (
+    AGAINST_ARCHITECTURE,
+    ALPHA,
+    BLOCKS,
+    CODED,
+    COUNTED,
+    COUNTS,
+    FIRST,
+    HERITAGE,
+    LINE,
+    LINEAGE,
+    MARGIN,
+    SECOND,
+    SEED,
+    SHARE,
+    SHARES,
+    SPAN,
+    by_architecture,
+    by_geometry,
+    by_lineage,
+    by_size,
+    compared,
 )
-"""Ways to divide one span of columns. The first is declared: shape at a given size, which is log N."""
-BLOCKS = CODINGS[0].blocks
-SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
-"""Architecture, shape and size together, whatever is called which."""
-AGAINST_ARCHITECTURE = {"heritage": HERITAGE, "architecture": SPAN}
-OF_LINEAGE = {"lineage": LINEAGE, "architecture": SPAN}
+
+LOGS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
 UNDER = {"architecture": {"architecture": SPAN}, "parts": {name: BLOCKS[name] for name in ("geometry", "scale")}}
 """Blocks next to descent, which takes the place of the lab."""
-FIRST, LINE, SECOND = "heritage − architecture", "lineage − architecture", "geometry − scale"
-SHARE, SHARES, CODED, COUNTED = "share of scale", "shares", "codings", "ways to count weights"
 GAINS = tuple(gain for gain in NAMED_GAINS if gain.column != "normed_gain")
 PRIMARY = GAINS[0]
 
@@ -114,55 +98,6 @@ def lines(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return models(evidence, gain, LINEAGE)
 
 
-def compared(rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: float = LEVEL) -> Result:
-    """Corrected shares of the blocks and the difference of two."""
-    table = share_table(rows, "outcome", blocks, (pair,), seed=SEED, level=level)
-    interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed"
-    known = {row["what"]: row for row in table.to_dict("records")}
-    found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
-    return Result.of(rows, found, estimate=" − ".join(pair), rows={SHARES: table}, table=table)
-
-
-def by_architecture(rows: pd.DataFrame) -> Result:
-    """Lab against shape and size together."""
-    return compared(rows, AGAINST_ARCHITECTURE, ("heritage", "architecture"))
-
-
-def by_lineage(rows: pd.DataFrame) -> Result:
-    """Lab and family against shape and size together."""
-    return compared(rows, OF_LINEAGE, ("lineage", "architecture"))
-
-
-def by_geometry(rows: pd.DataFrame) -> Result:
-    """Shape against size, by the declared coding and by the others."""
-    tried = {coding.id: compared(rows, coding.blocks, ("geometry", "scale")) for coding in CODINGS}
-    table = pd.DataFrame([{"coding": name, **_of_coding(result)} for name, result in tried.items()])
-    return replace(tried[CODINGS[0].id], rows={CODED: table}, table=table)
-
-
-def _of_coding(result: Result) -> dict[str, float | None]:
-    """Difference with its interval, shares, and p of each block when it enters last."""
-    difference, known = result.quantities[SECOND], result.rows[SHARES].set_index("what")
-    ends = {SECOND: difference.value, f"{SECOND}_lower": difference.lower, f"{SECOND}_upper": difference.upper}
-    shares = {name: known.loc[name, "estimate"] for name in BLOCKS}
-    return {**ends, **shares, **{f"{name}_p": known.loc[name, "p"] for name in ("geometry", "scale")}}
-
-
-def by_size(rows: pd.DataFrame) -> Result:
-    """Corrected share of size, for each way to count weights."""
-    counted = {
-        name: compared(rows, BLOCKS | {"scale": (column,)}, ("geometry", "scale")).quantities["scale"]
-        for name, column in COUNTS.items()
-    }
-    table = pd.DataFrame(
-        [
-            {"weights": name, SHARE: share.value, f"{SHARE}_lower": share.lower, f"{SHARE}_upper": share.upper}
-            for name, share in counted.items()
-        ]
-    )
-    return Result.of(rows, {SHARE: next(iter(counted.values()))}, rows={COUNTED: table}, table=table)
-
-
 DIFFERENCE = V(SECOND)
 OF_CODINGS = Decide(
     Each(CODED, (DIFFERENCE.interval > 0) & (V("geometry").p <= ALPHA)),
@@ -173,107 +108,14 @@ OF_CODINGS = Decide(
 NEGLIGIBLE = Decide(Each(COUNTED, V(SHARE).upper < MARGIN), Each(COUNTED, V(SHARE).lower > MARGIN))
 VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, REPLICATED, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
-COLUMNS = {
-    "geometry": BLOCKS["geometry"],
-    "density": ("log_rho",),
-    "scale": BLOCKS["scale"],
-    "architecture": SPAN,
-    "curve": ("log_L",),
-}
-EVEN = Boundary(
-    "outcome", (AGAINST_ARCHITECTURE,), ("heritage", "architecture"), HERITAGE, SPAN, "lab and architecture alike"
-)
-OF_ONE_LINE = Boundary(
-    "outcome", (OF_LINEAGE,), ("lineage", "architecture"), LINEAGE, SPAN, "lineage and architecture alike"
-)
-DIVIDED = Boundary(
-    "outcome",
-    tuple(coding.blocks for coding in CODINGS),
-    ("geometry", "scale"),
-    BLOCKS["geometry"],
-    BLOCKS["scale"],
-    "geometry and scale alike in the coding where geometry is least",
-    beside=0.4,
-)
-ALMOST = Boundary(
-    "outcome",
-    (BLOCKS,),
-    ("scale",),
-    BLOCKS["geometry"],
-    BLOCKS["scale"],
-    f"scale has a share of {MARGIN:.0%}",
-    MARGIN,
-    0.5,
-)
-
-
-def of_heritage(boundary: Boundary, *, families: bool) -> tuple[World, ...]:
-    """Worlds of lab, or lineage, against architecture: one cause alone, the claimed shares, the boundary."""
-    shares = {
-        "as claimed": ({"heritage": 0.6, "architecture": 0.25}, True),
-        "strong heritage": ({"heritage": 0.85, "architecture": 0.1}, True),
-        "lab alone": ({"heritage": 0.9}, True),
-        "families only": ({"family": 0.6}, families),
-        "geometry only": ({"geometry": 0.6}, False),
-        "curved depth": ({"curve": 0.6}, False),
-        "scale only": ({"scale": 0.6}, False),
-        "architecture above heritage": ({"heritage": 0.25, "architecture": 0.6}, False),
-    }
-    return (
-        *worlds_of_shares("outcome", COLUMNS, shares, declared="as claimed", kinds=KINDS),
-        *worlds_at(boundary, KINDS),
-    )
-
-
-OF_GEOMETRY = worlds_of_shares(
-    "outcome",
-    COLUMNS,
-    {
-        "as claimed": ({"heritage": 0.6, "density": 0.2, "scale": 0.05}, True),
-        "density alone": ({"density": 0.6}, True),
-        "lab alone": ({"heritage": 0.9}, False),
-        "scale only": ({"scale": 0.6}, False),
-        "strong lab, scale above geometry": ({"heritage": 0.7, "geometry": 0.05, "scale": 0.2}, False),
-        "scale above geometry": ({"heritage": 0.5, "scale": 0.3}, False),
-    },
-    declared="as claimed",
-    kinds=KINDS,
-)
-OF_SIZE = worlds_of_shares(
-    "outcome",
-    COLUMNS,
-    {
-        "as claimed": ({"heritage": 0.6, "density": 0.2}, True),
-        "size matters": ({"heritage": 0.5, "geometry": 0.1, "scale": 0.3}, False),
-        "scale only": ({"scale": 0.6}, False),
-    },
-    declared="as claimed",
-    kinds=KINDS,
-    nothing=True,
-)
-ALONG = "log_n"
 TRIALS = {
-    "architecture": Trial(
-        models, by_architecture, worlds=of_heritage(EVEN, families=False), searches=searches_at(EVEN, KINDS, ALONG)
-    ),
-    "lineage": Trial(
-        lines,
-        by_lineage,
-        worlds=of_heritage(OF_ONE_LINE, families=True),
-        searches=searches_at(OF_ONE_LINE, KINDS, ALONG, families=(0.0, 0.0)),
-    ),
-    "geometry": Trial(
-        models,
-        by_geometry,
-        worlds=(*OF_GEOMETRY, *worlds_at(DIVIDED, KINDS, 1.0)),
-        searches=searches_at(DIVIDED, KINDS, ALONG, effort=QUICK, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
-    ),
-    "size": Trial(
-        models,
-        by_size,
-        worlds=(*OF_SIZE, *worlds_at(ALMOST, KINDS, 1.0)),
-        searches=searches_at(ALMOST, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
-    ),
+    name: Trial(rows, test, worlds=worlds, searches=searches)
+    for name, rows, test, (worlds, searches) in (
+        ("architecture", models, by_architecture, cause_worlds.OF_ARCHITECTURE),
+        ("lineage", lines, by_lineage, cause_worlds.OF_LINES),
+        ("geometry", models, by_geometry, cause_worlds.OF_GEOMETRY),
+        ("size", models, by_size, cause_worlds.OF_SIZE),
+    )
 }
 
 

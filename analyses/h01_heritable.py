@@ -6,10 +6,24 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    REPLICATED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    TooFew,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds_of_descent import worlds_of_descent
-from thermostats.modelling.heritability import heritability
+from thermostats.claims.worlds.descent import worlds_of_descent
+from thermostats.modelling.heritability import enough, heritability
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree
 from thermostats.tables.growing import tree
@@ -48,13 +62,17 @@ def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
 
 
 def descent(rows: pd.DataFrame) -> Result:
-    """λ beyond shape and size, with p of none."""
+    """λ beyond shape and size, with p of none; raises TooFew where models hardly outnumber labs or columns."""
+    if not enough(rows, COLUMNS):
+        raise TooFew(Result.of(rows))
     found = heritability(rows, COLUMNS)
     kind = "likelihood ratio interval, 95%"
     known = Estimate(found.estimate, found.lower, found.upper, kind, found.p_value)
     return Result.of(rows, {LAMBDA.name: known}, table=None)
 
 
+VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED))
+"""The controlled study is of one lab; N01 asks what its recipes do."""
 TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, WEAK))
 
 
@@ -67,7 +85,9 @@ def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
     return lambda axes: draw_tree(whole, dict(zip(whole.names, values, strict=True)), axes)
 
 
-@CLAIM.finding("beyond_shape", primary=HERITABLE, over=GAINS[:1], trial=TRIAL, evidence=POOLED, needs=LEAST)
+@CLAIM.finding(
+    "beyond_shape", primary=HERITABLE, over=GAINS[:1], trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
+)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
     rows = LEAST.of(rows_of(evidence, gain))
@@ -76,7 +96,9 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     )
 
 
-@CLAIM.finding("beyond_shape", primary=HERITABLE, over=GAINS[1:], trial=TRIAL, evidence=POOLED, needs=LEAST)
+@CLAIM.finding(
+    "beyond_shape", primary=HERITABLE, over=GAINS[1:], trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
+)
 def other(evidence: Evidence, gain: Case) -> Result:
     """Another gain."""
     rows = LEAST.of(rows_of(evidence, gain))

@@ -6,12 +6,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, TooFew, Trial
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    REPLICATED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    TooFew,
+    Trial,
+    Views,
+)
 from thermostats.claims.descent import inherited
 from thermostats.claims.noise import Noise, Rng
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import TOTAL, World
-from thermostats.claims.worlds_of_descent import worlds_of_carriers
+from thermostats.claims.worlds.descent import worlds_of_carriers
 from thermostats.modelling.carriers import NONE, alike, leads, predicted
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.model_rows import model_rows
@@ -24,6 +38,7 @@ GAIN = Case("penultimate_gain", "penultimate gain", "penultimate_gain")
 LEAD, RIVALS = V("lead"), "rivals"
 CARRIES = Decide(Each(RIVALS, LEAD.interval > 0), Some(RIVALS, (LEAD < 0) & (LEAD.p <= ALPHA), adjust="holm"))
 LEAST = AtLeast(models=10, groups=3)
+VIEWS = Views(models=10, groups=3, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED))
 CLAIM = Claim.read(__file__)
 
 
@@ -69,6 +84,8 @@ def compared(rows: pd.DataFrame, carrier: str) -> Result:
     """How much better a carrier predicts models left out one by one than each rival; the least lead heads it."""
     labels = carried(rows)
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)].to_numpy(np.float64)])
+    if np.linalg.matrix_rank(x) < x.shape[1] or len(rows) < x.shape[1] + 2:
+        raise TooFew(Result.of(rows))
     density = predicted(rows["log_gain"].to_numpy(np.float64), x, labels, range(len(rows)))
     table = leads(density, carrier, dict(enumerate(rows["heritage"])))
     least = table.loc[table["lead"].idxmin()]
@@ -122,6 +139,7 @@ for one in CARRIERS:
         trial=Trial(partial(rows_of, one), partial(compared, carrier=one), "heritage", worlds_of(one)),
         evidence=POOLED,
         needs=LEAST,
+        views=VIEWS,
         section="carries",
     )(partial(answer, one))
 

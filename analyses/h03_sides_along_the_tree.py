@@ -8,12 +8,26 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    REPLICATED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.reading import of_last_revision
+from thermostats.tables.vocabulary import NURSERY
 
 SELDOM, CLAIMED = 0.25, 0.05
 """Share of branches on which the side may change where it is said to change seldom; the declared one."""
@@ -108,10 +122,11 @@ def changed(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {SHARE.name: known}, table=None)
 
 
+VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED, NURSERY))
 TRIAL = Trial(rows_of, changed, "heritage", worlds_of_share("changes", CLAIMED, SELDOM), "pair")
 
 
-@CLAIM.finding("sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST)
+@CLAIM.finding("sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS)
 def sides(evidence: Evidence, gain: Case) -> Result:
     """All branches, and by kind."""
     every = rows_of(evidence, gain)

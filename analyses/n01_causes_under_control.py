@@ -15,7 +15,7 @@ from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.left_out import leave_one_out
-from thermostats.modelling.heritage.shares import block_f, freedman_lane
+from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.nursery import components, glance, languages, second, shares, third, together, universes

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 import thermostats
-from thermostats.claims.operating import table
+from thermostats.claims.error_rates import table
+from thermostats.claims.scripts import scripts
 from thermostats.formatting import number, with_interval
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
@@ -124,8 +125,8 @@ def models() -> str:
 
 def _using(name: str) -> list[str]:
     """Claims whose analysis fits a law itself."""
-    scripts = sorted((ROOT / "analyses").glob("[cnrx]*.py"))
-    return [path.name[:3].upper() for path in scripts if f"{name}(" in path.read_text(encoding="utf-8")]
+    every = scripts(ROOT / "analyses").items()
+    return [claim for claim, path in every if f"{name}(" in path.read_text(encoding="utf-8")]
 
 
 def verdicts(reports: Path) -> str:

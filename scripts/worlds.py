@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from thermostats.claims import operating
+from thermostats.claims import error_rates, operating, trial
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import TooFew
 from thermostats.claims.run import claim_of
@@ -48,7 +48,7 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
             continue
         with suppress(TooFew):
             rows = question.trial.of(evidence().named(question.evidence), question.over)
-            by_design.setdefault((operating.key(question), len(rows)), (question, rows))
+            by_design.setdefault((trial.key(question), len(rows)), (question, rows))
     return by_design
 
 
@@ -76,7 +76,7 @@ def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
     """Claim, design and number of every world that is missing, or was cut short and is not to be now."""
     for claim in claims:
         for design, (question, rows) in designs(claim).items():
-            rates = operating.rates(question, len(rows))
+            rates = error_rates.rates(question, len(rows))
             least = operating.SIMULATIONS if math.isinf(seconds) else operating.LEAST
             done = set(rates.loc[rates["simulations"] >= least, "world"])
             yield from ((claim, design, i) for i, w in enumerate(worlds_of(question)) if w.id not in done)
@@ -85,7 +85,7 @@ def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
 def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
     """Rows of rules as they stand; those of other claims stay."""
     stands = {
-        (*design, world.id, operating.digest(question, world))
+        (*design, world.id, trial.digest(question, world))
         for claim in claims
         for design, (question, _) in designs(claim).items()
         for world in worlds_of(question)
@@ -100,7 +100,7 @@ def main(chosen: list[str], seconds: float) -> None:
     Raises RuntimeError that names the worlds that failed, once the others are written.
     """
     claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in chosen]
-    jobs, table = list(todo(claims, seconds)), current(operating.table(), claims)
+    jobs, table = list(todo(claims, seconds)), current(error_rates.table(), claims)
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as bar, ProcessPoolExecutor(cores_there_are(), get_context("spawn")) as pool:
         task = bar.add_task("worlds", total=len(jobs))

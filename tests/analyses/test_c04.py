@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped
 
-from thermostats.claims import operating
+from thermostats.claims import error_rates, operating
 from thermostats.claims.search import world_at
 from thermostats.claims.worlds import World
 from thermostats.modelling.heritage.shares import shares_of_signals
+from thermostats.studies.delia2026 import cause_worlds, shares_of_causes
 
 GAIN = "penultimate_gain"
 
@@ -48,6 +49,7 @@ def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict:
     c04 = by_rules_alone("c04")
     c04.gains = lambda _: made(60, by, 0.02, seed=4)
     c04.under_descent = lambda *_: None  # models that are made up have no parents
+    c04.rivals_of_lab = lambda _: []  # nor a year or a tokenizer
     found = judged(c04, shipped(), f"{finding}.{GAIN}")[f"{finding}.{GAIN}"]
     assert (found.verdict, found.reason) == (verdict, reason)
     assert ("settle nothing" in found.settles) == bool(reason)
@@ -55,10 +57,9 @@ def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict:
 
 def test_codings_are_one_span_and_answer_differently() -> None:
     """Depth alone: it is geometry in one coding, and size in another."""
-    c04 = analysis("c04")
     rows = made(60, {}, 1.0, seed=2)
     depth = rows["log_L"].to_numpy()[None]
-    shares = {coding.id: shares_of_signals(rows, depth, coding.blocks)[0] for coding in c04.CODINGS}
+    shares = {coding.id: shares_of_signals(rows, depth, coding.blocks)[0] for coding in shares_of_causes.CODINGS}
     differences = [found[1] - found[2] for found in shares.values()]
     assert all(found.sum() == pytest.approx(1.0) for found in shares.values())
     assert differences[1] > 0.5 and differences[2] < -0.5
@@ -69,12 +70,12 @@ def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
     c04 = analysis("c04")
     rows = c04.models(shipped().named("published"), c04.PRIMARY)
     for world in without_errors(c04.TRIALS["geometry"].worlds):
-        if world.id in {"lab alone", *c04.KINDS} or world.id.startswith("boundary"):
+        if world.id in {"lab alone", *cause_worlds.KINDS} or world.id.startswith("boundary"):
             continue  # nothing of geometry's or scale's own
         drawn = [world.change(rows, np.random.default_rng(seed))["outcome"].to_numpy() for seed in range(200)]
         least = [
             np.subtract(*shares_of_signals(rows, np.array(drawn), coding.blocks)[:, 1:].mean(axis=0))
-            for coding in c04.CODINGS
+            for coding in shares_of_causes.CODINGS
         ]
         assert (min(least) > 0) == world.holds, (world.id, least)
 
@@ -82,7 +83,7 @@ def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
 @pytest.mark.parametrize("name", ["EVEN", "OF_ONE_LINE", "DIVIDED", "ALMOST"])
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
-    rows, boundary = c04.models(shipped().named("published"), c04.PRIMARY), getattr(c04, name)
+    rows, boundary = c04.models(shipped().named("published"), c04.PRIMARY), getattr(cause_worlds, name)
     for seed in range(5):
         signal = boundary.outcomes(0.6, 1.0, rows, lambda f: np.zeros(len(f)), np.random.default_rng(seed))["outcome"]
         assert boundary.compared(rows, signal.to_numpy()[None], 0.6)[0] == pytest.approx(0.0, abs=1e-3)
@@ -103,7 +104,7 @@ def test_a_side_that_errs_in_the_worst_world_that_was_found_is_withheld() -> Non
     c04 = analysis("c04")
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.architecture.{GAIN}")
     rows = question.trial.of(shipped().named("published"), question.over)
-    rates = operating.rates(question, len(rows)).set_index("world")
+    rates = error_rates.rates(question, len(rows)).set_index("world")
     for search in question.trial.searches:
         row = rates.loc[search.id]
         side = "not_supported" if search.holds else "supported"
@@ -111,8 +112,8 @@ def test_a_side_that_errs_in_the_worst_world_that_was_found_is_withheld() -> Non
         said = [operating.judged(question.primary, question.trial, world.change(rows, rng))[0] for _ in range(60)]
         again = np.mean([verdict == (NO if search.holds else YES) for verdict in said])
         assert again == pytest.approx(row[side], abs=4 * np.sqrt(max(row[side], 0.02) / 60))
-        known = operating.Known(rates.reset_index())
-        assert (known.worst(NO if search.holds else YES) is not None) >= (row[side] > operating.WORST)
+        known = error_rates.ErrorRates(rates.reset_index())
+        assert (known.worst(NO if search.holds else YES) is not None) >= (row[side] > error_rates.WORST)
 
 
 def test_the_published_models_do_not_order_the_causes() -> None:
@@ -122,6 +123,6 @@ def test_the_published_models_do_not_order_the_causes() -> None:
     assert found["whole"].verdict == OPEN and found["architecture.penultimate_gain"].verdict == OPEN
     geometry = found["geometry.penultimate_gain"]
     assert geometry.reason == "depends on what is called geometry"
-    assert geometry.table["coding"].tolist() == [coding.id for coding in c04.CODINGS]
+    assert geometry.table["coding"].tolist() == [coding.id for coding in shares_of_causes.CODINGS]
     assert geometry.table["geometry − scale"].min() < 0 < geometry.table["geometry − scale"].max()
     assert "Exploratory" in found["lineage.penultimate_gain"].plain

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis
 
+from thermostats.claims.descent import inherited
 from thermostats.claims.result import TooFew
 
 H02 = analysis("h02")
@@ -55,13 +58,10 @@ def test_a_carrier_that_no_two_models_share_is_not_asked() -> None:
 
 
 def test_facts_of_a_tuned_model_are_those_of_the_nearest_ancestor_that_states_them() -> None:
-    table = {
-        "child": {"parent": "middle", "corpus": ""},
-        "middle": {"parent": "base", "corpus": "code"},
-        "base": {"parent": "", "corpus": "web"},
-    }
-    assert H02.stated("child", "corpus", table) == "code" and H02.stated("base", "corpus", table) == "web"
-    assert H02.stated("unknown", "corpus", table) == "" and H02.line("child", table) == ["child", "middle", "base"]
+    lines = [("child", "middle", ""), ("middle", "base", "code"), ("base", "", "web")]
+    table = pd.DataFrame(lines, columns=["model_id", "parent", "corpus"]).assign(tokenizer="")
+    known = inherited(SimpleNamespace(table=lambda name: table), ["child", "base", "unknown"])
+    assert known["corpus"].tolist() == ["code", "web", ""] and known["ancestor"].tolist() == ["base", "base", "unknown"]
     rows = H02.models(altered().named("pooled"), "penultimate_gain").set_index("model_id")
     assert (
         rows.loc["Qwen/Qwen3-8B", "corpus"] == "qwen3" and rows.loc["Qwen/Qwen3-8B", "ancestor"] == "Qwen/Qwen3-8B-Base"

@@ -15,11 +15,12 @@ import pytest
 from altered import ROOT, analysis, shipped
 from scipy import stats
 
-from thermostats.claims import conditions, operating
-from thermostats.claims.operating import LEAST, key, simulated
+from thermostats.claims import conditions, error_rates, operating
+from thermostats.claims.operating import LEAST, simulated
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.scripts import scripts
 from thermostats.claims.search import world_at
+from thermostats.claims.trial import key
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.errors import UsageError
 
@@ -53,17 +54,17 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
 @pytest.mark.parametrize("claim", [pytest.param("n01", marks=pytest.mark.slow), *(c for c in CLAIMS if c != "n01")])
 def test_rates_of_every_rule_are_known_as_it_stands(claim: str) -> None:
     for name, (question, rows) in tried(claim).items():
-        known = operating.rates(question, len(rows))
-        if known.empty and not (operating.table()["rule"] == key(question)).any():
+        known = error_rates.rates(question, len(rows))
+        if known.empty and not (error_rates.table()["rule"] == key(question)).any():
             continue  # not tried yet, and its page says so
-        assert not [named.id for named in operating.missing(question, rows)], f"{name}: run make worlds"
+        assert not [named.id for named in error_rates.missing(question, rows)], f"{name}: run make worlds"
         assert (known["simulations"] >= LEAST).all() and known["declared"].sum() == 1, name
 
 
 def test_no_verdict_stands_on_a_side_that_errs() -> None:
     """In more than 5% of studies in any world, beyond chance, or 7.5% in the worst that was found."""
     frozen = json.loads((ROOT / "tests" / "golden" / "findings.json").read_text(encoding="utf-8"))
-    rates = operating.table()
+    rates = error_rates.table()
     searched = rates["point"] != ""
     for holds, side, verdict in ((False, "supported", SUPPORTED), (True, "not_supported", AGAINST)):
         few = stats.binom.sf((rates[side] * rates["simulations"]).round() - 1, rates["simulations"], 0.05) < 0.05
@@ -119,7 +120,7 @@ def test_rates_hold_again(claim: str, every: bool) -> None:
     """
     n = 40
     for name, (question, rows) in tried(claim).items():
-        known = operating.rates(question, len(rows)).set_index("world")
+        known = error_rates.rates(question, len(rows)).set_index("world")
         worst = known.loc[~known["holds"].astype(bool), "supported"].nlargest(1).index
         points = known["point"]
         sought = [replace(world_at(one, points[one.id]), id=one.id) for one in question.trial.searches]

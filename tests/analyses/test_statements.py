@@ -14,6 +14,7 @@ from altered import ROOT, analysis, by_rules_alone, shipped
 from thermostats.claims.fits import posterior_of
 from thermostats.claims.result import TooFew
 from thermostats.claims.rule import Posterior
+from thermostats.claims.scripts import scripts
 from thermostats.modelling.checks import AS_FITTED
 from thermostats.modelling.draws import Array, Settings
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
@@ -21,7 +22,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
 
 pytestmark = pytest.mark.slow
-CLAIMS = [path.name[:3] for path in sorted((ROOT / "analyses").glob("[cn][0-9]*.py"))]
+CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
 OF_DRAWS_ALONE = {"N01.carry_over", "N02.effect", "N02.sign"}
 """Findings whose statement is of the fit's own draws, which no refit can answer and a stand-in has not."""
 SHAPE = (4, 25)

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thermostats.claims.noise import ERRORS
 from thermostats.claims.worlds import (
-    ERRORS,
-    MOVED,
     worlds_of_bound,
     worlds_of_contrast,
     worlds_of_line,
@@ -14,6 +13,7 @@ from thermostats.claims.worlds import (
     worlds_of_shares,
     worlds_of_shift,
 )
+from thermostats.claims.worlds.lines import MOVED
 
 N = 4000
 

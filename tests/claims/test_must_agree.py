@@ -16,7 +16,7 @@ from thermostats.claims.statements import must_agree
 from thermostats.errors import DataError
 from thermostats.reporting.about import About
 from thermostats.reporting.build import Build
-from thermostats.reporting.pages.claim import Entry
+from thermostats.reporting.pages.entry import Entry
 
 
 def finding(name: str, verdict: str, statement: str = "one") -> Finding:

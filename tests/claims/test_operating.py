@@ -9,15 +9,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims import operating
+from thermostats.claims import error_rates, operating
+from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.judge import Question
-from thermostats.claims.operating import Known, Trial, hangs_on, simulated
+from thermostats.claims.left_out import hangs_on
+from thermostats.claims.noise import BY_PROMPT, ERRORS
+from thermostats.claims.operating import simulated
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
+from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED
 from thermostats.claims.worlds import (
-    BY_PROMPT,
-    ERRORS,
     World,
     worlds_of_causes,
     worlds_of_levels,
@@ -65,7 +67,7 @@ def test_a_small_study_says_how_many_models_would_do() -> None:
     rows = study(10)
     found = simulated(asked, rows, asked.trial.worlds[0], 100)
     assert found["supported"] < 0.5 and found["models_wanted"] in {40, 60, 80}
-    known = Known(pd.DataFrame([found]))
+    known = ErrorRates(pd.DataFrame([found]))
     assert f"{found['models_wanted']} models of" in known.sentence(OPEN, "lab")
     assert known.power == found["supported"]
 
@@ -106,9 +108,9 @@ def test_a_verdict_against_stands_where_the_other_side_is_nearly_met_too() -> No
 def test_a_side_that_is_often_wrong_is_not_given(null: float, claimed: float, verdict: str, errs: bool) -> None:
     world = {"holds": False, "declared": False, "words": "t3", "supported": null, "not_supported": 0.0}
     true = {"holds": True, "declared": False, "words": "as claimed", "supported": claimed, "not_supported": null}
-    known = Known(pd.DataFrame([world, true]).assign(simulations=400, point=""))
+    known = ErrorRates(pd.DataFrame([world, true]).assign(simulations=400, point=""))
     assert [known.worst(side) is not None for side in (SUPPORTED, AGAINST, OPEN)] == [errs, errs, False]
-    few = Known(pd.DataFrame([world, true]).assign(simulations=10, point=""))
+    few = ErrorRates(pd.DataFrame([world, true]).assign(simulations=10, point=""))
     assert few.worst(SUPPORTED) is None
     assert ("falsely in 12.0%" in known.sentence(SUPPORTED, "lab")) == errs
     assert [f"“{side}” is withheld" in known.withheld() for side in (SUPPORTED, AGAINST)] == [errs, errs]
@@ -117,7 +119,7 @@ def test_a_side_that_is_often_wrong_is_not_given(null: float, claimed: float, ve
 @pytest.mark.parametrize(("rate", "errs"), [(0.07, False), (0.08, True)])
 def test_in_the_worst_world_that_was_found_a_rule_may_err_more_often(rate: float, errs: bool) -> None:
     false = {"holds": False, "words": "found", "supported": rate, "not_supported": 0.0, "simulations": 2000}
-    known = Known(pd.DataFrame([{**false, "declared": False, "point": "ar=0.6; kind=t3"}]))
+    known = ErrorRates(pd.DataFrame([{**false, "declared": False, "point": "ar=0.6; kind=t3"}]))
     assert (known.worst(SUPPORTED) is not None) == errs and known.worst(AGAINST) is None
     assert bool(known.withheld()) == errs
 
@@ -125,11 +127,11 @@ def test_in_the_worst_world_that_was_found_a_rule_may_err_more_often(rate: float
 def test_rates_of_another_rule_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question()
     made = pd.DataFrame([simulated(asked, study(), asked.trial.worlds[0], 5)])
-    monkeypatch.setattr(operating, "table", lambda: made)
-    assert len(operating.rates(asked, 20)) == 1 and operating.rates(asked, 21).empty
-    assert operating.rates(replace(asked, primary=Above("r", 0)), 20).empty
-    assert operating.rates(replace(asked, trial=replace(asked.trial, version=2)), 20).empty
-    assert [world.id for world in operating.missing(asked, study())] == list(ERRORS)
+    monkeypatch.setattr(error_rates, "table", lambda: made)
+    assert len(error_rates.rates(asked, 20)) == 1 and error_rates.rates(asked, 21).empty
+    assert error_rates.rates(replace(asked, primary=Above("r", 0)), 20).empty
+    assert error_rates.rates(replace(asked, trial=replace(asked.trial, version=2)), 20).empty
+    assert [world.id for world in error_rates.missing(asked, study())] == list(ERRORS)
 
 
 @pytest.mark.parametrize("world", worlds_of_causes("y"), ids=lambda world: world.id)
@@ -191,7 +193,7 @@ def test_a_study_of_prompts_grows_by_prompts() -> None:
     asked = Question("T01.prompts", "prompts", None, lambda _: Result(), RISES, trial=trial)
     found = simulated(asked, rows, trial.worlds[0], 60)
     assert found["models_wanted"] in {72, 96, 144} and found["groups_wanted"] == 1
-    said = Known(pd.DataFrame([found]), larger="prompt").sentence(OPEN, "lab")
+    said = ErrorRates(pd.DataFrame([found]), larger="prompt").sentence(OPEN, "lab")
     assert f"{found['models_wanted']} prompts would find an effect" in said
 
 

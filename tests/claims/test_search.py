@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims import operating, search
+from thermostats.claims import error_rates, operating, search, trial
+from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.judge import Question, standing
 from thermostats.claims.noise import Errors
-from thermostats.claims.operating import Known, Trial
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, V
+from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.worlds import UNSAID, Effort, Off, Search, searches_of_line, worlds_of_line
 
@@ -57,7 +58,7 @@ def test_errors_are_correlated_and_uneven_as_they_say() -> None:
 def test_errors_along_a_column_are_told_without_its_name() -> None:
     words = Errors("normal", along="n_layers", ar=0.6, ratio=3.0).words
     assert words.endswith("correlated at 0.6 between neighbours in depth, SD 3 times as large at the largest depth")
-    rows = operating.table()
+    rows = error_rates.table()
     assert not rows["words"].str.contains("n_layers|log_n|neighbours along").any()
 
 
@@ -89,15 +90,15 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
     by_name = {row["world"]: row for row in rows}
     false = by_name["worst, no relation"]
     assert search.world_at(only_normal[0], false["point"]).errors.ar > 0.4
-    assert false["supported"] > operating.WORST and false["simulations"] == 400
+    assert false["supported"] > error_rates.WORST and false["simulations"] == 400
     again = search.errs(asked, study(), search.world_at(only_normal[0], false["point"]), 200, "another seed")
     assert again == pytest.approx(false["supported"], abs=0.09)
-    monkeypatch.setattr(operating, "table", lambda: pd.DataFrame(rows))
-    known, result = Known(operating.rates(asked, len(study()))), of_line(study())
+    monkeypatch.setattr(error_rates, "table", lambda: pd.DataFrame(rows))
+    known, result = ErrorRates(error_rates.rates(asked, len(study()))), of_line(study())
     assert standing(RISES, result, known, SUPPORTED) == (OPEN, Reason.WITHHELD)
     assert standing(RISES, result, known, AGAINST)[0] == AGAINST and not known.silent
     assert standing(RISES, result, known, OPEN) == (OPEN, Reason.UNDECIDED)
-    either = Known(pd.concat([known.rates, pd.DataFrame([{**false, "holds": True, "not_supported": 0.2}])]))
+    either = ErrorRates(pd.concat([known.rates, pd.DataFrame([{**false, "holds": True, "not_supported": 0.2}])]))
     assert standing(RISES, result, either, OPEN) == (OPEN, Reason.WITHHELD) and either.silent
     assert "neither verdict is given" in either.sentence(OPEN, "lab", Reason.WITHHELD)
     assert "“supported” is withheld" in known.could() and "correlated at" in known.could()
@@ -105,22 +106,22 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
     small = pd.DataFrame(
         [{**rows[0], "holds": True, "declared": True, "supported": 0.2, "not_supported": 0.0, "point": ""}, *rows]
     )
-    assert "no number of models is named" in Known(small).sentence(OPEN, "lab")
-    assert "no number of models" not in Known(small[:1]).sentence(OPEN, "lab")
+    assert "no number of models is named" in ErrorRates(small).sentence(OPEN, "lab")
+    assert "no number of models" not in ErrorRates(small[:1]).sentence(OPEN, "lab")
 
 
 def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question()
     made = pd.DataFrame([operating.simulated(asked, study(), world, 5) for world in asked.trial.worlds])
-    monkeypatch.setattr(operating, "table", lambda: made)
-    assert [named.id for named in operating.missing(asked, study())] == [one.id for one in SEARCHES]
+    monkeypatch.setattr(error_rates, "table", lambda: made)
+    assert [named.id for named in error_rates.missing(asked, study())] == [one.id for one in SEARCHES]
     wider = replace(SEARCHES[0], bounds={**SEARCHES[0].bounds, "ar": (0.0, 0.9)})
-    assert operating.digest(asked, wider) != operating.digest(asked, SEARCHES[0])
+    assert trial.digest(asked, wider) != trial.digest(asked, SEARCHES[0])
 
 
 @pytest.mark.parametrize("setting", ["few", "more", "fresh", "best", "between"])
 def test_a_row_of_a_search_with_another_setting_counts_for_nothing(setting: str) -> None:
     asked, full = question(), replace(SEARCHES[0], effort=Effort(*UNSAID))
     other = replace(full, effort=replace(full.effort, **{setting: 7}))
-    assert operating.digest(asked, other) != operating.digest(asked, full)
+    assert trial.digest(asked, other) != trial.digest(asked, full)
     assert f"{setting} 7" in other.words and "fresh" not in full.words

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.judge import Question, standing
-from thermostats.claims.operating import Known, hangs_on_source
+from thermostats.claims.left_out import hangs_on_source
 from thermostats.claims.rule import Above, Below
 from thermostats.claims.sources import READS, coincidence, lacking, sources_by_lab
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
@@ -77,7 +78,7 @@ def test_a_counterexample_stands_without_its_source() -> None:
 
 
 def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
-    known = Known(pd.DataFrame(columns=["declared", "holds", "supported"]), source="x")
+    known = ErrorRates(pd.DataFrame(columns=["declared", "holds", "supported"]), source="x")
     assert QUESTION.primary is not None
     assert standing(QUESTION.primary, Result(), known, SUPPORTED) == (OPEN, Reason.ONE_SOURCE)
     assert known.sentence(SUPPORTED, "lab").startswith("Without the rows of the source x")

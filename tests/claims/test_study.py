@@ -27,11 +27,11 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_packages_studies_are_found_by_listing_them() -> None:
-    assert list(studies()) == ["beyond", "delia2026", "nursery", "replication"]
+    assert {"delia2026", "nursery"} <= set(studies())
     for study in studies().values():
         assert all(callable(named(page).files) for page in study.pages.values())
 
 
 def test_a_study_of_another_distribution_is_found_by_its_entry_point(other: None) -> None:
-    assert list(studies()) == ["beyond", "delia2026", "nursery", "replication", "other"]
+    assert [*studies()][-1] == "other"
     assert named(studies()["other"].pages["other"]) is json

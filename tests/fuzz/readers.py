@@ -18,7 +18,7 @@ from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
 from thermostats.reporting import progress, stale
-from thermostats.reporting.pages.claim import read_entry
+from thermostats.reporting.pages.entry import read_entry
 from thermostats.tables import incoming, spec_states, store
 from thermostats.tables.column_map import load_map
 from thermostats.tables.join import as_tables

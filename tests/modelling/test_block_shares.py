@@ -12,7 +12,8 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.shares import block_f, dominance, freedman_lane
+from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
+from thermostats.modelling.heritage.shares import dominance
 
 BLOCKS = {"heritage": ["lab"], "geometry": ["depth", "heads", "head_width"], "scale": ["size"]}
 

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.shares import block_f, corrected_shares, share_table
+from thermostats.modelling.heritage.partial_f import block_f
+from thermostats.modelling.heritage.shares import corrected_shares, share_table
 from thermostats.studies.nursery.rows import GEOMETRY, judged
 from thermostats.studies.nursery.shares import design_blocks
 from thermostats.studies.nursery.shipped import shipped_table

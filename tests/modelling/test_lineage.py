@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ from thermostats.modelling.lineage_processes import Process, sources, unit_heigh
 from thermostats.tables.tree import Tree
 
 FEW = Settings(draws=250)
+PRIMATES = next(
+    (p / "shared/reference/primates301" for p in Path(__file__).resolve().parents if (p / "shared").is_dir()), None
+)
 LABS = np.repeat(["A", "B", "C", "D", "E"], 6)
 
 
@@ -174,7 +178,7 @@ def calls() -> Mapping[str, tuple[type[Exception], str, pd.DataFrame, object]]:
     return {
         "rows without a tip": (
             UsageError,
-            r"1 models have rows and no place.*E/m29.*rows\[",
+            r"1 model with rows and no place.*E/m29.*rows\[",
             rows,
             thermostats.tree(rows[:-1]),
         ),
@@ -235,3 +239,42 @@ def test_models_of_merged_trees_are_fitted_and_trees_of_two_roots_are_not() -> N
     assert fit.rows.set_index("model_id").loc["merged", "clade"] == "A + B"
     with pytest.raises(DataError, match="more than one tree"):
         thermostats.tree("(A:1,B:1);(C:1,D:1);")
+
+
+def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
+    rows = made().assign(parent="", share=np.nan)
+    mix = pd.DataFrame(
+        {"model_id": "mix", "parent": ["A/m0", "B/m7"], "share": [0.3, 0.7], "heritage": "A", "family": ""}
+    )
+    numbers = rows.columns.difference(mix.columns)
+    both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)
+    tree = thermostats.tree(both)
+    fit = thermostats.fit_lineage(both, tree, {}, settings=FEW)
+    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
+    once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
+    pd.testing.assert_frame_equal(fit.summary(), once.summary())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PRIMATES is None, reason="the reference data do not ship")
+def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
+    """R's `gls` (REML): body 0.76556168 (SE 0.02872451), group 0.02568074 (0.01876562), λ 0.96060554.
+
+    The posterior: body 0.762 (SD 0.031), group 0.025 (0.019), λ 0.956 (0.017). The tree is got back by neighbour
+    joining from the paths between species, which the covariance states.
+    """
+    assert PRIMATES is not None
+    rows = pd.read_csv(PRIMATES / "primates.csv").rename(columns={"species": "model_id", "brain": "log_gain"})
+    species = rows["model_id"].tolist()
+    k = pd.read_csv(PRIMATES / "tree_covariance.csv", index_col=0).loc[species, species].to_numpy()
+    paths = pd.DataFrame(np.diag(k)[:, None] + np.diag(k) - 2 * k, index=species, columns=species)
+    tree = thermostats.neighbour_joining(paths)
+    assert tree.covariance(species) == pytest.approx(k / k.max(), abs=1e-6)
+    fit = thermostats.fit_lineage(rows, tree, {"body": ["body"], "group": ["group_size"]}, total_sd=1.0)
+    slopes = fit.table("slopes").set_index(["model", "slope on"])
+    likeliest, posterior = slopes.loc["Pagel's λ"], slopes.loc["posterior"]
+    assert likeliest["estimate"].to_numpy() == pytest.approx([0.76556168, 0.02568074], abs=1e-4)
+    assert posterior["estimate"].to_numpy() == pytest.approx([0.762, 0.025], abs=0.004)
+    assert posterior["se"].to_numpy() == pytest.approx([0.031, 0.019], abs=0.003)
+    drawn = fit.summary().set_index("quantity").loc["lambda"]
+    assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.causes import GAIN, declared, rivals_of_lab, told_apart
+from thermostats.claims.causes import GAIN, declared, rivals_of_lab, separation
 from thermostats.claims.descent import inherited
 from thermostats.claims.evidence import POOLED, Evidence
-from thermostats.reporting.pages import causes
-from thermostats.reporting.state import NAVIGATION
+from thermostats.reporting.pages import PAGES, causes
 from thermostats.tables.model_rows import model_rows
 
 
@@ -52,7 +51,7 @@ def test_sets_of_the_page_satisfy_the_criterion_and_smaller_ones_do_not(page: di
 
 
 def test_numbers_of_the_page_are_those_of_the_rows(page: dict[str, bytes], rows: pd.DataFrame) -> None:
-    table = pd.read_csv(io.BytesIO(page["told-apart.csv"])).set_index("cause of the gain")
+    table = pd.read_csv(io.BytesIO(page["separation.csv"])).set_index("cause of the gain")
     varied = rows.groupby("heritage")["parallel_block"].nunique() > 1
     assert table.loc["parallel block", "labs where it varies"] == varied.sum()
     own = rows["parallel_block"].astype(float)
@@ -62,7 +61,7 @@ def test_numbers_of_the_page_are_those_of_the_rows(page: dict[str, bytes], rows:
     free = len(rows) - np.linalg.matrix_rank(x)
     expected = (residual @ residual / free) / (own @ own / (len(rows) - 1))
     assert table.loc["parallel block", "left"] == pytest.approx(expected)
-    assert "causes" in NAVIGATION and "<svg" in page["causes.svg"].decode()
+    assert PAGES["causes"].in_navigation and "<svg" in page["causes.svg"].decode()
 
 
 def test_what_a_lab_alone_has_is_named_as_its_rival(rows: pd.DataFrame) -> None:
@@ -72,4 +71,4 @@ def test_what_a_lab_alone_has_is_named_as_its_rival(rows: pd.DataFrame) -> None:
     assert named["position scheme"]["left"] == 0 and named["position scheme"]["labs"] == 0
     free = two.assign(position_scheme=np.random.default_rng(1).choice(["rotary", "learned"], len(two)))
     assert "position scheme" not in {row["cause"] for row in rivals_of_lab(free)}
-    assert told_apart(declared(), two).set_index("cause of the gain").loc["position scheme", "left"] == 0
+    assert separation(declared(), two).set_index("cause of the gain").loc["position scheme", "left"] == 0

@@ -14,7 +14,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.run import claims
 from thermostats.claims.scripts import chosen
 from thermostats.errors import UsageError
-from thermostats.reporting.pages.claim import Entry
+from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.pages.index import by_group, index_text
 from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.report import report

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -11,8 +13,8 @@ from matplotlib.figure import Figure
 from thermostats.claims.descent import tree_of
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.formatting import short_name
-from thermostats.reporting.pages import lineage
-from thermostats.reporting.state import NAVIGATION
+from thermostats.modelling.lineage_likelihood import Restricted
+from thermostats.reporting.pages import PAGES, lineage
 from thermostats.tables.model_rows import model_rows
 
 
@@ -45,10 +47,21 @@ def test_what_is_stated_is_counted_and_the_navigation_leads_to_the_page(page: di
     for fact in ("tokens", "tokenizer", "corpus"):
         assert known.loc[fact].tolist() == [listed[fact].notna().sum(), len(listed), listed[fact].nunique()]
     assert known.loc["parent", "stated"] == ((listed["kind"] == "scratch") | listed["parent"].notna()).sum()
-    assert "no child older than its parent" in page["lineage.md"].decode() and "lineage" in NAVIGATION
+    assert "no child older than its parent" in page["lineage.md"].decode() and PAGES["lineage"].in_navigation
 
 
 def test_branches_of_the_page_are_those_of_the_tree(page: dict[str, bytes]) -> None:
     kinds = pd.read_csv(io.BytesIO(page["branches.csv"])).set_index("kind")["branches"]
     listed = pd.read_csv(io.BytesIO(page["lineage.csv"]))
     assert kinds["lab"] == listed["lab"].nunique() and kinds["tuned"] >= (listed["kind"] == "tuned").sum()
+
+
+def test_the_page_says_what_its_tree_can_tell(page: dict[str, bytes]) -> None:
+    """The power of the sentence is that of simulations of the likelihood ratio on the same tree."""
+    gains = model_rows(Evidence().named(POOLED), incomparable=True)
+    k = tree_of(Evidence().named(POOLED), gains).covariance(list(gains["model_id"]))
+    test = Restricted.of(np.zeros(len(k)), np.ones((len(k), 1)), k)
+    said = re.search(
+        r"a share of descent of 0.6 is separated from none in (\d+)% of simulated", page["lineage.md"].decode()
+    )
+    assert said and float(said.group(1)) / 100 == pytest.approx(test.power(0.6, 7, size=4_000), abs=0.08)

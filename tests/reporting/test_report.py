@@ -18,7 +18,7 @@ from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
-from thermostats.reporting.pages import atlas
+from thermostats.reporting.pages import PAGES, ReportPage, atlas
 from thermostats.reporting.report import Outcome, Result, report
 from thermostats.reporting.stale import LINKS, read_manifest
 from thermostats.settings import cores_there_are
@@ -81,17 +81,8 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     build()
     write_gains(workplace["data"], "meta/small", 0.6)
     checked = build(check=True)
-    assert stale(checked) == {
-        "C01",
-        "atlas",
-        "causes",
-        "data",
-        "index",
-        "lineage",
-        "means",
-        "sources",
-        "MANIFEST.sha256",
-    }
+    of_tables = {name for name, page in PAGES.items() if not page.at_once}
+    assert stale(checked) == {"C01", "data", "index", "means", "MANIFEST.sha256"} | of_tables
     assert not checked.ok and "rows" in str(checked)
     result = build()
     assert statuses(result) == {"C01": "built", "C02": "fresh"}
@@ -306,7 +297,7 @@ def test_other_links_make_pages_of_the_text_that_is_there(
     write_fitted(workplace["analyses"], "C03", "TII")
     build()
     before = snapshot(workplace["out"])
-    monkeypatch.setitem(state.TITLES, state.INDEX, "Every claim")
+    monkeypatch.setitem(PAGES, state.INDEX, ReportPage("Every claim", at_once=True))
     assert LINKS in str(build(check=True))
     monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
     assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
@@ -323,10 +314,11 @@ def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(
 ) -> None:
     build()
     begun, *lines = capsys.readouterr().err.splitlines()
-    told = "building 2 claims and 5 pages about all claims; a line as each is done"
+    pages = state.pages_of_tables()
+    told = f"building 2 claims and {len(pages)} pages about all claims; a line as each is done"
     assert begun == f"{workplace['out']}: {told}"
-    assert [line.split()[0] for line in lines] == ["C01", "C02", "figures", "sources", "atlas", "lineage", "causes"]
-    assert lines[0].endswith(" s left)") and lines[-1].endswith("s (7 of 7)")
+    assert [line.split()[0] for line in lines] == ["C01", "C02", *pages]
+    assert lines[0].endswith(" s left)") and lines[-1].endswith(f"s ({len(lines)} of {len(lines)})")
     build()
     build(check=True)
     assert capsys.readouterr().err == ""
@@ -339,12 +331,14 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
         return str(build(**options)).splitlines()[-2].rpartition(" in ")[0]
 
     assert told().startswith("built: 2 claims; ")
-    every = "2 claims, 10 pages about all claims and the list of checksums"
+    of_tables = sum(not page.at_once for page in PAGES.values())
+    pages = len({*PAGES, *state.pages_of_tables()})
+    every = f"2 claims, {pages} pages about all claims and the list of checksums"
     assert told(check=True) == f"up to date: {every}; 0 files written"
     write_gains(workplace["data"], "meta/small", 0.6)
     assert told(check=True) == (
-        "up to date: 1 claim and 3 pages about all claims; "
-        "stale: 1 claim, 7 pages about all claims and the list of checksums; 0 files written"
+        f"up to date: 1 claim and {pages - of_tables - 3} pages about all claims; "
+        f"stale: 1 claim, {of_tables + 3} pages about all claims and the list of checksums; 0 files written"
     )
     made = Outcome("C01", "built"), Outcome("C02", "broken", "why"), Outcome("atlas", "broken", "why")
     assert "built: 1 claim; failed: 1 claim and 1 page about all claims; 1 file written" in str(

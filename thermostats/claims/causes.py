@@ -1,4 +1,4 @@
-"""The declared causal graph of the gain (`causes.toml`), and what of it the rows can tell apart."""
+"""The declared causal graph of the gain (`causes.toml`), and how far the rows separate it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thermostats.modelling.confounded import left, varies
 GAIN, LAB = "gain", "lab"
 FILE = Path(__file__).with_suffix(".toml")
 HARDLY = 0.5
-"""Share of its variance left beside the lab below which a cause is named as the lab's rival."""
+"""Share of its variance left given the lab below which a cause is named as the lab's rival."""
 LOGS = ("n_params", "n_layers", "rho", "vocab_size", "d_embed")
 """Columns that enter by their logarithms."""
 
@@ -61,11 +61,11 @@ def adjustments(causes: Causes) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cause of the gain", "hold fixed", "measured"])
 
 
-def told_apart(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
+def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
     """Of every measured cause what is left of it once its smallest back-door set is held fixed, in rows of models.
 
     left: share of its variance, by least squares with the degrees of freedom counted; 0 where the set determines it.
-    labs_where_it_varies, models_there: labs with two values or more, which alone tell it from the lab.
+    labs_where_it_varies, models_there: labs with two values or more, which alone separate it from the lab.
     """
     found = []
     for name in causes.measured:
@@ -84,12 +84,12 @@ def told_apart(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def rivals_of_lab(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Causes that these models can hardly tell from the lab: rows of `told_apart`, cause, held_fixed, left, labs.
+    """Causes that these models can hardly separate from the lab: rows of `separation`, cause, held_fixed, left, labs.
 
     They have the lab in their back-door set, vary within one lab at most, and less than half of them is left.
     """
     columns = {"cause of the gain": "cause", "held fixed": "held_fixed", "labs where it varies": "labs"}
-    table = told_apart(declared(), rows).rename(columns=columns)
+    table = separation(declared(), rows).rename(columns=columns)
     with_lab = table["held_fixed"].str.split(", ").map(lambda words: declared().nodes[LAB]["words"] in words)
     table = table[with_lab & (table["labs"] <= 1) & (table["left"] < HARDLY)]
     rivals: list[dict[str, Any]] = table[["cause", "held_fixed", "left", "labs"]].to_dict("records")

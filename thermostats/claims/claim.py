@@ -25,11 +25,11 @@ from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import Question, Views, answered, together, unmeasured
-from thermostats.claims.operating import Trial
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
+from thermostats.claims.trial import Trial
 from thermostats.claims.views import viewed
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
@@ -75,7 +75,7 @@ class Claim:
     source: str
     """Section or figure of the preprint, and files."""
     rows: str = ""
-    """Whose rows it reads, in a few words such as `study and yours`; empty: not stated."""
+    """Whose rows it reads, one of `ROWS` of `claims/evidence.py`; empty: not stated."""
     measures: tuple[str, ...] = ()
     """Kinds of measurement that its questions read: gains, weights, outputs, attention."""
     history: tuple[str, ...] = ()

@@ -9,15 +9,17 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.curve import Curve, curve_of
+from thermostats.claims.error_rates import FAIR, ErrorRates, rates, table
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import convergence, posterior_of
-from thermostats.claims.operating import FAIR, Known, Trial, hangs_on, hangs_on_source, rates, table
+from thermostats.claims.left_out import hangs_on, hangs_on_source
 from thermostats.claims.posterior import Posterior as Fitted
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Decide, Given, Posterior, Rule, wanted
 from thermostats.claims.sources import coincidence
 from thermostats.claims.template import Template
+from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of, listed
@@ -113,16 +115,16 @@ def answered(
             verdict = Verdict(fitted.concluded)
         if asked is primary and not fitted.gate.passes:
             reason = Reason.NO_MODEL if result.fit is None or result.fit.status == PASSED else Reason.SAMPLER
-    known, coincide = Known(table().iloc[:0]), ""
+    errors, coincide = ErrorRates(table().iloc[:0]), ""
     if question.trial is not None and rows is not None:
         unit = hangs_on(primary, question.trial, rows, verdict)
         source = "" if unit else hangs_on_source(question, evidence, rows, verdict, question.needs)
-        known = Known(rates(question, len(rows)), unit, source, question.trial.larger)
+        errors = ErrorRates(rates(question, len(rows)), unit, source, question.trial.larger)
         coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
     by_rule = verdict
-    verdict, reason = standing(primary, result, known, verdict, reason)
-    said = known.sentence(by_rule, question.group, reason)
-    found = _finding(claim, words, question, result, verdict, fitted, reason, known, said)
+    verdict, reason = standing(primary, result, errors, verdict, reason)
+    said = errors.sentence(by_rule, question.group, reason)
+    found = _finding(claim, words, question, result, verdict, fitted, reason, errors, said)
     curve = None
     if question.curve is not None and question.trial is not None:
         curve = curve_of(question.curve, primary, question.trial.test, evidence)
@@ -130,20 +132,20 @@ def answered(
 
 
 def standing(
-    primary: Rule, result: Result, known: Known, verdict: Verdict, reason: Reason = Reason.NONE
+    primary: Rule, result: Result, errors: ErrorRates, verdict: Verdict, reason: Reason = Reason.NONE
 ) -> tuple[Verdict, Reason]:
     """The verdict that stands, and why it is open: it must hang on no unit or source, nor be of a side that errs."""
-    if known.hangs_on or known.source:
-        return OPEN, Reason.ONE_UNIT if known.hangs_on else Reason.ONE_SOURCE
-    if known.worst(verdict) is not None:
+    if errors.hangs_on or errors.source:
+        return OPEN, Reason.ONE_UNIT if errors.hangs_on else Reason.ONE_SOURCE
+    if errors.worst(verdict) is not None:
         return OPEN, Reason.WITHHELD
     if verdict == OPEN and reason == Reason.NONE:
         if isinstance(primary, Decide) and primary.divided.holds(result):
             return verdict, Reason.CODING
-        if known.silent:
+        if errors.silent:
             return verdict, Reason.WITHHELD
         short = isinstance(primary, Given) and primary.short(result)
-        reason = Reason.TOO_LITTLE if short or known.power < FAIR else Reason.UNDECIDED
+        reason = Reason.TOO_LITTLE if short or errors.power < FAIR else Reason.UNDECIDED
     return verdict, reason
 
 
@@ -194,12 +196,12 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
     }
 
 
-def _could(question: Question, result: Result, known: Known | None) -> str:
+def _could(question: Question, result: Result, errors: ErrorRates | None) -> str:
     """What the rule could have shown; a number without trial, interval and p-value is certain."""
-    if known is None:
+    if errors is None:
         return ""
     certain = not (question.trial or result.headline.interval or result.headline.p is not None)
-    return EXACT if certain else known.could()
+    return EXACT if certain else errors.could()
 
 
 def _finding(
@@ -210,7 +212,7 @@ def _finding(
     verdict: Verdict,
     fitted: Fitted | None = None,
     reason: Reason = Reason.NONE,
-    known: Known | None = None,
+    errors: ErrorRates | None = None,
     said: str = "",
 ) -> Finding:
     values = _values(question, result, verdict)
@@ -229,9 +231,9 @@ def _finding(
         rule_in_short=question.brief(),
         plain=" ".join(filter(None, [plain, _sentence(fitted)])),
         settles=said,
-        could=words.line(question.name, "could", values) or _could(question, result, known),
-        worlds=len(known.rates) if known and question.trial else None,
-        operating=known.rates if known and len(known.rates) else None,
+        could=words.line(question.name, "could", values) or _could(question, result, errors),
+        worlds=len(errors.rates) if errors and question.trial else None,
+        operating=errors.rates if errors and len(errors.rates) else None,
         published=result.audit.published,
         reproduced=result.audit.reproduced,
         above=above,

@@ -8,7 +8,7 @@ A claim declares where to look, next to its worlds:
 turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
 fresh seeds (`Search.effort` says how many). That is one more row of `data/worlds.csv`, whose column `point` has the
 parameters.
-Where it errs in more than `operating.WORST` of studies, that side of the rule is withheld.
+Where it errs in more than `error_rates.WORST` of studies, that side of the rule is withheld.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import qmc
 
-from thermostats.claims.operating import digest, judged, key, plain, simulated
+from thermostats.claims.operating import judged, plain, simulated
+from thermostats.claims.trial import digest, key
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import Search, World
 

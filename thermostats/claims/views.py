@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from thermostats.claims.error_rates import ErrorRates, nearest
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import Question, numbers, standing
-from thermostats.claims.operating import Known, hangs_on, hangs_on_source, nearest
+from thermostats.claims.left_out import hangs_on, hangs_on_source
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.verdict import UNMEASURED
@@ -74,11 +75,11 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
-        known = Known(nearest(question, needs.models)[0], larger=trial.larger)
+        errors = ErrorRates(nearest(question, needs.models)[0], larger=trial.larger)
         notes = found.notes if used else tuple(left_out(claim, measures, used, evidence))
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
-        takes = f"{lacks}It {needs.words()}. {known.takes(group, needs.models)}".strip()
+        takes = f"{lacks}It {needs.words()}. {errors.takes(group, needs.models)}".strip()
         return replace(found, **numbers(few.result), notes=notes, settles=takes)
     except UsageError as error:
         return replace(found, **numbers(there), settles=f"The test cannot be made: {error.what}.")
@@ -90,15 +91,15 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
     )
     unit = hangs_on(primary, trial, rows, said)
     source = "" if unit else hangs_on_source(question, evidence, rows, said, needs)
-    known = Known(tried, unit, source, trial.larger, design, smaller=size < len(rows) / ABOUT)
-    verdict, reason = standing(primary, result, known, said)
+    errors = ErrorRates(tried, unit, source, trial.larger, design, smaller=size < len(rows) / ABOUT)
+    verdict, reason = standing(primary, result, errors, said)
     return replace(
         found,
         notes=(*found.notes, *(_noise(question, used, evidence) if needs.groups > 1 else ())),
         verdict=verdict,
         reason=reason,
-        settles=known.sentence(said, group, reason),
-        could=known.could(),
+        settles=errors.sentence(said, group, reason),
+        could=errors.could(),
         worlds=len(tried),
         operating=tried if len(tried) else None,
         **numbers(result),

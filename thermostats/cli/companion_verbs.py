@@ -65,9 +65,11 @@ def compare(
     gains = found.gains.to_dict("records")
     if as_json:
         tensors = found.tensors.replace([math.inf, math.nan], None).to_dict("records")
-        print_json({"distance": found.distance, "tensors": tensors, "gains": gains})
+        print_json({"distance": found.distance, "notes": found.notes, "tensors": tensors, "gains": gains})
         return
     print(f"{len(changed)} of {len(found.tensors)} tensors changed; distance of all together {found.distance:.4g}")
+    for note in found.notes:
+        print(note)
     if changed:
         print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"])
     if gains:

@@ -7,7 +7,8 @@ participation ratio of its squared singular values, between 1 and the rank; a ch
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,15 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.digest import model_sha
+from thermostats.measurement.spectra import find_named
 from thermostats.tables import reading, store
 from thermostats.tables.vocabulary import GAINS
 
 Matrix = NDArray[np.float64]
 NAMED = 5
 """Tensors that a refusal names."""
+BLOCK = re.compile(r"(^|\.)\d+\.")
+"""In the name of a tensor that belongs to a numbered block."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Comparison:
     """gain, source, prompt_set, first, second, ratio of second to first; empty where no source has both on one set."""
     distance: float
     """Of all tensors together."""
+    notes: tuple[str, ...] = ()
+    """What is not compared: heads that only one of the two has."""
 
     @property
     def changed(self) -> pd.DataFrame:
@@ -50,17 +56,17 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     """Compare the models in two folders, tensor by tensor, and their gains where the tables hold both.
 
     Tensors are read one at a time and compared in float64; bfloat16 and float16 are exact there. Of masks, frequencies
-    and numbers of positions nothing is said. Gains are those of runs whose hash is the folder's, of one source on one
-    prompt set.
+    and numbers of positions nothing is said, and heads that only one has are named in `notes`. Gains are those of runs
+    whose hash is the folder's, of one source on one prompt set.
 
-    Raises UsageError for models of different tensors or shapes, DataError for folders that cannot be read.
+    Raises UsageError for models of different blocks or shapes, DataError for folders that cannot be read.
     """
     here, there = Path(first), Path(second)
-    a, b = (weights_of(folder) for folder in (here, there))
-    _check_alike(here, there, a, b)
+    shared, notes = shared_tensors([(str(here), here), (str(there), there)])
     rows, square, whole = [], 0.0, 0.0
-    for name in a:
-        x, y = (decode(stored[name].raw()).astype(np.float64) for stored in (a, b))
+    for first_tensor, second_tensor in shared:
+        name = first_tensor.name
+        x, y = (decode(stored.raw()).astype(np.float64) for stored in (first_tensor, second_tensor))
         change = y - x
         moved, size = float(np.square(change).sum()), float(np.square(x).sum())
         square, whole = square + moved, whole + size
@@ -68,7 +74,7 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
         shape = " × ".join(map(str, x.shape))
         rows.append((name, shape, x.size, _ratio(moved, size), effective_rank(matrix), min(matrix.shape)))
     tensors = pd.DataFrame(rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"])
-    return Comparison(here, there, tensors, _gains(here, there, data), _ratio(square, whole))
+    return Comparison(here, there, tensors, _gains(here, there, data), _ratio(square, whole), tuple(notes))
 
 
 def effective_rank(change: Matrix) -> float:
@@ -86,26 +92,48 @@ def _ratio(moved: float, size: float) -> float:
     return math.sqrt(moved / size) if size > 0 else math.inf if moved > 0 else 0.0
 
 
-def weights_of(folder: Path) -> dict[str, StoredTensor]:
-    """Tensors of a model's folder that are weights, by name."""
-    return {name: stored for name, stored in open_checkpoint(folder).items() if not name.endswith(BUFFERS)}
+def shared_tensors(models: Sequence[tuple[str, Path]]) -> tuple[list[list[StoredTensor]], list[str]]:
+    """Tensors that are weights and that every model has, and of each model what is left out.
 
-
-def _check_alike(first: Path, second: Path, a: Mapping[str, StoredTensor], b: Mapping[str, StoredTensor]) -> None:
-    """Refuse models of other tensors or shapes, with those that differ."""
-    apart = sorted({*a} ^ {*b})
-    said = [f"{name} only in {(first if name in a else second).name}" for name in apart]
-    said += [
-        f"{name} {a[name].shape} and {b[name].shape}" for name in a if name in b and a[name].shape != b[name].shape
+    Names agree but for a prefix that models for a task put before those of the body. Raises UsageError where a block's
+    tensor is not in all, or where shapes differ.
+    """
+    stored = [
+        {name: tensor for name, tensor in open_checkpoint(folder).items() if not name.endswith(BUFFERS)}
+        for _, folder in models
     ]
-    if said:
-        more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
-        raise UsageError(
-            "the two models have not the same tensors, so nothing can be subtracted",
-            where=f"{first}, {second}",
-            got="; ".join(said[:NAMED]) + more,
-            allowed="two models of one shape, such as a base model and one tuned from it",
+    bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
+    found = [[find_named(tensors, (name,)) for tensors in stored] for name in bare]
+    shared = [[tensor for tensor in same if tensor is not None] for same in found if None not in same]
+    left, apart = list[str](), list[str]()
+    for i, ((model, _), tensors) in enumerate(zip(models, stored, strict=True)):
+        common = {same[i].name for same in shared}
+        alone = [name for name in tensors if name not in common]
+        apart += [f"{name} of {model} is not in all" for name in alone if BLOCK.search(name)]
+        share = sum(math.prod(tensors[name].shape) for name in alone) / sum(
+            math.prod(x.shape) for x in tensors.values()
         )
+        if alone:
+            left.append(f"{model}: {share:.1%} of its numbers not compared, {_few(alone, 3)}")
+    apart += [
+        f"{same[0].name} {same[0].shape} and {other.shape}"
+        for same in shared
+        for other in same
+        if other.shape != same[0].shape
+    ]
+    if apart or not shared:
+        raise UsageError(
+            "the models have not the same tensors, so nothing can be subtracted",
+            where=", ".join(str(folder) for _, folder in models),
+            got=_few(apart, NAMED) if apart else "no tensor in common",
+            allowed="models of one shape, such as a base model and those tuned from it",
+            next_step="compare others by their spectra: thermostats.spectral_angles",
+        )
+    return shared, left
+
+
+def _few(names: list[str], most: int) -> str:
+    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def _gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:

@@ -7,7 +7,6 @@ variances of drift do, and lengths do not. Others: the angle between the spectra
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,14 +14,11 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.measurement.checkpoint import StoredTensor, decode
-from thermostats.measurement.compare import weights_of
-from thermostats.measurement.spectra import find_named
+from thermostats.measurement.checkpoint import decode
+from thermostats.measurement.compare import shared_tensors
 from thermostats.tables.tree import Array
 
 MATRICES, MEASURES = ("W_V", "W_O"), ("spectral_norm", "frobenius_norm")
-MOST_APART = 0.5
-"""Share of a model's numbers in tensors that not all have, above which nothing is compared."""
 DEPTHS, RANKS = 16, 8
 """Places in depth and among the heads of a block, the largest first, at which spectra are read."""
 
@@ -33,16 +29,13 @@ def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path]) ->
     models: folders, by name or called as they are. Tensors that not all have, such as heads for a task, are left out
     and named in `attrs["notes"]`. One tensor of all models is in memory at a time, in float64.
 
-    Raises UsageError for models that differ in a shape or share less than half of their numbers, DataError for folders
-    that cannot be read.
+    Raises UsageError for models of other blocks or shapes, DataError for folders that cannot be read.
     """
     folders = models if isinstance(models, Mapping) else {Path(model).name: model for model in models}
     if len(folders) < max(2, len(models)):
         raise UsageError("too few models, or two of one name", got=", ".join(folders), allowed="two or more")
     paths = [Path(folder) for folder in folders.values()]
-    stored = [weights_of(path) for path in paths]
-    shared = _shared(stored)
-    notes = _left_out(shared, list(folders), stored)
+    shared, notes = shared_tensors(list(zip(map(str, folders), paths, strict=True)))
     apart, size = np.zeros((len(paths), len(paths))), np.zeros(len(paths))
     for tensors in shared:
         w = [decode(tensor.raw()).astype(np.float64) for tensor in tensors]
@@ -52,39 +45,6 @@ def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path]) ->
     distances = pd.DataFrame((apart + apart.T) / size.mean(), index=list(folders), columns=list(folders))
     distances.attrs["notes"] = notes
     return distances
-
-
-def _shared(stored: Sequence[Mapping[str, StoredTensor]]) -> list[list[StoredTensor]]:
-    """Tensors that every model has, under one name or, as models for a task store them, after a further prefix."""
-    bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
-    found = [[find_named(tensors, (name,)) for tensors in stored] for name in bare]
-    return [[tensor for tensor in same if tensor is not None] for same in found if None not in same]
-
-
-def _left_out(
-    shared: Sequence[Sequence[StoredTensor]], names: Sequence[str], stored: Sequence[Mapping[str, StoredTensor]]
-) -> list[str]:
-    """What is not compared; UsageError where that is most of a model, or where shapes differ."""
-    for first, *others in shared:
-        for name, other in zip(names[1:], others, strict=True):
-            if other.shape != first.shape:
-                got = f"{first.name} {first.shape} and {other.shape}"
-                step = "compare models of other shapes by spectral_angles"
-                raise UsageError("two models of different shapes", where=f"{names[0]}, {name}", got=got, next_step=step)
-    rest: list[str] = []
-    for i, (model, tensors) in enumerate(zip(names, stored, strict=True)):
-        common = {same[i].name for same in shared}
-        alone = [name for name in tensors if name not in common]
-        share = sum(math.prod(tensors[name].shape) for name in alone) / sum(
-            math.prod(x.shape) for x in tensors.values()
-        )
-        if share > MOST_APART:
-            got = f"{share:.0%} of its numbers are in tensors that not all have, such as {', '.join(alone[:3])}"
-            raise UsageError("models have not enough in common", where=model, got=got, allowed="models of one shape")
-        if alone:
-            more = f" and {len(alone) - 3} more" * (len(alone) > 3)
-            rest.append(f"{model}: {share:.1%} of its numbers not compared, {', '.join(alone[:3])}{more}")
-    return rest
 
 
 def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:

@@ -45,9 +45,8 @@ def labs_and_families(rows: pd.DataFrame) -> Array:
 
 def heritability(rows: pd.DataFrame, columns: Sequence[str], outcome: str = "log_gain") -> Heritability:
     """λ of an outcome beyond columns. Raises UsageError where labs or models are too few for it."""
-    labs = rows["heritage"].nunique()
-    x = np.column_stack([np.ones(len(rows)), rows[list(columns)].to_numpy(np.float64)])
-    if labs < 2 or len(rows) - labs < LEAST or len(rows) - np.linalg.matrix_rank(x) < LEAST:
+    labs, x = rows["heritage"].nunique(), _columns(rows, columns)
+    if not enough(rows, columns):
         raise UsageError(
             "too few models or labs for a share of descent",
             got=f"{len(rows)} models of {labs} labs, {len(columns)} columns",
@@ -58,6 +57,17 @@ def heritability(rows: pd.DataFrame, columns: Sequence[str], outcome: str = "log
     low, high = test.interval()
     p = by_flipped_signs(y, x, k)
     return Heritability(estimate=test.estimate(), lower=low, upper=high, p_value=p, n_models=len(rows), n_labs=labs)
+
+
+def enough(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
+    """Whether there are two labs, and 3 models more than labs and more than columns."""
+    n, labs = len(rows), rows["heritage"].nunique()
+    rank = int(np.linalg.matrix_rank(_columns(rows, columns)))
+    return labs >= 2 and n - labs >= LEAST and n - rank >= LEAST
+
+
+def _columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:
+    return np.column_stack([np.ones(len(rows)), rows[list(columns)].to_numpy(np.float64)])
 
 
 def by_flipped_signs(y: Array, x: Array, k: Array, *, flips: int = FLIPS, seed: int = SEED) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError, unknown
+from thermostats.formatting import plural
 from thermostats.modelling.classical.estimates import columns_of, named, numbers
 from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
@@ -91,6 +92,7 @@ def fit_lineage(
         got = f"concentration {concentration}, total_sd {total_sd}"
         raise UsageError("priors out of range", got=got, allowed="finite numbers above 0")
     columns_of(rows, "model_id", *([instrument] if instrument else []))
+    rows = _once(rows, tree)
     chosen, logs = _blocks(rows, blocks)
     columns = [column for own in chosen.values() for column in own]
     means, warnings = _means(rows, estimand, columns, instrument, positive=logs)
@@ -152,6 +154,12 @@ def lineage_law(lineage: Lineage) -> Law:
     return replace(law, alternatives=others)
 
 
+def _once(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
+    """Rows without those that a merged model has for its further parents; they are no repeats of a measurement."""
+    merged = rows["model_id"].isin(tree.merges)
+    return rows[~(merged & rows.drop(columns=["parent", "share"], errors="ignore").duplicated())]
+
+
 def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> tuple[dict[str, tuple[str, ...]], bool]:
     """Blocks of columns, and whether they enter by their logarithms."""
     if blocks is None:
@@ -202,7 +210,7 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     lacking = sorted({name for name in means["model_id"] if name not in tree})
     if lacking:
         raise UsageError(
-            f"{len(lacking)} models have rows and no place in the tree",
+            f"{plural(len(lacking), 'model')} with rows and no place in the tree",
             got=named(lacking),
             allowed="models that are nodes of the tree",
             next_step='rows = rows[rows["model_id"].isin(tree.names)], or thermostats.tree(rows)',

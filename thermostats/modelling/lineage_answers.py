@@ -17,15 +17,21 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
 from thermostats.modelling.lineage_law import Lineage, descended, log_gains
-from thermostats.modelling.lineage_likelihood import ML, REML, Maximum, Restricted, line, pagel
+from thermostats.modelling.lineage_likelihood import (
+    ML,
+    REML,
+    TOLD,
+    WANTED,
+    Maximum,
+    Restricted,
+    line,
+    pagel,
+    power_by_size,
+)
 from thermostats.modelling.lineage_processes import DESCENT
 from thermostats.modelling.mixture import Mixture
 from thermostats.plots.tree import draw_tree
 
-TOLD, WANTED, TRIED = 0.6, 0.8, 400
-"""Share of descent that a study should tell from none, how often, and simulations a size."""
-TIMES = (1, 2, 3, 4, 6, 8, 12, 18, 27, 40)
-MOST = 1_000
 DRAWS = 1_000
 """Draws of nodes' log gains."""
 
@@ -64,22 +70,10 @@ def wanted(means: pd.DataFrame, lineage: Lineage, lam: float = TOLD) -> tuple[in
     return None if enough.empty else (int(enough["models"].iloc[0]), int(enough["clades"].iloc[0]))
 
 
-def _power(means: pd.DataFrame, lineage: Lineage, lam: float, level: float = 0.05) -> pd.DataFrame:
-    """Power over multiples of the tree, each with clades and columns of its own, until it is enough."""
-    k, p = covariance(means, lineage), columns(means, lineage)[0].shape[1]
+def _power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
     clades = lineage.tree.keep(means["model_id"]).clades(list(dict.fromkeys(means["model_id"])))
-    rng, found = np.random.default_rng(0), []
-    for times in TIMES:
-        n = times * len(k)
-        if n > MOST:
-            break
-        x = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
-        test = Restricted.of(np.zeros(n), x, np.asarray(np.kron(np.eye(times), k)))
-        power = test.power(lam, 1, level=level, size=TRIED)
-        found.append((n, times * len(set(clades)), lam, power))
-        if power >= WANTED:
-            break
-    return pd.DataFrame(found, columns=["models", "clades", "lambda", "power"])
+    columns_there_are = columns(means, lineage)[0].shape[1]
+    return power_by_size(covariance(means, lineage), columns_there_are, len(set(clades)), lam)
 
 
 def power(fit: Fit) -> pd.DataFrame:

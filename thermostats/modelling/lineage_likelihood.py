@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy import optimize, stats
 
 from thermostats.errors import UsageError
@@ -19,6 +20,10 @@ from thermostats.modelling.draws import Array
 REML, ML = "REML", "ML"
 GRID = np.concatenate([np.linspace(0, 0.9, 19), [0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999]])
 """λ that a maximum is sought between, and of the test."""
+TOLD, WANTED, TRIED = 0.6, 0.8, 400
+"""Share of descent that a study should tell from none, how often, and simulations a size."""
+TIMES = (1, 2, 3, 4, 6, 8, 12, 18, 27, 40)
+MOST = 1_000
 SIMULATIONS = 10_000
 """Of the null distribution."""
 RATE_RANGE = (math.log(1e-3), math.log(1e4))
@@ -176,3 +181,22 @@ class Restricted:
     def estimate(self) -> float:
         """λ of the largest restricted likelihood, on the grid."""
         return float(GRID[int(self.profile().argmax())])
+
+
+def power_by_size(k: Array, columns: int, clades: int, lam: float = TOLD, level: float = 0.05) -> pd.DataFrame:
+    """Power over multiples of a tree until it is enough: models, clades, lambda, power.
+
+    k: covariance of the models of one; every further one has clades and `columns` (the mean among them) of its own.
+    """
+    rng, found = np.random.default_rng(0), []
+    for times in TIMES:
+        n = times * len(k)
+        if n > MOST:
+            break
+        x = np.column_stack([np.ones(n), rng.standard_normal((n, columns - 1))])
+        test = Restricted.of(np.zeros(n), x, np.asarray(np.kron(np.eye(times), k)))
+        power = test.power(lam, 1, level=level, size=TRIED)
+        found.append((n, times * clades, lam, power))
+        if power >= WANTED:
+            break
+    return pd.DataFrame(found, columns=["models", "clades", "lambda", "power"])

@@ -10,15 +10,16 @@ from thermostats.claims.run import Run
 from thermostats.claims.statements import must_agree
 from thermostats.reporting import names as called
 from thermostats.reporting import snapshot as kept
+from thermostats.reporting.pages import PAGES
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
-from thermostats.reporting.pages.claim import Entry, read_entry
 from thermostats.reporting.pages.data import data_text
+from thermostats.reporting.pages.entry import Entry, read_entry
 from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.pages.sources import counted as counted_sets
 from thermostats.reporting.render import Page
-from thermostats.reporting.state import BUNDLE, DATA, FILES, INDEX, MEANS, METHODS, TITLES, State
+from thermostats.reporting.state import BUNDLE, DATA, FILES, INDEX, MEANS, METHODS, State
 from thermostats.tables import store
 
 
@@ -57,7 +58,7 @@ class About:
     def _index_text(self) -> str:
         state = self.state
         others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
-        titles = {name: TITLES.get(name) or name.capitalize() for name in others}
+        titles = {name: PAGES[name].title if name in PAGES else name.capitalize() for name in others}
         return index_page.index_text(self._entries(), titles, sets=self._sets(), command=state.command)
 
     def _sets(self) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from thermostats.formatting import listed, plural
 from thermostats.reporting.digest import PACKAGE, sha, sha_of
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of
+from thermostats.reporting.pages import PAGES
 from thermostats.reporting.stale import NEW, Record, stale_because
 from thermostats.tables import folders
 
@@ -21,23 +22,24 @@ if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence
 
 INDEX, MEANS, METHODS, DATA, BUNDLE = "index", "means", "methods", "data", "bundle"
-SOURCES, ATLAS, LINEAGE, CAUSES = "sources", "atlas", "lineage", "causes"
-ABOUT = (MEANS, METHODS, DATA, INDEX, BUNDLE)
+ABOUT = tuple(name for name, page in PAGES.items() if page.at_once)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
-TITLES = {INDEX: "All claims", MEANS: "What this means", METHODS: "Methods", DATA: "Data"}
-TITLES |= {ATLAS: "Layer atlas", LINEAGE: "Tree of descent", CAUSES: "Rival causes", BUNDLE: "All in one file"}
-NAVIGATION = (INDEX, MEANS, ATLAS, LINEAGE, CAUSES, METHODS, DATA)
-"""Pages that every page leads to where the report has them."""
 ROWS = ("*.csv", "*.parquet")
 """Files that rows are read from."""
 PRIVATE = "private"
 """Folder of texts that no analysis reads."""
 
 
-def navigation(there: Collection[str] = NAVIGATION) -> dict[str, str]:
+def navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
     """Titles by file of the pages that every page leads to, of those that are there."""
-    return {f"{name}.html": TITLES[name] for name in NAVIGATION if name in there}
+    return {f"{name}.html": page.title for name, page in PAGES.items() if page.in_navigation and name in there}
+
+
+def pages_of_tables() -> dict[str, str]:
+    """Pages that take time to make, by name: modules with a function `files(tables)`, the studies' first."""
+    of_studies = {name: module for study in studies().values() for name, module in study.pages.items()}
+    return of_studies | {n: f"{PACKAGE}.reporting.pages.{n}" for n, page in PAGES.items() if not page.at_once}
 
 
 @dataclass
@@ -57,9 +59,8 @@ class State:
 
     @cached_property
     def pages(self) -> dict[str, str]:
-        """Pages that take time to make, by name: modules with a function `files(tables)`."""
-        own = {name: module for study in studies().values() for name, module in study.pages.items()}
-        return {**own, **{name: f"{PACKAGE}.reporting.pages.{name}" for name in (SOURCES, ATLAS, LINEAGE, CAUSES)}}
+        """Pages that take time to make, by name, with their modules."""
+        return pages_of_tables()
 
     @cached_property
     def about(self) -> tuple[str, ...]:

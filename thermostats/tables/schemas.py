@@ -355,7 +355,7 @@ FINDINGS = table(
     {
         "finding": text("stable name, such as C04.architecture.penultimate_gain"),
         "evidence": text("set of evidence that it rests on; empty: mathematics, or not declared"),
-        "claim": text("C01 … C20, N01 … N05"),
+        "claim": text("id of the claim, such as C04"),
         "estimand": text("the quantity the verdict rests on"),
         "headline": column(FLAG, "its verdict is that of the claim"),
         "view_of": text("set of evidence that its question was asked of first; empty: this one"),

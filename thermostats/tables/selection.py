@@ -15,6 +15,8 @@ from thermostats.tables.vocabulary import NURSERY
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality", "quantised"]
+OF_FACTS = "lineage"
+"""Table whose source is who states a fact of a model, whichever set that is measured in."""
 
 
 class Selection:
@@ -47,7 +49,7 @@ class Selection:
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
-        if "source" in frame and "source" not in equals:
+        if "source" in frame and "source" not in equals and name != OF_FACTS:
             frame = frame[in_set(self.name or POOLED, frame, set(self._table("sources")["file"]), self._table("runs"))]
         if self.left_out and {"run_id", "source"} <= set(frame):
             frame = frame[self.origin(frame["source"]) != self.left_out]

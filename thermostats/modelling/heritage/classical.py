@@ -15,7 +15,8 @@ from thermostats.modelling.classical.mixed import mixed_model
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import FAMILY
 from thermostats.modelling.heritage.law import groups_of
-from thermostats.modelling.heritage.shares import block_f, corrected_shares, dominance, freedman_lane, r_squared_of_sets
+from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
+from thermostats.modelling.heritage.shares import corrected_shares, dominance, r_squared_of_sets
 
 PERMUTATIONS = 4999
 Blocks = dict[str, list[str]]

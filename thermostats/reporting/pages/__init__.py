@@ -1,1 +1,38 @@
-"""Pages of the report, one module each: their Markdown and the files that accompany it."""
+"""Pages of the report, a module each, and the list of those about all claims: what is not in it no page leads to.
+
+A page is a line of `PAGES` and a module of its name with a function `files(tables)`, which returns files by name,
+`NAME.md` among them; its template is `templates/NAME.md`. It is made in a process of its own, and again where rows
+changed. A study brings pages of its own alike (`Study.pages`); they come before these, and the index leads to them.
+
+Pages `at_once` show nothing but what findings and settings say. They are made in turn when all else is there, by
+`reporting/about.py`, which has a line for each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """What the report knows of a page about all claims before the page is made."""
+
+    title: str
+    """Text of links to it."""
+    in_navigation: bool = True
+    """Every page leads to it, where the report has it; else the index alone does."""
+    at_once: bool = False
+    """Made from findings by `reporting/about.py`; else by `files(tables)` of its module."""
+
+
+PAGES: Mapping[str, ReportPage] = {
+    "index": ReportPage("All claims", at_once=True),
+    "means": ReportPage("What this means", at_once=True),
+    "sources": ReportPage("Sources", in_navigation=False),
+    "atlas": ReportPage("Layer atlas"),
+    "lineage": ReportPage("Tree of descent"),
+    "causes": ReportPage("Rival causes"),
+    "methods": ReportPage("Methods", at_once=True),
+    "data": ReportPage("Data", at_once=True),
+    "bundle": ReportPage("All in one file", in_navigation=False, at_once=True),
+}
+"""Pages about all claims by name, in the order in which pages lead to them; the bundle, which holds others, is last."""

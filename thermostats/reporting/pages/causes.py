@@ -1,4 +1,4 @@
-"""The page of the declared causal graph: causes of the gain, what has to be held fixed, what rows can tell apart."""
+"""The page of the declared causal graph: causes of the gain, what has to be held fixed, what rows can separate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.causes import GAIN, Causes, adjustments, declared, told_apart
+from thermostats.claims.causes import GAIN, Causes, adjustments, declared, separation
 from thermostats.claims.descent import inherited
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.plots.causes import draw_causes
@@ -37,7 +37,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
         n_models=len(rows),
         n_labs=rows["heritage"].nunique(),
         sets=found.table(adjustments(causes), "What has to be held fixed", "adjustments.csv"),
-        apart=found.table(told_apart(causes, rows), "What the models can tell apart", "told-apart.csv")
+        apart=found.table(separation(causes, rows), "What the models can separate", "separation.csv")
         if len(rows)
         else "",
         arrows=found.table(arrows, "Arrows and their reasons", "arrows.csv", shown=arrows),

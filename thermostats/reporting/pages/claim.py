@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
 import pandas as pd
@@ -14,17 +11,17 @@ from jinja2 import Template
 
 from thermostats import formatting
 from thermostats.claims.claim import Claim
+from thermostats.claims.error_rates import WANTED
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
 from thermostats.claims.kept import Made
-from thermostats.claims.operating import WANTED
 from thermostats.claims.posterior import Posterior
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
-from thermostats.errors import DataError
 from thermostats.modelling import checks, draws
 from thermostats.reporting.names import folder_of
+from thermostats.reporting.pages.entry import written
 from thermostats.reporting.pages.universes import universes_of
 from thermostats.reporting.text import Files, Text, slug, text
 
@@ -58,9 +55,6 @@ PLACES = {
 """Section of a panel by a part of its name; any other stands with the posterior."""
 UNFOLDED = {"prior": "posterior", "robust": "sensitivity"}
 """Sections of the first finding that are not folded, and where others have what stands in them."""
-LEFT_OUT = {"gate", "diagnostics", "summary", "sensitivity", "tables", "panels", "classical_rule"}
-FITTED = [*(item.name for item in fields(Posterior) if item.name not in LEFT_OUT), "concluded"]
-"""What `findings.json` says of a posterior, with its gate and summary."""
 RATES = {
     "words": "world",
     "holds": "the statement holds",
@@ -69,21 +63,6 @@ RATES = {
     "not_supported": "says not supported",
 }
 """Columns of the table of simulated worlds that a page shows, with their headings."""
-FACTS = [item.name for item in fields(Claim) if item.compare]
-PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior", "operating", "curve"}]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One claim on the index: its findings as written to its folder, or the reason why there are none."""
-
-    id: str
-    claim: Claim | None
-    findings: tuple[Finding, ...] = ()
-    inputs_sha: str = ""
-    error: str = ""
-    posteriors: tuple[Mapping[str, Any] | None, ...] = ()
-    """Of each finding what its file says of the posterior."""
 
 
 def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]) -> dict[str, bytes]:
@@ -123,29 +102,8 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         **made_of,
     )
     files.add("index.md", page.encode())
-    content = {
-        "claim": {name: getattr(claim, name) for name in FACTS},
-        "inputs_sha": made_of["inputs"],
-        "findings": [_plain(finding) for finding in findings],
-    }
-    files.add("findings.json", (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    files.add("findings.json", written(claim, findings, made_of["inputs"]))
     return files.found
-
-
-def read_entry(content: bytes) -> Entry:
-    """Entry of a claim from its file of findings.
-
-    Raises DataError where it is damaged.
-    """
-    try:
-        read = json.loads(content)
-        posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
-        findings = tuple(Finding(**{**item, "notes": tuple(item["notes"])}) for item in read["findings"])
-        return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(
-            "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
-        ) from error
 
 
 def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
@@ -287,29 +245,3 @@ def _probability(posterior: Posterior) -> str:
 def _capital(name: str) -> str:
     """With a capital, but for a Greek letter, which is a symbol."""
     return f"{name[:1].upper()}{name[1:]}" if name[:1].isascii() else name
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    """A finding without its table and figures, fit for JSON."""
-    plain = {name: _json(getattr(finding, name)) for name in PLAIN}
-    posterior = finding.posterior
-    if posterior is None:
-        return plain | {"posterior": None}
-    shown = {name: _json(getattr(posterior, name)) for name in FITTED}
-    tables = {"checks": posterior.gate.table(), "summary": posterior.summary, "diagnostics": posterior.diagnostics}
-    rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}
-    return plain | {"posterior": shown | {"passes": posterior.gate.passes} | rows}
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _json(item) for name, item in value.items() if _json(item) is not None}
-    if isinstance(value, tuple | list):
-        return [_json(item) for item in value]
-    if pd.api.types.is_bool(value):
-        return bool(value)
-    if pd.api.types.is_integer(value):
-        return int(value)
-    if pd.api.types.is_float(value):
-        return float(value) if math.isfinite(value) else None
-    return None if value is pd.NA else value

@@ -12,16 +12,16 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.error_rates import FALSE
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
-from thermostats.claims.operating import FALSE
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import studies
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.formatting import first_sentences, listed, markdown
 from thermostats.reporting.digest import machine
 from thermostats.reporting.names import folder_of
-from thermostats.reporting.pages.claim import Entry
+from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.pages.pictures import picture, shown
 from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
 from thermostats.tables import store

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.reporting.names import folder_of
-from thermostats.reporting.pages.claim import Entry
+from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.text import link, text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermostats.claims import operating
+from thermostats.claims import error_rates, operating
 from thermostats.claims.rule import NEAR
 from thermostats.claims.verdict import SURE
 from thermostats.modelling import checks, draws
@@ -29,8 +29,8 @@ def methods_text() -> str:
         settings=Settings(),
         level=CLASSICAL_LEVEL,
         simulations=operating.SIMULATIONS,
-        most_false=operating.FALSE,
-        fair=operating.FAIR,
+        most_false=error_rates.FALSE,
+        fair=error_rates.FAIR,
         near=NEAR,
         interval=INTERVALS[draws.KIND],
         gains=GAINS,

@@ -61,11 +61,7 @@ MEANING = {
     "gains": "one row per model, checkpoint and block, in the third study also per set of prompts",
     "prompts": "one row per model, set of prompts, prompt and position at the end of training",
 }
-KEYS = {
-    "models": ["model"],
-    "gains": ["model", "step", "layer"],
-    "prompts": ["model", "prompts", "prompt", "position"],
-}
+KEYS = {"models": ["model"], "gains": ["model", "step", "layer"], "prompts": ["model", "prompts", "prompt", "position"]}
 
 
 def datapackage() -> bytes:

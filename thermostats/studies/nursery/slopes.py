@@ -13,7 +13,7 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.classical.mediation import mediation
 from thermostats.modelling.classical.mixed import MixedSlope, mixed_slope
-from thermostats.modelling.heritage.shares import block_f, freedman_lane
+from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
 from thermostats.plots.general import DASHES, MUTED, legend_above, reference
 from thermostats.plots.scales import log_axis
 from thermostats.studies.nursery.design import blocks, model_matrix

@@ -15,9 +15,11 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import ERRORS, LARGEST_RATIO, Array, Errors, Noise, Rng, levels_of
-from thermostats.claims.worlds import FULL, TOTAL, Effort, Search, World
+from thermostats.claims.worlds.searches import FULL, Effort, Search
+from thermostats.claims.worlds.world import TOTAL, World
 from thermostats.formatting import declared
-from thermostats.modelling.heritage.shares import Blocks, shares_of_signals
+from thermostats.modelling.heritage.designs import Blocks
+from thermostats.modelling.heritage.shares import shares_of_signals
 
 ANGLES = 91
 """Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""

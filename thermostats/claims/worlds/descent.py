@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 
 from thermostats.claims.noise import ERRORS, Errors, Noise, Rng
-from thermostats.claims.worlds import TOTAL, Signal, World
+from thermostats.claims.worlds.world import TOTAL, Signal, World
 
 
 def worlds_of_descent(outcome: str, claimed: float, weak: float) -> tuple[World, ...]:

@@ -1,0 +1,80 @@
+"""Worlds in which the truth is known: a signal and errors, to judge rules by.
+
+A world puts outcomes in the place of the measured ones, on the rows that a finding reads; nothing that models fit is
+used. Its signal says what is true, its errors (`claims/noise.py`) what hides it, so a family of worlds is a few signals
+times a few errors. Which family fits a rule:
+
+| the rule compares | worlds | file |
+|---|---|---|
+| a correlation or slope over models | `worlds_of_line`; hardest: `searches_of_line` | `lines.py` |
+| the same within labs or recipes | `worlds_in_groups` | `lines.py` |
+| slopes inside models, over prompts | `worlds_of_slopes` | `lines.py` |
+| an exponent with a margin; a curve with none | `worlds_of_exponent`; `worlds_of_curve` | `lines.py` |
+| an effect by a mediator with one past it | `worlds_of_path` | `lines.py` |
+| shares of variance of several causes | `worlds_of_shares`, `worlds_of_causes` | `causes.py` |
+| the same where two causes are alike | `worlds_at`; hardest: `searches_at` | `boundary.py` |
+| the share of variance between groups | `worlds_of_groups` | `causes.py` |
+| a share along the tree of descent, or what carries it | `worlds_of_descent`, `worlds_of_carriers` | `descent.py` |
+| a mean with a number | `worlds_of_mean` | `levels.py` |
+| a difference with 0, of all rows or of some | `worlds_of_shift` | `levels.py` |
+| every model with a bound | `worlds_of_bound` | `levels.py` |
+| values by prompt with a number for each unit | `worlds_of_levels` | `levels.py` |
+| variance between models with that between prompts | `worlds_of_parts` | `levels.py` |
+| the share of models where something holds | `worlds_of_share` | `truths.py` |
+| that share among some models with the rest | `worlds_of_contrast` | `truths.py` |
+
+A rule that none fits has worlds of its own: a `World` (`world.py`) with a signal, a function of rows, noise and random
+numbers (for example `studies/nursery/component_worlds.py`). A `Search` is a family with numbers left open
+(`searches.py`), among which `claims/search.py` looks for the point where the rule errs most.
+"""
+
+from thermostats.claims.worlds.causes import worlds_of_causes, worlds_of_groups, worlds_of_shares
+from thermostats.claims.worlds.levels import (
+    worlds_of_bound,
+    worlds_of_levels,
+    worlds_of_mean,
+    worlds_of_parts,
+    worlds_of_shift,
+)
+from thermostats.claims.worlds.lines import (
+    Off,
+    searches_of_line,
+    worlds_in_groups,
+    worlds_of_curve,
+    worlds_of_exponent,
+    worlds_of_line,
+    worlds_of_path,
+    worlds_of_slopes,
+)
+from thermostats.claims.worlds.searches import FULL, QUICK, UNSAID, Effort, Search
+from thermostats.claims.worlds.truths import worlds_of_contrast, worlds_of_share
+from thermostats.claims.worlds.world import TOTAL, Signal, World
+
+__all__ = [
+    "FULL",
+    "QUICK",
+    "TOTAL",
+    "UNSAID",
+    "Effort",
+    "Off",
+    "Search",
+    "Signal",
+    "World",
+    "searches_of_line",
+    "worlds_in_groups",
+    "worlds_of_bound",
+    "worlds_of_causes",
+    "worlds_of_contrast",
+    "worlds_of_curve",
+    "worlds_of_exponent",
+    "worlds_of_groups",
+    "worlds_of_levels",
+    "worlds_of_line",
+    "worlds_of_mean",
+    "worlds_of_parts",
+    "worlds_of_path",
+    "worlds_of_share",
+    "worlds_of_shares",
+    "worlds_of_shift",
+    "worlds_of_slopes",
+]

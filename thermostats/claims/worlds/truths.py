@@ -1,0 +1,51 @@
+"""Worlds of truth values: the share of rows where something holds, or the difference between two such shares."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.noise import Errors, Noise, Rng
+from thermostats.claims.worlds.world import World
+from thermostats.formatting import declared
+
+CERTAIN = 1e-9
+"""Shares of 0 and 1 are so near."""
+
+
+def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> tuple[World, ...]:
+    """Truth values that hold at a share as claimed, or at another; independently, or alike within groups.
+
+    Alike: log odds of groups with standard deviation 1 about the same share.
+    """
+    return worlds_of_contrast(column, "", (claimed, claimed), null, group)
+
+
+def worlds_of_contrast(
+    column: str, focal: str, claimed: tuple[float, float], null: float, group: str = "heritage"
+) -> tuple[World, ...]:
+    """Truth values whose share where the column `focal` is true and elsewhere is as claimed, or `null` in both.
+
+    As for `worlds_of_share`.
+    """
+    found = []
+    for name, shares in (("as claimed", claimed), ("null", (null, null))):
+        for words, sd in (("units independent", 0.0), (f"alike within {group}", 1.0)):
+            change, holds = partial(_of_share, column, focal, shares, sd, group), name == "as claimed"
+            said = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}, {words}"
+            found.append(World(f"{name}, {words}", said, holds, change, Errors(), declared=holds and not sd))
+    return tuple(found)
+
+
+def _of_share(
+    column: str, focal: str, shares: tuple[float, float], sd: float, group: str, rows: pd.DataFrame, _: Noise, rng: Rng
+) -> pd.DataFrame:
+    codes = pd.factorize(rows[group])[0]
+    groups = rng.normal(scale=sd, size=codes.max() + 1)[codes]
+    inside = rows[focal].to_numpy(bool) if focal else np.ones(len(rows), dtype=bool)
+    share = np.clip(np.where(inside, *shares), CERTAIN, 1 - CERTAIN)
+    # the probability averaged over groups is the share: that of a normal log odds, scaled as a probit
+    centre = np.log(share / (1 - share)) * np.sqrt(1 + sd**2 * 0.346)
+    return rows.assign(**{column: rng.random(len(rows)) < 1 / (1 + np.exp(-(centre + groups)))})

@@ -1,0 +1,61 @@
+"""A world: a signal that says what is true and errors that hide it, in the place of the measured outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.noise import ERRORS, LEVELS, Array, Drawn, Errors, Noise, Rng
+
+Said = tuple[Any, str]
+Signal = Callable[[pd.DataFrame, Noise, Rng], pd.DataFrame]
+"""Rows as measured to the same rows with outcomes, noise added."""
+TOTAL = 0.2
+"""Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A kind of world: its signal, its errors, and whether the statement holds there."""
+
+    id: str
+    words: str
+    holds: bool
+    signal: Signal
+    errors: Drawn
+    declared: bool = False
+    """The size that the claim states, or the smallest that would be of interest: its power is the rule's."""
+    truth: float | None = None
+    """True value of the headline estimate, where it is the same in every study."""
+
+    def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        """Rows as measured, and a source of random numbers, to the same rows with outcomes of this world."""
+        return self.signal(rows, partial(self.errors.draw, rng=rng), rng)
+
+
+def claimed_or_not(
+    change: Callable[..., pd.DataFrame],
+    true: Said,
+    false: Said,
+    kinds: Mapping[str, str] = ERRORS,
+    errors: Callable[[str], Drawn] = Errors,
+) -> tuple[World, ...]:
+    """What is claimed, with normal errors, and what is not, with errors of every kind: each a value and its words."""
+    (claimed, said), (null, none) = true, false
+    first = World("as claimed", f"{said}, {kinds['normal']}", True, partial(change, claimed), errors("normal"), True)
+    return first, *(World(k, f"{none}, {words}", False, partial(change, null), errors(k)) for k, words in kinds.items())
+
+
+def kinds_with(levels: str) -> dict[str, str]:
+    """Errors by name, those of levels of their own among them where a column has some."""
+    return {**ERRORS, **({f"{LEVELS}{levels}": f"half of the variance between values of {levels}"} if levels else {})}
+
+
+def standard(values: Array) -> Array:
+    centred = values - values.mean()
+    return np.asarray(centred / (centred.std() or 1.0))

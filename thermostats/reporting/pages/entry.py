@@ -1,0 +1,87 @@
+"""Findings of one claim as its folder has them, `findings.json`: written with its page, read by the pages about all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pandas as pd
+
+from thermostats.claims.claim import Claim
+from thermostats.claims.finding import Finding
+from thermostats.claims.posterior import Posterior
+from thermostats.errors import DataError
+
+LEFT_OUT = {"gate", "diagnostics", "summary", "sensitivity", "tables", "panels", "classical_rule"}
+FITTED = [*(item.name for item in fields(Posterior) if item.name not in LEFT_OUT), "concluded"]
+"""What `findings.json` says of a posterior, with its gate and summary."""
+FACTS = [item.name for item in fields(Claim) if item.compare]
+PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior", "operating", "curve"}]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim on the index: its findings as written to its folder, or the reason why there are none."""
+
+    id: str
+    claim: Claim | None
+    findings: tuple[Finding, ...] = ()
+    inputs_sha: str = ""
+    error: str = ""
+    posteriors: tuple[Mapping[str, Any] | None, ...] = ()
+    """Of each finding what its file says of the posterior."""
+
+
+def written(claim: Claim, findings: Sequence[Finding], inputs_sha: str) -> bytes:
+    """Content of the file. inputs_sha: SHA-256 of the rows that the findings read."""
+    content = {
+        "claim": {name: getattr(claim, name) for name in FACTS},
+        "inputs_sha": inputs_sha,
+        "findings": [_plain(finding) for finding in findings],
+    }
+    return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def read_entry(content: bytes) -> Entry:
+    """Entry of a claim from its file of findings.
+
+    Raises DataError where it is damaged.
+    """
+    try:
+        read = json.loads(content)
+        posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
+        findings = tuple(Finding(**{**item, "notes": tuple(item["notes"])}) for item in read["findings"])
+        return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(
+            "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
+        ) from error
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    """A finding without its table and figures, fit for JSON."""
+    plain = {name: _json(getattr(finding, name)) for name in PLAIN}
+    posterior = finding.posterior
+    if posterior is None:
+        return plain | {"posterior": None}
+    shown = {name: _json(getattr(posterior, name)) for name in FITTED}
+    tables = {"checks": posterior.gate.table(), "summary": posterior.summary, "diagnostics": posterior.diagnostics}
+    rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}
+    return plain | {"posterior": shown | {"passes": posterior.gate.passes} | rows}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _json(item) for name, item in value.items() if _json(item) is not None}
+    if isinstance(value, tuple | list):
+        return [_json(item) for item in value]
+    if pd.api.types.is_bool(value):
+        return bool(value)
+    if pd.api.types.is_integer(value):
+        return int(value)
+    if pd.api.types.is_float(value):
+        return float(value) if math.isfinite(value) else None
+    return None if value is pd.NA else value
