@@ -56,7 +56,7 @@ def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
     "claim, finding, world, truth, verdict",
     [
         ("n01", "recipe", STRONG, {}, YES),
-        ("n01", "recipe", WEAK, {}, NO),
+        ("n01", "recipe", WEAK, {}, OPEN),  # withheld: falsely in 16% of studies where recipes have heavy tails
         ("n01", "shape", STRONG, {}, YES),
         ("n01", "shape", WEAK, {}, NO),
         ("n01", "alike", STRONG, {}, YES),
@@ -77,6 +77,12 @@ def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
 )
 def test_verdicts_turn_with_the_truth(claim, finding, world, truth, verdict):
     assert judged(by_rules_alone(claim), study(world, **truth), finding)[finding].verdict == verdict
+
+
+def test_a_side_that_errs_is_withheld_whatever_the_rule_says() -> None:
+    assert rule(RECIPE).verdict(by_ratios(third.read(study(WEAK)), RECIPE)) == NO
+    found = judged(by_rules_alone("n01"), study(WEAK), "recipe")["recipe"]
+    assert found.verdict == OPEN and "too often to be believed" in found.settles
 
 
 def test_the_order_is_that_of_both_ratios() -> None:
