@@ -68,7 +68,7 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
 
 
 def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
-    """Tips by name at their right, all others at their branches; of models on short branches only parents of several."""
+    """Tips by name at their right, others at their branches; of models on short branches only parents of several."""
     look: dict[str, Any]
     inches = axes.get_window_extent().width / axes.figure.dpi / (RIGHT * x.max())
     descendants = Counter(parent for parents in tree.parents for parent in parents)
