@@ -192,7 +192,7 @@ def _added(target: str, row: tuple[str, ...]) -> str:
     if target != "models":
         return f"add it to {target}, for instance with thermostats join"
     facts = f"model_id={row[0]!r}, heritage='…', n_layers=…, n_heads=…, d_model=…, n_params=…"
-    return f"add it to models first: thermostats.join([dict({facts})]), or a CSV of these columns: thermostats join models.csv"
+    return f"add it to models first, thermostats.join([dict({facts})]) or a CSV of these columns"
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
