@@ -21,8 +21,10 @@ MAP = LinearSegmentedColormap.from_list("sides of 1", ["#b35806", "#c4c4c4", "#5
 LEAST = 1e-3
 INCHES = 0.18
 """Height of a tip."""
-WIDE = 7.0
-"""Inches of axes on which there is room for the names of models amid the tree."""
+RIGHT = 1.45
+"""Where the axes end, in heights of the tree: names of tips stand to the right of it."""
+ROOM = 0.8
+"""Inches of a branch of length 1 on which there is room for the name of a model amid the tree."""
 
 
 def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: str = "height in the tree") -> Axes:
@@ -52,7 +54,7 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
         figure.set_figheight(max(figure.get_figheight(), INCHES * (y.max() + 1) + 1))
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlim(-0.06 * x.max(), x.max() * 1.45)
+    axes.set_xlim(-0.06 * x.max(), x.max() * RIGHT)
     axes.set_xticks(axes.get_xticks()[(axes.get_xticks() >= 0) & (axes.get_xticks() <= x.max())])
     axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
     axes.set_xlabel(xlabel)
@@ -66,14 +68,14 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
 
 
 def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
-    """Tips by name at their right, all others at their branches; of models on narrow axes those with several alone."""
+    """Tips by name at their right, others at their branches; of models on short branches only parents of several."""
     look: dict[str, Any]
-    wide = axes.get_window_extent().width / axes.figure.dpi > WIDE
+    inches = axes.get_window_extent().width / axes.figure.dpi / (RIGHT * x.max())
     descendants = Counter(parent for parents in tree.parents for parent in parents)
     for i, name in enumerate(tree.names):
         if not descendants[i]:
             text, place, look = short_name(name), (4, 0), {"fontsize": 8, "va": "center", "color": "0.1"}
-        elif tree.parents[i] and (wide or "/" not in name or descendants[i] > 1):
+        elif tree.parents[i] and (inches > ROOM or "/" not in name or descendants[i] > 1):
             text = short_name(name) if "/" in name else name.split(": ")[-1]
             below = tree.heights[i] > 1  # a family under its branch, so that a lab of one family keeps off it
             place = (-3, -2) if below else (-3, 2)
