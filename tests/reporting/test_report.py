@@ -19,13 +19,13 @@ from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
 from thermostats.reporting.pages import PAGES, ReportPage, atlas
-from thermostats.reporting.report import Outcome, Result, report
+from thermostats.reporting.report import PageOutcome, ReportRun, report
 from thermostats.reporting.stale import LINKS, read_manifest
 from thermostats.settings import cores_there_are
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
-Build = Callable[..., Result]
+Build = Callable[..., ReportRun]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def build(workplace: dict[str, Path]) -> Build:
     return lambda *claims, **options: report(list(claims) or None, **{**workplace, "processes": 1, **options})
 
 
-def statuses(result: Result) -> dict[str, str]:
+def statuses(result: ReportRun) -> dict[str, str]:
     return {outcome.claim: outcome.status for outcome in result.outcomes}
 
 
@@ -50,7 +50,7 @@ def verified(name: str, root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(asked, cwd=root, capture_output=True, text=True, check=False)
 
 
-def stale(result: Result) -> set[str]:
+def stale(result: ReportRun) -> set[str]:
     return {outcome.claim for outcome in result.outcomes if outcome.status == "stale"}
 
 
@@ -340,9 +340,9 @@ def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Pa
         f"up to date: 1 claim and {pages - of_tables - 3} pages about all claims; "
         f"stale: 1 claim, {of_tables + 3} pages about all claims and the list of checksums; 0 files written"
     )
-    made = Outcome("C01", "built"), Outcome("C02", "broken", "why"), Outcome("atlas", "broken", "why")
+    made = PageOutcome("C01", "built"), PageOutcome("C02", "broken", "why"), PageOutcome("atlas", "broken", "why")
     assert "built: 1 claim; failed: 1 claim and 1 page about all claims; 1 file written" in str(
-        Result(False, "out", made, ("index.html",))
+        ReportRun(False, "out", made, ("index.html",))
     )
 
 
