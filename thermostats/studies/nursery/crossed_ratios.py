@@ -102,7 +102,9 @@ def with_choices(name: str, rows: pd.DataFrame) -> Result:
     """The ratios by the rule, on each set of prompts too; what the design could have shown."""
     found = by_ratios(rows, name)
     choices = pd.concat([found.rows[LEFT], on_prompts(rows)], ignore_index=True)
-    words = {"choices": choices.to_dict("records"), "power": third.power(name)}
+    y, x, corpora = table(rows)
+    alone = {third.IN_WORDS[corpus]: estimates(y[[i]], x)[NAMES[name]] for i, corpus in enumerate(corpora)}
+    words = {"choices": choices.to_dict("records"), "power": third.power(name), "alone": alone}
     return replace(found, rows={LEFT: choices}).adding(words=words)
 
 
