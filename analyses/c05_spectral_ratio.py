@@ -126,7 +126,14 @@ def right_value_matrix(evidence: Evidence) -> Result:
     }
     table = cut[["model_id", "heritage", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]]
     how = "models with the right W_V and a measured gain"
-    draw = partial(ratio_of_norms, rows=cut[cut["gain"].notna()], xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂", named=True)
+    wrong = cut[cut["gain"].notna() & ~cut["right_matrix"]]
+    own_rows = right(evidence).assign(name=lambda right: right["model_id"].map(short_name))
+    draw = partial(
+        ratio_of_norms,
+        rows=pd.concat([own_rows, wrong], ignore_index=True),
+        xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂",
+        named=True,
+    )
     return against_gain(right(evidence), how).adding(table=table, draw=draw, words=words)
 
 

@@ -86,10 +86,18 @@ def not_installed(
     return UsageError(what, got=str(error), next_step=install(extra))
 
 
-def unknown(what: str, got: object, allowed: Iterable[str], *, where: object = "", otherwise: str = "") -> UsageError:
-    """The error for a name that is none of those allowed; its next step is the nearest of them, else `otherwise`."""
+def unknown(
+    what: str, got: object, allowed: Iterable[str], *, where: object = "", otherwise: str = "", line: str = ""
+) -> UsageError:
+    """The error for a name that is none of those allowed; its next step is the nearest of them, else `otherwise`.
+
+    line: a call in which {} is a name, printed with the nearest one, or with the first where none is near.
+    """
     names = list(allowed)
     near = did_you_mean(str(got), names, otherwise)
+    if line and names:
+        chosen = near.removeprefix("did you mean ").removesuffix("?") if near != otherwise else names[0]
+        near = f"{near} {line.format(chosen)}".strip()
     return UsageError(what, where=where, got=repr(got), allowed=", ".join(names), next_step=near)
 
 

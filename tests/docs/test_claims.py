@@ -11,6 +11,9 @@ import pytest
 from page_blocks import PAGES, ROOT, loaded
 from surface import commands
 
+from thermostats.claims.scripts import scripts
+from thermostats.claims.study import studies
+from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import GAINS
 
 COMMAND = re.compile(r"(?<![\w.])thermostats((?: [^\s`|>$()\\]+)+)")
@@ -113,3 +116,25 @@ def test_the_tree_in_contributing_is_that_of_the_project() -> None:
 def test_the_readme_defines_every_gain_before_its_example() -> None:
     before = NAMES["README.md"].split("## Ten lines")[1].split("```python")[0]
     assert [name for name in GAINS if f"`{name}`" not in before] == []
+
+
+def test_what_contributing_names_stands_in_the_files_that_it_names() -> None:
+    """Constants of a step are in a Python file of that step."""
+    part = NAMES["CONTRIBUTING.md"].split("## Where new code goes")[1].split("### A claim, whole")[0]
+    steps = re.split(r"\n(?=\d\. )", part)
+    named = 0
+    for step in steps:
+        files = [ROOT / path for path in re.findall(r"`((?:thermostats|tests)/[\w/.]+\.py)`", step)]
+        for name in re.findall(r"`(_?[A-Z][A-Z_]{2,})`", step):
+            assert name == "NAME" or any(name in file.read_text(encoding="utf-8") for file in files), (name, step)
+            named += 1
+    assert named > 10
+
+
+def test_contributing_says_whose_every_letter_is() -> None:
+    part = NAMES["CONTRIBUTING.md"].split("**A claim.**")[1].split("\n\n")[0]
+    for study in studies().values():
+        if study.letter:
+            home = next(home for home in (study.name, f"{study.name}.py") if f"studies/{home}" in part)
+            assert re.search(rf"\b{study.letter}\b[^,;:]*\(`[\w/]*{re.escape(home)}", part), study.letter
+    assert {name[0] for name in scripts(shipped("analyses"))} == {s.letter for s in studies().values() if s.letter}

@@ -120,7 +120,7 @@ MISFITS = {
     ),
     "few columns": (
         (pd.DataFrame([model()])[["model_id", "heritage", "n_layers", "d_model", "n_heads"]], None),
-        "nearly those of models",
+        "not those of table models.*got without n_params",
     ),
     "a column more": ((new_run()[0].assign(note=1), None), "nearly those of runs: without none, unknown note"),
     "no source": (

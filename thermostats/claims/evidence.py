@@ -15,9 +15,11 @@ from thermostats.claims.study import named, studies
 from thermostats.tables.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS
 from thermostats.tables.folders import shipped
 from thermostats.tables.selection import Selection
-from thermostats.tables.vocabulary import EXTERNAL
+from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
-__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "SETS", "TIMINGS", "VIEWS", "Evidence"]
+__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
+ROWS = ("study", "study and measured", "study, external and measured", "measured", NURSERY)
+"""What a claim may say of whose rows it reads, `Rows:` of its words. A user's own are measured ones."""
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")

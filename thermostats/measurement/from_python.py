@@ -201,7 +201,7 @@ def _called(model: Any) -> str:
 
 def _check_words(tokenizer: Any, kinds: Sequence[str]) -> None:
     if not hasattr(tokenizer, "save_pretrained") and (tokenizer is not None or set(kinds) != {"weights"}):
-        step = 'measure(model, tokenizer), or what="weights", which reads no prompts'
+        step = 'thermostats.measure(model, tokenizer); what="weights" reads no prompts'
         got = "none" if tokenizer is None else repr(tokenizer)[:60]
         raise UsageError("a model in memory needs its tokenizer or image processor", got=got, next_step=step)
 

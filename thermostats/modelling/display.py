@@ -86,7 +86,7 @@ def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
     if isinstance(kind, str) and not kind:
         kind = next(iter(kinds))
     if kind not in kinds:
-        raise unknown("no such figure of the fit", kind, kinds, where=fit.law.name)
+        raise unknown("no such figure of the fit", kind, kinds, where=fit.law.name, line='fit.plot("{}")')
     drawn = axes if axes is not None else Figure(layout="constrained").subplots()
     kinds[kind](fit, drawn)
     if axes is None:

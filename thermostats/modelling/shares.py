@@ -85,6 +85,10 @@ def fit_share(
 
 def _compared(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     """The table with the column that an expression of its columns stands for."""
+    if not isinstance(holds, str):
+        step = f'thermostats.fit_share(df, "{usual(table, "outcome")} > 1")'
+        what, allowed = "what holds is named, not given", "a column of true and false, or an expression of columns"
+        raise UsageError(what, where="holds", got=type(holds).__name__, allowed=allowed, next_step=step)
     if holds in table or not any(sign in holds for sign in "<>="):
         return table
     try:

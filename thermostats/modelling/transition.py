@@ -132,7 +132,8 @@ def fit_transition(
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
     """
-    column = outcome or f"L_star_{definition}"
+    own = not outcome and definition in table and f"L_star_{definition}" not in table
+    column = outcome or (definition if own else f"L_star_{definition}")
     _check_definition(table, column)
     columns = gain_columns("fit_transition", column, model=model, lab=lab, depth=depth, heads=heads)
     placed = transition_rows(columns.read(table), outcome or definition, column=column, source=source)

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 MAP = LinearSegmentedColormap.from_list("sides of 1", ["#b35806", "#c4c4c4", "#542788"])
 """Below 1, near it, above it; none as light as the page."""
 LEAST = 1e-3
-INCHES = 0.17
+INCHES = 0.18
 """Height of a tip."""
+RIGHT = 1.45
+"""Where the axes end, in heights of the tree: names of tips stand to the right of it."""
+ROOM = 0.8
+"""Inches of a branch of length 1 on which there is room for the name of a model amid the tree."""
 
 
 def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: str = "height in the tree") -> Axes:
@@ -50,10 +54,11 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
         figure.set_figheight(max(figure.get_figheight(), INCHES * (y.max() + 1) + 1))
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlim(-0.06 * x.max(), x.max() * 1.45)
+    axes.set_xlim(-0.06 * x.max(), x.max() * RIGHT)
+    axes.set_xticks(axes.get_xticks()[(axes.get_xticks() >= 0) & (axes.get_xticks() <= x.max())])
     axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
     axes.set_xlabel(xlabel)
-    bar = axes.figure.colorbar(colours, ax=axes, shrink=0.5, aspect=25, pad=0.02)
+    bar = axes.figure.colorbar(colours, ax=axes, location="bottom", shrink=0.6, aspect=30, pad=0.02)
     ticks = np.linspace(-most, most, 5)
     bar.set_ticks(ticks.tolist(), labels=[f"{np.exp(t):.2f}" for t in ticks])
     bar.set_label("gain")
@@ -63,15 +68,18 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
 
 
 def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
-    """Tips by name at their right, all others over their branches."""
+    """Tips by name at their right, others at their branches; of models on short branches only parents of several."""
     look: dict[str, Any]
+    inches = axes.get_window_extent().width / axes.figure.dpi / (RIGHT * x.max())
     descendants = Counter(parent for parents in tree.parents for parent in parents)
     for i, name in enumerate(tree.names):
         if not descendants[i]:
-            text, place, look = short_name(name), (4, 0), {"fontsize": 7, "va": "center", "color": "0.1"}
-        elif tree.parents[i]:
+            text, place, look = short_name(name), (4, 0), {"fontsize": 8, "va": "center", "color": "0.1"}
+        elif tree.parents[i] and (inches > ROOM or "/" not in name or descendants[i] > 1):
             text = short_name(name) if "/" in name else name.split(": ")[-1]
-            place, look = (-3, 2), {"fontsize": 5.5, "va": "bottom", "ha": "right", "color": "0.4"}
+            below = tree.heights[i] > 1  # a family under its branch, so that a lab of one family keeps off it
+            place = (-3, -2) if below else (-3, 2)
+            look = {"fontsize": 6.5, "va": "top" if below else "bottom", "ha": "right", "color": "0.4"}
         else:
             continue
         axes.annotate(text, (x[i], y[i]), place, textcoords="offset points", **look)

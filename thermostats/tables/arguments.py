@@ -15,10 +15,10 @@ DESCRIBED = (*TABLES, "features")
 """Tables whose columns are described: those of the store, and the features that follow from them."""
 
 
-def check_table(name: str, tables: Collection[str] = TABLES) -> None:
-    """Raise UsageError for a table that does not exist."""
+def check_table(name: str, tables: Collection[str] = TABLES, line: str = "") -> None:
+    """Raise UsageError for a table that does not exist; `line` as for `unknown`."""
     if not isinstance(name, str) or name not in tables:
-        raise unknown("no such table", name, tables, otherwise="thermostats ls tables")
+        raise unknown("no such table", name, tables, otherwise="" if line else "thermostats ls tables", line=line)
 
 
 def check_export(folder: Path, tables: Sequence[str] | None, format_: str, partition: str | None) -> None:

@@ -39,7 +39,8 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         models = pd.concat(held["models"].values()) if held["models"] else pd.DataFrame(columns=["source", *MODEL])
         sources = {*runs["source"], *models["source"]} - {""}
         if source not in sources:
-            raise unknown("no own rows of this source", source, sorted(sources), where=folder)
+            line = f"thermostats forget --source '{{}}' --data {folder}"
+            raise unknown("no own rows of this source", source, sorted(sources), where=folder, line=line)
         gone = set(runs.loc[runs["source"] == source, "run_id"])
         every = store.load("runs", folder)
         used = pd.MultiIndex.from_frame(every.loc[~every["run_id"].isin(gone), MODEL])

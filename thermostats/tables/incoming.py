@@ -130,7 +130,8 @@ def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     frame = pd.DataFrame(cells, columns=names, dtype="str")
     used = [bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)]
     if nameless := [i + 1 for i, name in enumerate(names) if used[i] and not name.strip()]:
-        raise ValueError(f"column {nameless[0]} has cells but no name")
+        why = "; an index is left out by df.to_csv(path, index=False)" if nameless == [1] else ""
+        raise ValueError(f"column {nameless[0]} has cells but no name{why}")
     frame = frame.loc[:, used]
     return frame[(frame != "").any(axis=1)] if len(frame.columns) > 1 else frame
 

@@ -7,6 +7,7 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -25,14 +26,16 @@ from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
 from thermostats.tables.join_columns import REFUSED
 from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hashes, with_runs
+from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
 from thermostats.tables.plausible import check_plausible
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
+from thermostats.tables.suggested_map import asked, suggested
 from thermostats.tables.table_files import is_archive
 from thermostats.tables.validation import difference, typed
 
-MAP = "thermostats ls columns {} lists the columns; --map names a file that maps yours to ours"
+MAP = "thermostats ls columns {}; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
 KINDS = (str, Path, pd.DataFrame, pa.Table)
 
@@ -97,7 +100,11 @@ def join(
 
     for source in given:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
-        for name, frame in (pair for using in maps for pair in as_tables(read(source), table, using, where, hashes)):
+        given_rows = read(source)
+        using_each = maps_by_name(given_rows, where, data) if maps == [None] and table is None else maps
+        for name, frame in (
+            pair for using in using_each for pair in as_tables(given_rows, table, using, where, hashes)
+        ):
             rows = typed(frame, name, where)
             if name in incoming:
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
@@ -312,10 +319,35 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         raise UsageError(f"columns are not those of table {name}", where=where, got="; ".join(got), next_step=step)
 
 
+def maps_by_name(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[ColumnMap | None]:
+    """How rows without a mapping are read: as a table that has exactly these columns, or by our own names in them.
+
+    Of rows under our names columns that may be empty may be left out, and gains may stand next to facts. Raises
+    UsageError for other names, with a mapping filled in as far as their columns say.
+    """
+    names = [str(name) for name in frame.columns]
+    if _exact(frame):
+        return [None]
+    ours = [name for name in names if is_gain(name) or any(name in columns_of_rows(table) for table in TABLES)]
+    if len(ours) == len(names):
+        with suppress(UsageError):
+            return [*load_maps({"columns": {name: name for name in names}})]
+    if len(ours) < len(names) / 2 and (line := suggested(frame, where, data)):
+        what, step = "its columns are not ours", f"{line}\n{asked(frame)}".strip()
+        raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
+    return [None]
+
+
+def _exact(frame: pd.DataFrame) -> list[str]:
+    """Tables that have exactly these columns."""
+    columns = set(frame)
+    return [name for name in TABLES if set(dtypes(name)) - set(absent(name)) <= columns <= set(dtypes(name))]
+
+
 def _table_of(frame: pd.DataFrame, where: object) -> str:
     """The table that has exactly these columns."""
     columns = set(frame)
-    if exact := [name for name in TABLES if set(dtypes(name)) - set(absent(name)) <= columns <= set(dtypes(name))]:
+    if exact := _exact(frame):
         return exact[0]
     nearest = min(
         (name for name in TABLES if name not in REFUSED),

@@ -7,6 +7,7 @@ from thermostats.tables.schemas import TABLES, TEXT, absent, key
 FILLED_WITH = {("models", "revision"): "main", ("runs", "revision"): "main"} | {
     ("runs", label): "unstated" for label in ("dtype", "attention")
 }
+FILLED_WITH |= {("summaries", "prompt_id"): ""}
 """What a column is filled with where rows do not have it; any other text is empty."""
 TELLING = ("model_id", "source")
 """What rows must say for the run that they are of to follow."""
@@ -14,7 +15,7 @@ NEEDED, OPTIONAL = "needed", "optional"
 REFUSED = {"findings": "findings are made by `thermostats report`"}
 """Tables that nothing is joined to, and why."""
 FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sha"): "filled in from prompt_set"} | {
-    place: f"filled in: {value}" for place, value in FILLED_WITH.items()
+    place: f"filled in: {value or 'empty, all prompts together'}" for place, value in FILLED_WITH.items()
 }
 
 

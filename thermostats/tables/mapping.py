@@ -23,6 +23,7 @@ from thermostats.tables.norms import gains_from_norms
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
 
+MILLION = 10**6
 ROUNDING = 1e-9
 """Relative distance from a whole number that a product of a factor may have."""
 
@@ -37,9 +38,17 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
     frame = _long(_only(frame, using), using, where)
     if using.norms:
         frame = gains_from_norms(frame.drop(columns=_spare(frame, using)), using.norms, where)
-    for name in using.columns:
+    for name, meant in using.columns.items():
         if name not in frame.columns:
-            raise unknown("a column that the mapping names is missing", name, map(str, frame), where=where)
+            what, step = "a column that the mapping names is missing", ""
+            if pattern := re.fullmatch(r"(.*)(?:\*|\{.*\})(.*)", name):
+                stated = {"columns": f"{pattern[1]}*{pattern[2]}", "name": "layer", "value": meant}
+                step = (
+                    f"columns that hold a layer each stand under wide: mapping={{'columns': {{…}}, 'wide': {stated}}}"
+                )
+            if step:
+                raise UsageError(what, where=where, got=repr(name), next_step=step)
+            raise unknown(what, name, map(str, frame), where=where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
     if unnamed := [str(name) for name in spare if using.ignore != OTHERS and name not in using.ignore]:
@@ -54,7 +63,19 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
         raise UsageError("one of our columns is filled twice", where=where, got=", ".join(sorted(twice)))
     for name, factor in using.factors.items():
         renamed[name] = _scaled(renamed[name], factor, ours[name], where) if name in renamed else None
+    _check_unit(renamed, using, where)
     return filled(renamed.assign(**using.constants), using.table)
+
+
+def _check_unit(frame: pd.DataFrame, using: ColumnMap, where: object) -> None:
+    """Raise UsageError for parameters that are no whole numbers, as where they are counted in millions."""
+    if using.table != "models" or "n_params" not in frame or "n_params" in using.factors:
+        return
+    values = numbers_of(frame["n_params"])[0].astype("float64").dropna()
+    if len(values) and (values % 1 > 0).any() and values.max() < MILLION:
+        step = "give the unit: 'factors': {'n_params': 1_000_000} in the mapping, n_params = 1_000_000 under [factors]"
+        what, allowed = "parameters are counted one by one", "whole numbers"
+        raise UsageError(what, where=where, got=f"n_params {values.iloc[0]:g}", allowed=allowed, next_step=step)
 
 
 def _spare(frame: pd.DataFrame, using: ColumnMap) -> list[str]:

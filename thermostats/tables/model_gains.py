@@ -13,8 +13,8 @@ from thermostats.errors import UsageError
 from thermostats.tables.schemas import dtypes
 from thermostats.tables.vocabulary import GAINS
 
-IDENTITY = ("model_id", "revision")
-"""What a gain has of its model."""
+IDENTITY = ("model_id", "revision", "source")
+"""What a gain has of its model, and whose both are."""
 SD = "_sd"
 
 

@@ -50,7 +50,7 @@ def load(
     """
     if not name:
         return _tables(data)
-    check_table(name)
+    check_table(name, line='thermostats.load("{}")')
     kept_runs, dropped = listed(runs, "runs"), listed(without, "without") or []
     if named := [*(kept_runs or ()), *dropped]:
         ids = set(store.load("runs", data)["run_id"])
@@ -155,7 +155,7 @@ def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Se
         if not equal.any():
             there = sorted(set(column) - {""})
             if len(there) <= MOST_NAMED:
-                raise unknown(f"no rows of this {name}", text, there)
+                raise unknown(f"no rows of this {name}", text, there, line=f'thermostats.features({name}="{{}}")')
             near = did_you_mean(text, there, "thermostats ls models")
             raise UsageError(f"no rows of this {name}", got=repr(text), next_step=near)
         fits |= equal

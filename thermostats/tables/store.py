@@ -183,8 +183,16 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",
                 got=f"{label} {' @ '.join(map(repr, row))}",
-                next_step=f"{near} Otherwise " * bool(near) + f"add it to {target}, for instance with thermostats join",
+                next_step=f"{near} Otherwise " * bool(near) + _added(target, row),
             )
+
+
+def _added(target: str, row: tuple[str, ...]) -> str:
+    """How what is referred to gets into its table."""
+    if target != "models":
+        return f"add it to {target}, for instance with thermostats join"
+    facts = f"model_id={row[0]!r}, heritage='…', n_layers=…, n_heads=…, d_model=…, n_params=…"
+    return f"add it to models first, thermostats.join([dict({facts})]) or a CSV of these columns"
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:

@@ -32,13 +32,14 @@ from thermostats.modelling.heritage.law import (
     statistics,
 )
 from thermostats.modelling.heritage.left_out import left_out_table
-from thermostats.modelling.heritage.means import model_means
+from thermostats.modelling.heritage.model_means import model_means
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, said_of
 from thermostats.plots import posterior as plots
 from thermostats.plots.general import forest
 from thermostats.tables.vocabulary import GAINS
 
 LEAST, SMALL_STUDY = 4, 10
+OTHERS_SHIP = "add models: thermostats.model_rows() has those that ship, thermostats.features() says whose"
 NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
 SUMMED = ("total_amplification", "total_amplification_from_input")
 SUMMED_TOTAL_SD = 2.0
@@ -265,7 +266,7 @@ def _declared(
 def _odd(rows: pd.DataFrame, heritage: Heritage, without_labs: str) -> list[str]:
     """What the rows cannot say, in words; UsageError where they say nothing of a block."""
     if len(rows) < LEAST:
-        raise UsageError("too few models", got=len(rows), allowed=f"{LEAST} or more")
+        raise UsageError("too few models", got=len(rows), allowed=f"{LEAST} or more", next_step=OTHERS_SHIP)
     warnings, used = list[str](), 1
     for name, columns in heritage.blocks.items():
         if name == FAMILY:

@@ -1,0 +1,75 @@
+"""A join without a mapping prints one, filled in from the columns that are there, and it works when pasted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import thermostats
+from thermostats.errors import UsageError
+from thermostats.tables.suggested_map import asked
+
+MODELS = pd.DataFrame(
+    {
+        **{"model": ["a-1", "a-2"], "lab": "A", "layers": [4, 8], "heads": 4, "hidden": [64, 128]},
+        **{"params_m": [1.5, 3.25], "gain": [1.1, 0.9], "note": "x"},
+    }
+)
+LAYERS = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "prompt": "p", "growth": [1.1, 1.2, 0.9, 1.3]})
+WIDE = pd.DataFrame([{"model": "a-1", "prompt": "q", **{f"layer_{k}": 1 + k / 10 for k in range(1, 5)}}])
+
+
+def refusal(source: Any, data: Path) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        thermostats.join(source, data=data)
+    return caught.value
+
+
+def pasted(error: UsageError, df: pd.DataFrame) -> list[Any]:
+    """What the call in a refusal does."""
+    call = error.next_step.splitlines()[0]
+    assert call.startswith("thermostats.join(df, ")
+    return list(eval(call, {"thermostats": thermostats, "df": df}))  # noqa: S307 - the line is ours
+
+
+def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
+    done = pasted(refusal(MODELS, tmp_path / "mine"), MODELS)
+    assert {each.table: each.added for each in done} == {"models": 2, "runs": 2, "summaries": 2}
+    rows = thermostats.features(tmp_path / "mine", source="mine").set_index("model_id")
+    assert rows.loc["a-2", ["n_layers", "n_params", "last_gain"]].tolist() == [8, 3_250_000, 0.9]
+    for table in (LAYERS, WIDE):
+        done = pasted(refusal(table, tmp_path / "mine"), table)
+        assert {each.table: each.added for each in done}["layers"] == 4
+    assert "which gain it is" in asked(MODELS) and "unit of n_params" in asked(MODELS)
+    assert asked(LAYERS) == "check which token's gains these are"
+
+
+def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    MODELS.to_csv("theirs.csv", index=False)
+    said = refusal("theirs.csv", Path("mine")).next_step
+    lines = re.search(r"map.toml\n\n(.*)\n\nthermostats join theirs.csv --map map.toml --data mine", said, re.DOTALL)
+    assert lines is not None
+    Path("map.toml").write_text(lines[1])
+    done = thermostats.join("theirs.csv", mapping="map.toml", data="mine")
+    assert [each.added for each in done] == [2, 2, 2]
+
+
+def test_our_own_names_need_no_mapping_and_no_more_than_is_known(tmp_path: Path) -> None:
+    row = {"model_id": "b-1", "heritage": "B", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 1e6}
+    thermostats.join(pd.DataFrame([row]), data=tmp_path / "mine")
+    done = thermostats.join([{**row, "model_id": "b-2", "last_gain": 1.2, "source": "me"}], data=tmp_path / "mine")
+    assert [each.table for each in done] == ["models", "runs", "summaries"]
+    layers = LAYERS.set_axis(["model_id", "layer", "prompt_id", "gain_block"], axis=1).assign(
+        model_id="b-1", source="hooks", position="last"
+    )
+    assert [each.added for each in thermostats.join(layers, data=tmp_path / "mine")] == [1, 4]
+
+
+def test_what_names_no_model_gets_no_mapping(tmp_path: Path) -> None:
+    said = refusal(pd.DataFrame({"x": [1], "y": [2]}), tmp_path / "mine")
+    assert "do not match any table" in str(said)
