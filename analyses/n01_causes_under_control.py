@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Result, TooFew, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Result, Trial
 from thermostats.claims.heritage import tables_of, variance_shares
-from thermostats.claims.rule import NEVER, Above, AtLeast, Below, Decide, Posterior, V
+from thermostats.claims.rule import Above, Below, Posterior
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER
@@ -19,18 +18,9 @@ from thermostats.modelling.heritage.left_out import leave_one_out
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
-from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import components, glance, languages, second, shares, third, together, universes
 from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
-from thermostats.studies.nursery.crossed_ratios import (
-    LEFT,
-    beside,
-    by_ratios,
-    on_prompts,
-    rule,
-    slopes_of_all,
-    spreads_of,
-)
+from thermostats.studies.nursery.crossed_ratios import beside, by_ratios, rule, slopes_of_all, spreads_of, with_choices
 from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, searches_of, worlds_of
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
@@ -45,21 +35,28 @@ from thermostats.studies.nursery.rows import (
     read_by_tests,
 )
 from thermostats.studies.nursery.second import STUDY
+from thermostats.studies.nursery.shares import (
+    BETWEEN,
+    LITTLE,
+    ORDERED,
+    PAIRS,
+    QUARTER,
+    SAVED,
+    SEED,
+    SHARE,
+    SMALL,
+    SURE,
+    by_predictions,
+    by_recipes_left_out,
+    by_seeds,
+    by_shares,
+    compared,
+)
+from thermostats.studies.nursery.together import by_both, by_components, by_corpora
 from thermostats.tables.vocabulary import NURSERY
 
-SEED = 101
-SMALL, SURE = 0.05, 0.98
-"""C04's bar for "almost nothing", and the level of its order's intervals."""
-FIRST, SECOND, SHARE = "recipe − geometry", "geometry − scale", "share of the seed"
-OWN = "geometry, given the other blocks"
-ORDERED = Above(FIRST, 0) & Above(SECOND, 0) & Decide(V(OWN).p <= 0.05, NEVER)
-"""As in C04."""
-SAVED = "squared error saved"
-LITTLE, QUARTER, BETWEEN = 0.01, 0.5, 0.2
-"""What would be of interest: 1% of the variance between seeds (null: 5%); r = 0.5, a quarter of the variance, of
-depth or of predictions (null: 0), where 20% lie between recipes."""
-PAIRS = AtLeast(rows={"pairs of seeds": 5})
 STATED = ORDER.replace("heritage", "recipe")
+PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
 PREDICTS = Posterior("the nursery's slopes err less than the published mean")
 PRIMARY = "penultimate_gain"
 OTHERS = {
@@ -112,7 +109,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 def of_third(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
     test, worlds, searches = partial(by_ratios, name=name), worlds_of(name), searches_of(name)
-    trial = Trial(third.enough, test, "recipe", worlds, searches=searches)
+    trial = Trial(third.read, test, "recipe", worlds, searches=searches)
     return {"primary": rule(name), "trial": trial, **third.STUDY}
 
 
@@ -148,37 +145,8 @@ def shape(evidence: Evidence) -> Result:
 def alike(evidence: Evidence) -> Result:
     """Does a recipe do the same whatever it is trained on?"""
     rows = third.enough(evidence)
-    return with_choices(ALIKE, rows).adding(draw=drawing(glance.by_recipe, rows))
-
-
-def with_choices(name: str, rows: pd.DataFrame) -> Result:
-    """The ratios by the rule, on each set of prompts too; what the design could have shown."""
-    found = by_ratios(rows, name)
-    choices = pd.concat([found.rows[LEFT], on_prompts(rows)], ignore_index=True)
-    words = {"choices": choices.to_dict("records"), "power": third.power(name)}
-    return replace(found, rows={LEFT: choices}).adding(words=words)
-
-
-def ratios(rows: pd.DataFrame, found: components.Components, estimate: str = components.OVER) -> Result:
-    """Ratios of the components, geometry and scale over the published models' shapes."""
-    sizes = {name: float(np.median(drawn)) for name, drawn in vars(found).items()}
-    words = {"sizes": sizes, "in_order": found.in_order}
-    return Result.of(rows, components.ratios(found), estimate=estimate, table=None, words=words)
-
-
-def by_components(rows: pd.DataFrame) -> Result:
-    """Of the second study, recipes that were seen at every shape."""
-    return ratios(rows, components.components(second.by_corpus(rows), seed=SEED))
-
-
-def by_corpora(rows: pd.DataFrame) -> Result:
-    """The same, headed by the corpus."""
-    return replace(by_components(rows), estimate=components.CORPUS)
-
-
-def by_both(rows: pd.DataFrame) -> Result:
-    """Of both studies, every study and corpus with slopes of its own."""
-    return ratios(rows, together.components(rows, seed=SEED))
+    named = rows.assign(trained_on=rows["trained_on"].map(third.IN_WORDS))
+    return with_choices(ALIKE, rows).adding(draw=drawing(glance.by_recipe, named))
 
 
 @CLAIM.finding(
@@ -220,16 +188,6 @@ def corpus(evidence: Evidence) -> Result:
     alone = together.contrasts(second.recipes(evidence), second.FACTORS).set_index("factor")["share"]
     words = {"factor": alone.idxmax(), "of_recipe": float(alone.max()), **languages.in_second(evidence)}
     return by_corpora(rows).adding(words=words, draw=drawing(glance.at_a_glance, second.ends(evidence, drawn=False)))
-
-
-def by_shares(rows: pd.DataFrame) -> Result:
-    """Corrected shares of the design's blocks and their differences."""
-    table = shares.shares(rows, shares.design_blocks(rows), seed=SEED, level=SURE)
-    interval = f"{SURE:.0%} t interval, parametric bootstrap with the design fixed"
-    known = table.set_index("what").to_dict("index")
-    found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
-    own = Estimate(known["geometry"]["unique"], p=known["geometry"]["p"])
-    return Result.of(rows, found | {OWN: own}, estimate=FIRST, table=table)
 
 
 @CLAIM.finding(
@@ -280,18 +238,6 @@ CLAIM.curve(
 )
 
 
-def by_seeds(rows: pd.DataFrame) -> Result:
-    """The seed's share of the variance."""
-    found = shares.seed_share(rows)
-    pairs = found.pairs.reset_index()
-    if len(pairs) < PAIRS.rows["pairs of seeds"]:
-        raise TooFew(Result.of(rows, words={"pairs": len(pairs)}))
-    interval = "95% χ² interval, variance over all models taken as known"
-    estimate = Estimate(found.estimate, found.lower, found.upper, interval)
-    own = rows[rows["pair"].isin(pairs["pair"])]
-    return Result.of(own, {SHARE: estimate}, table=None, rows={"pairs of seeds": pairs}, words={"found": found})
-
-
 @CLAIM.finding(
     "seed",
     primary=Below(SHARE, SMALL),
@@ -316,15 +262,6 @@ def seed(evidence: Evidence) -> Result:
     return replace(found, words=words)
 
 
-def by_recipes_left_out(rows: pd.DataFrame) -> Result:
-    """Squared error that geometry and scale save in a recipe that the lines were not fitted to."""
-    saved = shares.saved_by_recipe(rows)
-    middle, error = float(saved.mean()), float(saved.sem())
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(saved) - 1)) * error
-    interval = "95% t interval over recipes left out"
-    return Result.of(rows, {SAVED: Estimate(middle, middle - half, middle + half, interval)})
-
-
 @CLAIM.finding(
     "unseen_recipes",
     primary=Above(SAVED, 0),
@@ -344,21 +281,6 @@ def of_published(evidence: Evidence) -> pd.DataFrame:
     """Published models with what the nursery's slopes, posterior means, predict about their mean."""
     drawn = shares.drawn_slopes(recipe_fit(evidence), models(evidence))
     return shares.with_predictions(published(evidence), drawn.mean(axis=0))
-
-
-def by_predictions(rows: pd.DataFrame) -> Result:
-    """Squared error that predictions save over the mean."""
-    return Result.of(rows, {SAVED: shares.jackknifed_error_saved(rows)})
-
-
-def compared(shown: pd.DataFrame) -> Result:
-    """The same with its figure, and how predictions go with what was published."""
-    r = float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1])
-    words = {"r": r, "variance": float(shown["log_gain"].var(ddof=0))}
-    return replace(by_predictions(shown), draw=lambda axes: shares.scatter(axes, shown), words=words)
-
-
-PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
 
 
 @CLAIM.finding(

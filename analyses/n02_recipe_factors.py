@@ -1,6 +1,5 @@
 """N02: which part of the recipe moves the gain, by how much, and can any of it put the gain on the other side of 1?"""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,24 +7,35 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial
-from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, Each, Pick, Posterior, Some, V
+from thermostats.claims.claim import Claim, Evidence, Result, Trial
+from thermostats.claims.rule import Above, AtLeast, Decide, Each, Pick, Posterior, Some, V
 from thermostats.claims.worlds import worlds_in_groups, worlds_of_line, worlds_of_path
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
-from thermostats.plots.general import drawing, forest
 from thermostats.studies.nursery import crossed_factors, languages, second, third, together
 from thermostats.studies.nursery import factor_effects as effects
 from thermostats.studies.nursery.crossed_factors import CORPUS
-from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, fit_recipes, jackknife, judged, read_by_tests
+from thermostats.studies.nursery.factor_effects import RATIO, SHARE, by_factors, by_levels, by_split
+from thermostats.studies.nursery.rows import CONTROLLED, ENOUGH, final, fit_recipes, judged, read_by_tests
+from thermostats.studies.nursery.strongest import (
+    ALPHA,
+    MOVED,
+    by_all_else,
+    by_corpus_and_others,
+    by_nine,
+    by_others,
+    by_shared,
+    headed,
+    of_ratios,
+    with_ratios,
+)
 from thermostats.tables.vocabulary import NURSERY
 
 SEED = 102
-ALPHA, MOST = 0.05, 0.5
+MOST = 0.5
 NEGLIGIBLE = 0.05
 """As in C11."""
 PRIMARY = "penultimate_gain"
-RATIO, LOWEST, SHARE = "ratio", "lowest mean gain", "share through the ratio"
 STILL = (V(RATIO).lower > 1 / (1 + NEGLIGIBLE)) & (V(RATIO).upper < 1 + NEGLIGIBLE)
 MOVES = Posterior("levels of {factor} differ by more than 5%", pick=Pick("factors", smallest="p"))
 FLIPS = Posterior("levels of {factor} have mean gains on both sides of 1", pick=Pick("factors", largest="p_flip"))
@@ -67,23 +77,9 @@ def read(evidence: Evidence) -> pd.DataFrame:
 
 LEAST = AtLeast(groups=16)
 """Half of the second study's recipes."""
-MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
-STRONGEST = "F of the strongest factor"
 RECIPES: dict[str, Any] = {"primary": MOVED, "evidence": NURSERY, "needs": LEAST}
 """What findings over recipes of the second study declare."""
 a_line = partial(worlds_of_line, "log_gain", r=SIZE)
-IN_WORDS = {
-    "log_rate": "log rate",
-    "shrinking": "decay over training",
-    "depth_power": "init by depth",
-    "log_init": "log init",
-    "log_embed": "log embedding",
-    "log_warmup": "log warm-up",
-    "log_batch": "log batch",
-    "log_clip": "log clipping",
-    "log_tokens": "log tokens",
-}
-"""Factors whose columns do not say what they are."""
 
 
 def of_second(evidence: Evidence) -> pd.DataFrame:
@@ -98,70 +94,6 @@ def of_both(evidence: Evidence) -> pd.DataFrame:
     return rows.assign(english=(rows["corpus"] == "english").astype(float))
 
 
-def by_nine(rows: pd.DataFrame) -> Result:
-    """The second study's nine factors."""
-    return by_tests(rows, second.FACTORS)
-
-
-def by_shared(rows: pd.DataFrame) -> Result:
-    """The factors that both studies have."""
-    return by_tests(rows, together.LEVELS)
-
-
-def by_others(rows: pd.DataFrame) -> Result:
-    """Everything that recipes differ in but the corpus, given the corpus."""
-    return by_tests(rows, second.GIVEN_CORPUS, "corpus")
-
-
-def by_tests(rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
-    """Every factor alone, given levels of a column; the strongest."""
-    return strongest(rows, together.factor_tests(rows, factors, given))
-
-
-def by_all_else(rows: pd.DataFrame) -> Result:
-    """Everything that recipes of the third study differ in, which are in the same corpora."""
-    return by_tests(rows, second.GIVEN_CORPUS)
-
-
-def strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
-    """The factor with the least p of some tests."""
-    best = tests.loc[tests["p"].idxmin()]
-    f = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
-    return Result.of(rows, {STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]})
-
-
-def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
-    """The same, headed by the strongest factor's ratio of geometric mean gains."""
-    return headed(found, rows, together.contrasts(rows, factors, given))
-
-
-def headed(found: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
-    """A result headed by its factor's ratio in a table of contrasts, which it shows."""
-    own = table.set_index("factor").loc[found.words["factor"]]
-    interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
-    known = {name: own[name] for name in ("lower", "upper")}
-    ratio = replace(found.quantities[STRONGEST], value=own["ratio"], interval=interval, **known)
-    return replace(
-        found,
-        quantities={RATIO: ratio, **found.quantities},
-        n_models=int(rows["n"].sum()),
-        table=table,
-        words={
-            "factor": IN_WORDS.get(str(own.name), own.name),
-            "what": own["what"],
-            "of_variance": own["share"],
-            "tests": len(table),
-        },
-        draw=of_ratios(table.assign(factor=table["factor"].replace(IN_WORDS))),
-    )
-
-
-def of_ratios(table: pd.DataFrame) -> Callable[..., None]:
-    """Figure of the ratios of a table."""
-    named, xlabel = table.assign(row=table["factor"] + ": " + table["what"]), "ratio of geometric mean gains"
-    return drawing(forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x")
-
-
 def of_third(evidence: Evidence) -> pd.DataFrame:
     """Recipes of the third study in every corpus, means over shapes."""
     return third.recipes(evidence)
@@ -170,11 +102,6 @@ def of_third(evidence: Evidence) -> pd.DataFrame:
 def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
     """The same, means over corpora."""
     return crossed_factors.means(third.recipes(evidence))
-
-
-def by_corpus_and_others(rows: pd.DataFrame) -> Result:
-    """The corpus, which every recipe has in turn, and all else in which recipes differ."""
-    return strongest(rows, crossed_factors.tests(rows, corpus=True))
 
 
 @CLAIM.finding(
@@ -192,6 +119,7 @@ def of_crossed_recipes(evidence: Evidence) -> Result:
         "prompts": third.prompts_of_others(ends).to_dict("records"),
         "means": {third.IN_WORDS[c]: float(np.exp(y)) for c, y in crossed_factors.wide(rows).mean().items()},
         "on": on_each_set(evidence, CORPUS),
+        "without": {third.IN_WORDS[name]: p for name, p in crossed_factors.without_each(rows).items()},
     }
     return headed(by_corpus_and_others(rows), rows, crossed_factors.contrasts(rows, corpus=True)).adding(words=words)
 
@@ -240,18 +168,6 @@ def of_recipes_of_a_corpus(evidence: Evidence) -> Result:
     return with_ratios(found, rows, second.GIVEN_CORPUS, "corpus").adding(words={"least": least})
 
 
-def by_factors(rows: pd.DataFrame) -> Result:
-    """Every factor against the variance between recipes, and its contrasts."""
-    tests = effects.factor_tests(rows, effects.covariates(rows))
-    table = effects.gains(rows, effects.contrasts, "ratio")
-    strongest = tests.loc[tests["p"].idxmin()]
-    own = table[table["factor"] == strongest["factor"]]
-    most = own.loc[np.log(own["ratio"]).abs().idxmax()]
-    interval = f"95% t interval by the variance between recipes, Bonferroni over {len(table)} contrasts"
-    ratio = Estimate(most["ratio"], most["lower"], most["upper"], interval, strongest["p_holm"])
-    return Result.of(rows, {RATIO: ratio}, rows={"factors": tests, "contrasts": table}, words={"most": most})
-
-
 @CLAIM.finding(
     "effect",
     primary=Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), Each("contrasts", STILL)),
@@ -277,20 +193,6 @@ def effect(evidence: Evidence) -> Result:
             "tests": tests.to_dict("records"),
             "moved": tests[tests["p_holm"] <= ALPHA].to_dict("records"),
         },
-    )
-
-
-def by_levels(rows: pd.DataFrame) -> Result:
-    """Mean gains at the levels of every factor; of a factor the surest above and the surest below."""
-    table = effects.gains(rows, effects.level_rows, "gain")
-    by = table.groupby("factor", sort=False)
-    up, down = (table.loc[place].set_index("factor") for place in (by["lower"].idxmax(), by["upper"].idxmin()))
-    ends = {"highest": up["gain"], "highest_lower": up["lower"], "lowest": down["gain"], "lowest_upper": down["upper"]}
-    low = table.loc[table["gain"].idxmin()]
-    interval = f"95% t interval by the variance between recipes, Bonferroni over {len(table)} levels"
-    lowest = Estimate(low["gain"], low["lower"], low["upper"], interval)
-    return Result.of(
-        rows, {LOWEST: lowest}, rows={"factors": pd.DataFrame(ends).reset_index(), "levels": table}, table=table
     )
 
 
@@ -328,15 +230,6 @@ def with_norms(evidence: Evidence) -> pd.DataFrame:
     rows = read_by_tests(models(evidence), "log_L2", "log_rho2", "wv_wo_ratio")
     rows = rows[rows["wv_wo_ratio"].notna()].reset_index(drop=True)
     return rows.assign(log_ratio=np.log(rows["wv_wo_ratio"].astype("float64")))
-
-
-def by_split(rows: pd.DataFrame) -> Result:
-    """Share of the recipe's effect that goes through the ratio."""
-    given = effects.covariates(rows)
-    share, slope = effects.split(rows, given)
-    half = float(jackknife(rows["recipe"], lambda kept: effects.split(rows[kept], given)[0])[2][0])
-    estimate = Estimate(share, share - half, share + half, "95% jackknife t interval over recipes")
-    return Result.of(rows, {SHARE: estimate}, table=None, words={"doubled": 2**slope})
 
 
 @CLAIM.finding(

@@ -17,7 +17,6 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.kleiber import fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
-from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.stated import stated
 from thermostats.studies.nursery import languages, second, third, together
 from thermostats.studies.nursery.design import blocks
@@ -34,9 +33,7 @@ from thermostats.studies.nursery.falling import (
     by_both,
     by_crossed,
     by_recipes,
-    in_words,
-    on_each_set,
-    other_terms,
+    shown_by_corpus,
 )
 from thermostats.studies.nursery.largest import (
     BOUND,
@@ -59,6 +56,8 @@ from thermostats.studies.nursery.slopes import (
     WORDS,
     against_published,
     both_slopes,
+    by_slope,
+    doubled,
     draw_density,
     draw_depth,
     draw_largest,
@@ -66,7 +65,6 @@ from thermostats.studies.nursery.slopes import (
     held,
     mean_traces,
     mediated,
-    slope_of,
     with_terms,
 )
 from thermostats.studies.nursery.thresholds import (
@@ -100,11 +98,6 @@ def read(evidence: Evidence, gain: str = PENULTIMATE, *more: str) -> pd.DataFram
     return read_by_tests(rows_of(evidence, gain), *more)
 
 
-def doubled(slope: Estimate) -> list[float]:
-    """What a slope comes to where its logarithm's argument doubles, as a change of the gain, with its interval."""
-    return [float(np.expm1(v * np.log(2))) for v in (slope.value, slope.lower, slope.upper) if v is not None]
-
-
 DEPTH, DENSITY = (Case(id_, WORDS[column], column) for id_, column in (("depth", "log_L"), ("density", "log_rho")))
 IN_LOGS = (replace(DEPTH, words="log L"), replace(DENSITY, words="log ρ"))
 SHAPE_AT_SIZE = Case("shape", "log L/d at one size", "log_shape")
@@ -119,11 +112,6 @@ of_first, of_second, of_both, of_third = (
     partial(asked, models) for models in (read, second.enough, together.models, third.enough)
 )
 """Models of the first study, of the second, of both, and of the third."""
-
-
-def by_slope(rows: pd.DataFrame) -> Result:
-    """Slope of the first study, every recipe with a level of its own."""
-    return Result.of(rows, {"slope": slope_of(rows, rows["term"].iloc[0])}, table=None)
 
 
 def falls(term: Case) -> dict[str, Any]:
@@ -163,26 +151,12 @@ def drawn(rows: pd.DataFrame, term: Case, slope: Estimate) -> Callable[[Axes], N
     "third",
     primary=IN_EVERY,
     over=(*IN_LOGS, SHAPE_AT_SIZE),
-    trial=Trial(of_third, by_crossed, "recipe", (*FALLING, *IN_ALL_BUT_ONE)),
+    trial=Trial(partial(asked, third.read), by_crossed, "recipe", (*FALLING, *IN_ALL_BUT_ONE)),
     **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
     """Slopes of the third study, recipes that were each trained on four corpora as the unit."""
-    rows = of_third(evidence, term)
-    found = by_crossed(rows)
-    doubled = {third.IN_WORDS[corpus]: np.expm1(by[0] * np.log(2)) for corpus, by in found.words["by"].items()}
-    table, sets = found.rows["corpora"], on_each_set(rows)
-    words = {
-        "by": in_words(table),
-        "doubled": doubled,
-        "others": other_terms(rows),
-        "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(own) for corpus, own in sets.items()},
-    }
-    every = pd.concat({"own": table} | {name: own.rows["corpora"] for name, own in sets.items()}, names=["prompts"])
-    shown = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
-    named = shown.assign(row=shown["corpus"].map(third.IN_WORDS))
-    draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {term.words}")
-    return found.adding(words=words, table=every.reset_index("prompts"), draw=draw)
+    return shown_by_corpus(of_third(evidence, term), term.words)
 
 
 @CLAIM.finding(

@@ -56,7 +56,7 @@ def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
     "claim, finding, world, truth, verdict",
     [
         ("n01", "recipe", STRONG, {}, YES),
-        ("n01", "recipe", WEAK, {}, NO),
+        ("n01", "recipe", WEAK, {}, OPEN),  # withheld: falsely in 16% of studies where recipes have heavy tails
         ("n01", "shape", STRONG, {}, YES),
         ("n01", "shape", WEAK, {}, NO),
         ("n01", "alike", STRONG, {}, YES),
@@ -79,9 +79,15 @@ def test_verdicts_turn_with_the_truth(claim, finding, world, truth, verdict):
     assert judged(by_rules_alone(claim), study(world, **truth), finding)[finding].verdict == verdict
 
 
+def test_a_side_that_errs_is_withheld_whatever_the_rule_says() -> None:
+    assert rule(RECIPE).verdict(by_ratios(third.read(study(WEAK)), RECIPE)) == NO
+    found = judged(by_rules_alone("n01"), study(WEAK), "recipe")["recipe"]
+    assert found.verdict == OPEN and "too often to be believed" in found.settles
+
+
 def test_the_order_is_that_of_both_ratios() -> None:
     found = judged(by_rules_alone("n01"), study(STRONG), *FINDINGS["n01"])
-    assert found["whole"].verdict == YES and "0." in found["whole"].plain
+    assert found["whole"].verdict == YES and found["whole"].group == "recipe"
     assert judged(by_rules_alone("n01"), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
 
 
@@ -190,7 +196,9 @@ def test_what_is_the_prompts_in_the_second_study_is_told_from_what_is_the_corpus
     made_up = rows.assign(prompt=1, position="last", last_gain=0.0, penultimate_gain=gain)
     tables._loaded = dict(tables._loaded) | {"second_prompts": made_up}
     found = languages.of_second(tables).set_index("prompts")["corpus"]
-    assert found["english"] == pytest.approx(-0.3, abs=0.06) and found["synthetic"] == pytest.approx(0.3, abs=0.06)
+    assert found["of english"] == pytest.approx(-0.3, abs=0.06) and found["of synthetic"] == pytest.approx(
+        0.3, abs=0.06
+    )
     assert found[languages.OWN] == pytest.approx(0.0, abs=0.06)
     tables._loaded["second_prompts"] = made_up.iloc[:0]
     assert languages.in_second(tables) == {}

@@ -66,3 +66,12 @@ def test_error_of_a_probability(fit: Fit) -> None:
     exact = posterior_of(Result(fit=fit), Posterior("mean above its median", draws=V("mean") > middle), "y on x.")
     assert exact.probability == pytest.approx(0.5, abs=1e-3) and exact.verdict == OPEN and exact.classical == ""
     assert exact.probability_error == pytest.approx(0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0)
+
+
+def test_the_earlier_name_of_the_record_of_a_fit_warns() -> None:
+    from thermostats.claims import posterior
+
+    with pytest.warns(DeprecationWarning, match="FittedModel"):
+        assert posterior.Posterior is posterior.FittedModel
+    with pytest.raises(AttributeError, match="Prior"):
+        _ = posterior.Prior

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+from collections import Counter
 
 from surface import ROOT, SURFACE, surface
 
@@ -34,3 +36,11 @@ def test_every_fit_has_a_page() -> None:
     }
     assert len(fits) > 8
     assert not sorted(name for name in fits if f".{name}\n" not in pages)
+
+
+def test_no_name_of_a_class_stands_for_two_things() -> None:
+    """Of the instrument; a study may have a world of its own."""
+    paths = [path for path in (ROOT / "thermostats").rglob("*.py") if "studies" not in path.parts]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    classes = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert len(classes) > 100 and [name for name, times in classes.items() if times > 1] == []

@@ -19,7 +19,7 @@ from typing import Any
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import Posterior
+from thermostats.claims.posterior import FittedModel
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.scripts import scripts
 from thermostats.tables import store
@@ -56,7 +56,7 @@ def differences(old: Mapping[str, Any], new: Finding, rounding: float) -> Iterat
         yield from of_posteriors(old["posterior"], new.posterior)
 
 
-def of_posteriors(was: Mapping[str, Any], now: Posterior) -> Iterator[tuple[str, object, object]]:
+def of_posteriors(was: Mapping[str, Any], now: FittedModel) -> Iterator[tuple[str, object, object]]:
     """The same of what a fit says."""
     means = {row["quantity"]: (row["mean"], row["mcse"]) for row in now.summary.to_dict("records")}
     pairs = [("posterior probability", (was["probability"], was["mc_error"]), (now.probability, now.probability_error))]

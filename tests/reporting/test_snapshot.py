@@ -12,7 +12,7 @@ from conftest import snapshot as files_of
 from workplaces import make_workplace, write_analysis, write_fitted
 
 from thermostats.cli import table_listing
-from thermostats.reporting.report import Result, report
+from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.snapshot import differences
 from thermostats.reporting.state import State
 from thermostats.tables import store
@@ -30,7 +30,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path
 
 
 @pytest.fixture
-def build(workplace: dict[str, Path]) -> Callable[..., Result]:
+def build(workplace: dict[str, Path]) -> Callable[..., ReportRun]:
     return lambda **options: report(**workplace, processes=1, **options)
 
 
@@ -39,7 +39,7 @@ def kept(out: Path) -> dict[str, bytes]:
 
 
 def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
-    build: Callable[..., Result], workplace: dict[str, Path]
+    build: Callable[..., ReportRun], workplace: dict[str, Path]
 ) -> None:
     out = workplace["out"]
     assert build(snapshot=True).ok

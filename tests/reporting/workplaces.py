@@ -87,7 +87,7 @@ import pandas as pd
 from thermostats.modelling.checks import Check, Gate
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import Panel, Posterior
+from thermostats.claims.posterior import FittedModel, Panel
 
 
 class Made(Claim):
@@ -128,7 +128,7 @@ def analyse(tables):
                                     "ess_bulk", "ess_tail", "mcse"])
     diagnostics = pd.DataFrame([["R-hat", 1.002, 1.01, "beta"], ["bulk ESS", 1810.0, 400.0, "beta"],
                                 ["divergences", 0.0, 0.0, ""]], columns=["diagnostic", "worst", "limit", "quantity"])
-    posterior = Posterior(
+    posterior = FittedModel(
         model="Log gain on depth, one line a lab, drawn towards each other.",
         equations=("log G_ip ~ t_4(α_lab + β x_i, σ)", "α_lab ~ Normal(μ, τ)"),
         priors=(("β", "Normal(0, 1)", "a gain that triples over depth is rare"), ("τ", "HalfNormal(0.5)", name)),

@@ -225,7 +225,7 @@ class Claim:
         if question.parts:
             parts = [found[name] for name in question.parts]
             result = question.answer(evidence, {name.partition(".")[2]: one for name, one in found.items()})
-            return together(self.id, self.words, question, parts, result)
+            return together(self.id, self.words, replace(question, group=parts[0].group), parts, result)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew as few:

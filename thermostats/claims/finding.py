@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from thermostats.claims.posterior import Posterior
+from thermostats.claims.posterior import FittedModel
 from thermostats.claims.verdict import Reason
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
 from thermostats.modelling.specification.curve import SpecificationCurve
@@ -60,7 +60,7 @@ class Finding:
     """Draws the finding's figure onto the matplotlib axes it is given."""
     caption: str = ""
     """What the figure shows and what was estimated; its alt text."""
-    posterior: Posterior | None = None
+    posterior: FittedModel | None = None
     """The fitted model that accompanies the classical test; `verdict` is that of the primary rule."""
     id: str = ""
     """Stable name, such as `C04.architecture.penultimate_gain`."""

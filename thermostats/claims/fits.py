@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from thermostats.claims import conditions, rule
-from thermostats.claims.posterior import Panel, Posterior
+from thermostats.claims.posterior import FittedModel, Panel
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of
@@ -23,7 +23,7 @@ MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
 
 
-def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> Posterior:
+def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> FittedModel:
     """The page's record of a result's fit, its checks run; with refits of the exact engine, of others where asked for.
 
     asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
@@ -40,7 +40,7 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
     caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
     replicated = next(check for check in gate.checks if check.name == "posterior predictive")
-    return Posterior(
+    return FittedModel(
         model=model,
         equations=fit.law.equations,
         priors=fit.law.priors,

@@ -14,7 +14,7 @@ from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.fits import convergence, posterior_of
 from thermostats.claims.left_out import hangs_on, hangs_on_source
-from thermostats.claims.posterior import Posterior as Fitted
+from thermostats.claims.posterior import FittedModel
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Decide, Given, Posterior, Rule, wanted
 from thermostats.claims.sources import coincidence
@@ -210,7 +210,7 @@ def _finding(
     question: Question,
     result: Result,
     verdict: Verdict,
-    fitted: Fitted | None = None,
+    fitted: FittedModel | None = None,
     reason: Reason = Reason.NONE,
     errors: ErrorRates | None = None,
     said: str = "",
@@ -249,7 +249,7 @@ def _finding(
     )
 
 
-def _sentence(fitted: Fitted | None) -> str:
+def _sentence(fitted: FittedModel | None) -> str:
     if fitted is None:
         return ""
     said = f"The fitted model gives {chance_of(fitted.statement, fitted.probability)}"

@@ -6,8 +6,10 @@ posterior, decision rule, predictive checks, sensitivity.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -28,7 +30,7 @@ class Panel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Posterior:
+class FittedModel:
     """A fit as a page shows it; every table is ready to print."""
 
     model: str
@@ -71,3 +73,11 @@ class Posterior:
     def concluded(self) -> str:
         """The verdict through the gate: inconclusive where a check failed."""
         return self.verdict if self.gate.passes else OPEN
+
+
+def __getattr__(name: str) -> Any:
+    """The record's name of earlier versions, which the rule `Posterior` has too; it warns."""
+    if name != "Posterior":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"{__name__}.Posterior is called FittedModel", DeprecationWarning, stacklevel=2)
+    return FittedModel

@@ -34,7 +34,7 @@ class Estimate:
 
     @classmethod
     def of(
-        cls, found: estimates.Estimate, interval: str = "", p: float | None = None, p_kind: str = "p-value"
+        cls, found: estimates.ClassicalEstimate, interval: str = "", p: float | None = None, p_kind: str = "p-value"
     ) -> Estimate:
         """What a classical test found; `interval`: its kind and level where they are not its own at 95%."""
         return cls(found.estimate, found.lower, found.upper, interval or f"95% {found.interval}", p, p_kind)

@@ -22,7 +22,7 @@ from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
 from thermostats.modelling.heritage.blocks import OWN, in_order, orders_of
 from thermostats.modelling.heritage.law import STANDARD
-from thermostats.modelling.heritage.means import model_means
+from thermostats.modelling.heritage.model_means import model_means
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.lineage_answers import TABLES, dendrogram, restricted, wanted
 from thermostats.modelling.lineage_law import INSTRUMENT, REPEAT, Lineage, quantities, statistics

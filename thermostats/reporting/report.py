@@ -23,7 +23,7 @@ STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PageOutcome:
     """What became of one claim or page: `fresh`, `stale`, `built` or `broken`, and why."""
 
     claim: str
@@ -32,13 +32,13 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReportRun:
     """What a report run did: outcomes by claim, then files written and removed, relative to the report's folder."""
 
     ok: bool
     """No analysis broke; with `check`, nothing is stale."""
     out: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PageOutcome, ...]
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -68,7 +68,7 @@ def report(
     thorough: bool = False,
     snapshot: bool = False,
     processes: int | None = None,
-) -> Result:
+) -> ReportRun:
     """Run the analyses whose script, code or rows changed and write the report; with `check`, only list the stale ones.
 
     claims: one id such as C04, or several; their pages are written with the index, and those about all claims that the
@@ -104,10 +104,10 @@ def report(
                 written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
     statuses = {name: _became(why) for name, why in reasons.items() if name in found}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
-    outcomes = tuple(Outcome(name, *status) for name, status in statuses.items())
+    outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
     seconds = time.perf_counter() - started
     files = tuple(sorted(written)), tuple(sorted(removed))
-    return Result(not state.errors, str(folder), outcomes, *files, seconds, _differences(state))
+    return ReportRun(not state.errors, str(folder), outcomes, *files, seconds, _differences(state))
 
 
 def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], *, thorough: bool) -> str:
@@ -117,12 +117,12 @@ def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None]
     return shlex.join(map(str, ["thermostats", "report", *(claims or ["--all"]), *given, *["--thorough"] * thorough]))
 
 
-def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> Result:
+def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> ReportRun:
     reasons |= dict.fromkeys(gone, "its analysis no longer exists")
     if state.whole:
         reasons |= {name: state.stale_because(name) for name in ABOUT} | {CHECKSUMS: state.checksums_stale()}
-    outcomes = tuple(Outcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())
-    return Result(not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started)
+    outcomes = tuple(PageOutcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())
+    return ReportRun(not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started)
 
 
 def _became(why: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from thermostats.modelling.classical.estimates import (
     NO_INTERVAL,
     RESAMPLES,
     Array,
-    Estimate,
+    ClassicalEstimate,
     numbers,
     same_length,
 )
@@ -31,7 +31,7 @@ from thermostats.modelling.classical.resampling import LARGEST, permuted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correlation(Estimate):
+class Correlation(ClassicalEstimate):
     """A correlation with its Fisher-z interval."""
 
     p_permutation: float
@@ -40,7 +40,7 @@ class Correlation(Estimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithinCorrelation(Estimate):
+class WithinCorrelation(ClassicalEstimate):
     """Mean correlation over models; `p_value` permutes the prompts of all models at once."""
 
     by_model: pd.DataFrame
@@ -49,7 +49,7 @@ class WithinCorrelation(Estimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slope(Estimate):
+class Slope(ClassicalEstimate):
     """A coefficient of a linear model; the p-value is against `against`."""
 
     standard_error: float

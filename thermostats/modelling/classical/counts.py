@@ -20,7 +20,7 @@ from thermostats.modelling.classical.estimates import (
     NO_INTERVAL,
     RESAMPLES,
     Array,
-    Estimate,
+    ClassicalEstimate,
     labels,
     numbers,
     probability,
@@ -32,7 +32,7 @@ TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exceedance(Estimate):
+class Exceedance(ClassicalEstimate):
     """Share of values above their bounds, and by how much."""
 
     n_above: int
@@ -42,7 +42,7 @@ class Exceedance(Estimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accuracy(Estimate):
+class Accuracy(ClassicalEstimate):
     """Share of right predictions; the p-value is against the share of the most frequent class."""
 
     majority: float
@@ -51,7 +51,7 @@ class Accuracy(Estimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Threshold(Estimate):
+class Threshold(ClassicalEstimate):
     """The best cut of a score; `estimate`, `lower`, `upper` are the cut, the p-value allows for the search."""
 
     accuracy: float
@@ -61,7 +61,7 @@ class Threshold(Estimate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignPermutation(Estimate):
+class SignPermutation(ClassicalEstimate):
     """Is the sign a matter of lab? The unit of `p_value` is the family."""
 
     n_families: int
@@ -69,7 +69,7 @@ class SignPermutation(Estimate):
     """The smallest p the test can give with these family sizes; NaN where it was not exact."""
 
 
-def fisher_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
+def fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
     """Fisher's exact test, two-sided (sum over tables no more probable); rows are groups, columns outcomes.
 
     The estimate is the conditional maximum likelihood odds ratio with its exact conditional interval (0 and infinity
@@ -79,7 +79,7 @@ def fisher_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
     counts = _two_by_two(table)
     result: Any = stats.contingency.odds_ratio(counts, kind="conditional")
     interval = result.confidence_interval(LEVEL)
-    return Estimate(
+    return ClassicalEstimate(
         test="Fisher's exact test of odds ratio 1",
         estimate=float(result.statistic),
         lower=float(interval.low),
@@ -90,7 +90,7 @@ def fisher_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
     )
 
 
-def barnard_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
+def barnard_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
     """Barnard's unconditional exact test (Wald statistic, pooled); rows are groups of fixed size, columns outcomes.
 
     The estimate is the first row's share of the first column less the second row's, with Newcombe's hybrid score
@@ -101,7 +101,7 @@ def barnard_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
     (a, _), (c, _) = counts.tolist()
     n1, n2 = map(int, counts.sum(axis=1))
     low, high = confint_proportions_2indep(a, n1, c, n2, compare="diff", method="newcomb", alpha=1 - LEVEL)
-    return Estimate(
+    return ClassicalEstimate(
         test="Barnard's exact test of equal proportions",
         estimate=a / n1 - c / n2,
         lower=float(low),
@@ -112,7 +112,7 @@ def barnard_exact(table: ArrayLike | pd.DataFrame) -> Estimate:
     )
 
 
-def proportion(k: int, n: int, *, against: float = 0.5) -> Estimate:
+def proportion(k: int, n: int, *, against: float = 0.5) -> ClassicalEstimate:
     """Share k/n with Clopper–Pearson interval and two-sided exact binomial test against a given share."""
     if not (isinstance(k, int | np.integer) and isinstance(n, int | np.integer)) or n < 1 or not 0 <= k <= n:
         raise UsageError("not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1")
@@ -193,7 +193,7 @@ def roc_threshold(
     )
 
 
-def clustered_share(holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series) -> Estimate:
+def clustered_share(holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series) -> ClassicalEstimate:
     """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units.
 
     n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds from the beta
@@ -214,7 +214,7 @@ def clustered_share(holds: Sequence[bool] | pd.Series, groups: Sequence[str] | p
     most = min(float(n), p * (1 - p) / variance) if variance > 0 else float(n)
     effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
     x = p * effective
-    return Estimate(
+    return ClassicalEstimate(
         test="share of units",
         estimate=p,
         lower=float(stats.beta.ppf(tail, x, effective - x + 1)) if x > 0 else 0.0,
@@ -296,10 +296,10 @@ def _true_or_false(values: Sequence[bool] | pd.Series | NDArray[np.bool_], what:
 
 
 @lru_cache(256)
-def _binomial(k: int, n: int, against: float, alternative: str, test: str) -> Estimate:
+def _binomial(k: int, n: int, against: float, alternative: str, test: str) -> ClassicalEstimate:
     result: Any = stats.binomtest(int(k), int(n), against, alternative=alternative)
     interval = stats.binomtest(int(k), int(n)).proportion_ci(LEVEL, method="exact")
-    return Estimate(
+    return ClassicalEstimate(
         test=test,
         estimate=result.k / result.n,
         lower=float(interval.low),

@@ -23,7 +23,7 @@ NAMED = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class ClassicalEstimate:
     """One estimate with its interval and test; NaN where a number does not exist, and the words say why."""
 
     test: str

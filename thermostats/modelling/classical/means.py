@@ -15,7 +15,7 @@ from thermostats.modelling.classical.estimates import (
     LEVEL,
     RESAMPLES,
     Array,
-    Estimate,
+    ClassicalEstimate,
     is_constant,
     numbers,
     probability,
@@ -25,7 +25,7 @@ from thermostats.modelling.classical.resampling import permuted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference(Estimate):
+class Difference(ClassicalEstimate):
     """A mean (difference); on the log scale `ratio` and its bounds are exp of the estimate and its bounds, else NaN."""
 
     statistic: float

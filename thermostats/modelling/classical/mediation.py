@@ -10,11 +10,11 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import LEVEL, Array, Estimate, columns_of, labels, numbers
+from thermostats.modelling.classical.estimates import LEVEL, Array, ClassicalEstimate, columns_of, labels, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mediation(Estimate):
+class Mediation(ClassicalEstimate):
     """The indirect effect a·b as the estimate, with total and direct effect."""
 
     total: float

@@ -20,7 +20,7 @@ from thermostats.modelling.classical.estimates import (
     NO_INTERVAL,
     RESAMPLES,
     Array,
-    Estimate,
+    ClassicalEstimate,
     columns_of,
     labels,
     numbers,
@@ -39,7 +39,7 @@ BEYOND = "beyond reach: groups explain everything, and the residual's variance i
 class MixedFit:
     """A linear mixed model. Judge nothing by it where `converged` is false; read `note` in every case."""
 
-    terms: Mapping[str, Estimate]
+    terms: Mapping[str, ClassicalEstimate]
     """Fixed effects by name."""
     group_sd: float
     """Standard deviation of the random intercepts."""
@@ -52,7 +52,7 @@ class MixedFit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedSlope(Estimate):
+class MixedSlope(ClassicalEstimate):
     """One fixed effect of a mixed model, with what must be known of the fit."""
 
     converged: bool
@@ -102,10 +102,10 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     profile = Profile.of(model.endog, model.exog, group, reml=reml)
     best = profile.maximum()
 
-    def wald(name: str, estimate: float, error: float) -> Estimate:
+    def wald(name: str, estimate: float, error: float) -> ClassicalEstimate:
         df = degrees[name]
         half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
-        return Estimate(
+        return ClassicalEstimate(
             test=f"Wald t test of {name} in the mixed model {formula} against 0",
             estimate=estimate,
             lower=estimate - half,

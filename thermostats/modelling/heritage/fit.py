@@ -32,7 +32,7 @@ from thermostats.modelling.heritage.law import (
     statistics,
 )
 from thermostats.modelling.heritage.left_out import left_out_table
-from thermostats.modelling.heritage.means import model_means
+from thermostats.modelling.heritage.model_means import model_means
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, said_of
 from thermostats.plots import posterior as plots
 from thermostats.plots.general import forest

@@ -15,7 +15,7 @@ from thermostats.claims.error_rates import WANTED
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
 from thermostats.claims.kept import Made
-from thermostats.claims.posterior import Posterior
+from thermostats.claims.posterior import FittedModel
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import study_of
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
@@ -192,7 +192,7 @@ def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
     return view
 
 
-def _placed(posterior: Posterior, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:
+def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:
     """Figures, then tables of a posterior, by section of its page."""
     placed: dict[str, list[Text]] = {
         name: [] for name in ("prior", "robust", "priors", "computation", "posterior", "checks", "sensitivity", "more")
@@ -227,7 +227,7 @@ def _placed(posterior: Posterior, drawn: Sequence[bytes], files: Files, stem: st
     return placed
 
 
-def _kinds(posterior: Posterior) -> list[str]:
+def _kinds(posterior: FittedModel) -> list[str]:
     """Kinds and levels of the intervals of the summary, in words."""
     if not {"kind", "level"} <= set(posterior.summary):
         return []
@@ -235,7 +235,7 @@ def _kinds(posterior: Posterior) -> list[str]:
     return sorted(f"{100 * float(level):g}% {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs)
 
 
-def _probability(posterior: Posterior) -> str:
+def _probability(posterior: FittedModel) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error 0.0030)`."""
     error = posterior.probability_error
     shown = formatting.chance_of(posterior.statement, posterior.probability)

@@ -12,11 +12,11 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import Posterior
+from thermostats.claims.posterior import FittedModel
 from thermostats.errors import DataError
 
 LEFT_OUT = {"gate", "diagnostics", "summary", "sensitivity", "tables", "panels", "classical_rule"}
-FITTED = [*(item.name for item in fields(Posterior) if item.name not in LEFT_OUT), "concluded"]
+FITTED = [*(item.name for item in fields(FittedModel) if item.name not in LEFT_OUT), "concluded"]
 """What `findings.json` says of a posterior, with its gate and summary."""
 FACTS = [item.name for item in fields(Claim) if item.compare]
 PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior", "operating", "curve"}]

@@ -70,13 +70,23 @@ def table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, 
     """
     corpus, corpora = pd.factorize(rows["trained_on"], sort=True)
     recipe, names = pd.factorize(rows["recipe"], sort=True)
-    x, shape = np.unique(rows[LOGS].to_numpy(np.float64), axis=0, return_inverse=True)
+    x, shape = shapes(rows)
     y = np.full((len(corpora), len(names), len(x)), np.nan)
     y[corpus, recipe, shape] = rows[outcome]
     y = y[:, np.isfinite(y).all(axis=(0, 2))]
     if y.shape[1] < FEWEST:
         raise UsageError("too few recipes in every corpus at every shape", got=y.shape[1], allowed=f"{FEWEST} or more")
     return y, x, list(corpora)
+
+
+def shapes(rows: pd.DataFrame) -> tuple[Array, npt.NDArray[np.int64]]:
+    """The distinct logs of L, ρ and d of rows, (S, 3), in order, and the place of every row's."""
+    values = rows[LOGS].to_numpy(np.float64)
+    codes = [np.unique(column, return_inverse=True)[1] for column in values.T]
+    _, first, place = np.unique(
+        np.ravel_multi_index(codes, [code.max() + 1 for code in codes]), return_index=True, return_inverse=True
+    )
+    return values[first], place
 
 
 def coded(x: Array) -> Array:

@@ -78,3 +78,9 @@ def in_each(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
         for corpus, own in rows.groupby("trained_on")
     ]
     return pd.concat(parts, ignore_index=True)
+
+
+def without_each(rows: pd.DataFrame) -> dict[str, float]:
+    """p of the corpus without each corpus in turn."""
+    y = wide(rows)
+    return {str(name): hotelling(y.drop(columns=name).to_numpy(np.float64))[3] for name in y}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -50,13 +51,11 @@ def estimates(y: Array, x: Array) -> dict[str, Estimate]:
 def without_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
     """The estimates without each corpus in turn."""
     effects, noise = lines(y, coded(x))
-    rows = []
-    for place, corpus in enumerate(corpora):
-        rest = np.arange(len(corpora)) != place
-        recipe, shape, shared = statistics(effects[rest], noise[rest])
-        values = (f"without {third.IN_WORDS.get(corpus, corpus)}", np.exp(recipe), np.exp(shape), shared)
-        rows.append(dict(zip(("choice", *NAMES.values()), values, strict=True)))
-    return pd.DataFrame(rows)
+    rest = [np.arange(len(corpora)) != place for place in range(len(corpora))]
+    recipe, shape, shared = np.array([statistics(effects[own], noise[own]) for own in rest]).T
+    names = [f"without {third.IN_WORDS.get(corpus, corpus)}" for corpus in corpora]
+    values = (names, np.exp(recipe), np.exp(shape), shared)
+    return pd.DataFrame(dict(zip(("choice", *NAMES.values()), values, strict=True)))
 
 
 def on_prompts(rows: pd.DataFrame) -> pd.DataFrame:
@@ -97,6 +96,16 @@ def _flat(found: Mapping[str, Estimate]) -> dict[str, float | None]:
         for name, at in found.items()
         for end, value in (("", at.value), ("_lower", at.lower), ("_upper", at.upper))
     }
+
+
+def with_choices(name: str, rows: pd.DataFrame) -> Result:
+    """The ratios by the rule, on each set of prompts too; what the design could have shown."""
+    found = by_ratios(rows, name)
+    choices = pd.concat([found.rows[LEFT], on_prompts(rows)], ignore_index=True)
+    y, x, corpora = table(rows)
+    alone = {third.IN_WORDS[corpus]: estimates(y[[i]], x)[NAMES[name]] for i, corpus in enumerate(corpora)}
+    words = {"choices": choices.to_dict("records"), "power": third.power(name), "alone": alone}
+    return replace(found, rows={LEFT: choices}).adding(words=words)
 
 
 def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:

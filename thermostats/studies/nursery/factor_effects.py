@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from thermostats.claims.result import Estimate, Result
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.draws import Array
@@ -16,8 +17,9 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.law import contributions
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.design import RECIPE
-from thermostats.studies.nursery.rows import columns_of_block
+from thermostats.studies.nursery.rows import columns_of_block, jackknife
 
+RATIO, LOWEST, SHARE = "ratio", "lowest mean gain", "share through the ratio"
 Weights = Callable[[Sequence[str]], dict[tuple[str, str], Array]]
 """From columns to the weight of each, by factor and what is asked of it."""
 CURVED = ("log_L", "log_L2", "log_rho", "log_rho2", "log_d")
@@ -202,3 +204,38 @@ def with_posterior(shown: pd.DataFrame, drawn: Mapping[str, Array], *, level: fl
         pooled.append((float(np.median(ratio)), *np.quantile(ratio, [(1 - level) / 2, (1 + level) / 2])))
     shown[["pooled", "pooled_lower", "pooled_upper"]] = pooled
     return shown.assign(p_flip=shown["factor"].map({name: both_sides(levels).mean() for name, levels in drawn.items()}))
+
+
+def by_factors(rows: pd.DataFrame) -> Result:
+    """Every factor against the variance between recipes, and its contrasts."""
+    tests = factor_tests(rows, covariates(rows))
+    table = gains(rows, contrasts, "ratio")
+    strongest = tests.loc[tests["p"].idxmin()]
+    own = table[table["factor"] == strongest["factor"]]
+    most = own.loc[np.log(own["ratio"]).abs().idxmax()]
+    interval = f"95% t interval by the variance between recipes, Bonferroni over {len(table)} contrasts"
+    ratio = Estimate(most["ratio"], most["lower"], most["upper"], interval, strongest["p_holm"])
+    return Result.of(rows, {RATIO: ratio}, rows={"factors": tests, "contrasts": table}, words={"most": most})
+
+
+def by_levels(rows: pd.DataFrame) -> Result:
+    """Mean gains at the levels of every factor; of a factor the surest above and the surest below."""
+    table = gains(rows, level_rows, "gain")
+    by = table.groupby("factor", sort=False)
+    up, down = (table.loc[place].set_index("factor") for place in (by["lower"].idxmax(), by["upper"].idxmin()))
+    ends = {"highest": up["gain"], "highest_lower": up["lower"], "lowest": down["gain"], "lowest_upper": down["upper"]}
+    low = table.loc[table["gain"].idxmin()]
+    interval = f"95% t interval by the variance between recipes, Bonferroni over {len(table)} levels"
+    lowest = Estimate(low["gain"], low["lower"], low["upper"], interval)
+    return Result.of(
+        rows, {LOWEST: lowest}, rows={"factors": pd.DataFrame(ends).reset_index(), "levels": table}, table=table
+    )
+
+
+def by_split(rows: pd.DataFrame) -> Result:
+    """Share of the recipe's effect that goes through the ratio."""
+    given = covariates(rows)
+    share, slope = split(rows, given)
+    half = float(jackknife(rows["recipe"], lambda kept: split(rows[kept], given)[0])[2][0])
+    estimate = Estimate(share, share - half, share + half, "95% jackknife t interval over recipes")
+    return Result.of(rows, {SHARE: estimate}, table=None, words={"doubled": 2**slope})

@@ -12,6 +12,7 @@ from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, EveryRow, V
 from thermostats.claims.worlds import World, worlds_in_groups
+from thermostats.plots.general import drawing, forest
 from thermostats.studies.nursery import second, third, together
 from thermostats.studies.nursery.crossed_factors import hotelling
 from thermostats.studies.nursery.rows import by_t
@@ -130,3 +131,20 @@ def in_words(table: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
 def on_each_set(rows: pd.DataFrame) -> dict[str, Result]:
     """The third study's slopes with all models on the prompts of one corpus, each in turn."""
     return {corpus: by_crossed(rows.assign(log_gain=rows[column])) for corpus, column in third.ON.items()}
+
+
+def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
+    """`by_crossed` with its figure, table and words; on: what the slope is on, in words."""
+    found = by_crossed(rows)
+    table, sets = found.rows["corpora"], on_each_set(rows)
+    words = {
+        "by": in_words(table),
+        "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in in_words(table).items()},
+        "others": other_terms(rows),
+        "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
+    }
+    every = pd.concat({"own": table} | {name: each.rows["corpora"] for name, each in sets.items()}, names=["prompts"])
+    shown = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
+    named = shown.assign(row=shown["corpus"].map(third.IN_WORDS))
+    draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {on}")
+    return found.adding(words=words, table=every.reset_index("prompts"), draw=draw)

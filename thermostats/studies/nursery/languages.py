@@ -1,7 +1,8 @@
 """Gains of the two older studies by what their prompts are of, and how much of what corpora do is the prompts'.
 
 Every model of both was measured on three English prompts and three of the synthetic language, whatever it had learned.
-The second study's models were trained again and measured on 25 prompts of each of four corpora (`second_prompts`).
+Some of the second study's models were trained again and measured on 25 prompts of each of four corpora
+(`second_prompts`).
 """
 
 from __future__ import annotations
@@ -66,27 +67,37 @@ def by_language(tables: Evidence) -> pd.DataFrame:
 
 
 SIX, OWN = "the six of before", "of the model's own corpus"
+SHAPE, NEARLY = ["n_layers", "rho", "d_model"], 0.9
+
+
+def trained_again(tables: Evidence) -> pd.DataFrame:
+    """Rows of `second.ends` that have gains by prompt, at the shapes that nearly all of their recipes have."""
+    rows = second.ends(tables)
+    rows = rows[rows["model"].isin(tables.table("second_prompts")["model"])]
+    recipes = rows.groupby(SHAPE)["recipe"].transform("nunique")
+    return rows[recipes >= NEARLY * rows["recipe"].nunique()].reset_index(drop=True)
 
 
 def of_second(tables: Evidence) -> pd.DataFrame:
-    """The second study by what its prompts are of: the six of before, those of each corpus, and the model's own.
+    """Rows of `trained_again` by what their prompts are of: the six of before, those of each corpus, the model's own.
 
-    Columns: prompts; corpus (synthetic minus English, log gain, recipes as the unit) with corpus_lower, corpus_upper,
-    corpus_p; depth_english and depth_synthetic, slopes on log L, with _lower and _upper; over and wide, SD of recipe
-    within a corpus and of the corpus over that of geometry, with _lower and _upper. Empty until it is measured.
+    Columns: prompts, models, recipes; corpus (synthetic minus English, log gain, recipes as the unit) with
+    corpus_lower, corpus_upper, corpus_p; depth_english and depth_synthetic, slopes on log L, with _lower and _upper;
+    over and wide, SD of recipe within a corpus and of the corpus over that of geometry, with _lower and _upper. Empty
+    until it is measured.
     """
-    by_prompt, rows = tables.table("second_prompts"), second.ends(tables)
-    by_prompt = by_prompt[(by_prompt["position"] == "last") & by_prompt["model"].isin(rows["model"])]
-    if by_prompt.empty:
+    by_prompt, rows = tables.table("second_prompts"), trained_again(tables)
+    if rows.empty:
         return pd.DataFrame()
+    by_prompt = by_prompt[by_prompt["position"] == "last"]
     means = by_prompt.groupby(["model", "prompts"])["penultimate_gain"].mean().unstack()
     means = means.reindex(rows["model"]).set_index(rows.index)
     own = pd.Series([means.at[i, corpus] for i, corpus in rows["corpus"].items()], index=rows.index)
-    sets = {SIX: rows["log_gain"], OWN: own, **{str(name): means[name] for name in means}}
+    sets = {SIX: rows["log_gain"], OWN: own, **{f"of {name}": means[name] for name in means}}
     found = []
     for prompts, gain in sets.items():
-        chosen = rows.assign(log_gain=gain).dropna(subset="log_gain").reset_index(drop=True)
-        found.append({"prompts": prompts, **_of_corpora(chosen)})
+        counts = {"prompts": prompts, "models": len(rows), "recipes": rows["recipe"].nunique()}
+        found.append(counts | _of_corpora(rows.assign(log_gain=gain)))
     return pd.DataFrame(found)
 
 

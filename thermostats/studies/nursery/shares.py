@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.result import Estimate
+from thermostats.claims.result import Estimate, Result, TooFew
+from thermostats.claims.rule import NEVER, Above, AtLeast, Decide, V
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
@@ -22,6 +23,18 @@ from thermostats.plots.general import reference
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.rows import GEOMETRY, SCALE, columns_of_block, distinct, jackknife, judged, slopes
 
+SEED = 101
+SMALL, SURE = 0.05, 0.98
+"""C04's bar for "almost nothing", and the level of its order's intervals."""
+FIRST, SECOND, SHARE = "recipe − geometry", "geometry − scale", "share of the seed"
+OWN = "geometry, given the other blocks"
+ORDERED = Above(FIRST, 0) & Above(SECOND, 0) & Decide(V(OWN).p <= 0.05, NEVER)
+"""As in C04."""
+SAVED = "squared error saved"
+LITTLE, QUARTER, BETWEEN = 0.01, 0.5, 0.2
+"""What would be of interest: 1% of the variance between seeds (null: 5%); r = 0.5, a quarter of the variance, of
+depth or of predictions (null: 0), where 20% lie between recipes."""
+PAIRS = AtLeast(rows={"pairs of seeds": 5})
 SLOPES = [*GEOMETRY, *SCALE]
 UNITS = {"labs": "heritage", "models": "model_id"}
 C04_GEOMETRY, C04_SCALE = ("log_L", "log_H", "log_d_h"), ("log_n",)
@@ -179,3 +192,46 @@ def scatter(axes: Axes, shown: pd.DataFrame) -> None:
     reference(axes, 0.0)
     axes.set_xlabel("log penultimate gain as predicted by the nursery")
     axes.set_ylabel("as published")
+
+
+def by_shares(rows: pd.DataFrame) -> Result:
+    """Corrected shares of the design's blocks and their differences."""
+    table = shares(rows, design_blocks(rows), seed=SEED, level=SURE)
+    interval = f"{SURE:.0%} t interval, parametric bootstrap with the design fixed"
+    known = table.set_index("what").to_dict("index")
+    found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
+    own = Estimate(known["geometry"]["unique"], p=known["geometry"]["p"])
+    return Result.of(rows, found | {OWN: own}, estimate=FIRST, table=table)
+
+
+def by_seeds(rows: pd.DataFrame) -> Result:
+    """The seed's share of the variance."""
+    found = seed_share(rows)
+    pairs = found.pairs.reset_index()
+    if len(pairs) < PAIRS.rows["pairs of seeds"]:
+        raise TooFew(Result.of(rows, words={"pairs": len(pairs)}))
+    interval = "95% χ² interval, variance over all models taken as known"
+    estimate = Estimate(found.estimate, found.lower, found.upper, interval)
+    own = rows[rows["pair"].isin(pairs["pair"])]
+    return Result.of(own, {SHARE: estimate}, table=None, rows={"pairs of seeds": pairs}, words={"found": found})
+
+
+def by_recipes_left_out(rows: pd.DataFrame) -> Result:
+    """Squared error that geometry and scale save in a recipe that the lines were not fitted to."""
+    saved = saved_by_recipe(rows)
+    middle, error = float(saved.mean()), float(saved.sem())
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(saved) - 1)) * error
+    interval = "95% t interval over recipes left out"
+    return Result.of(rows, {SAVED: Estimate(middle, middle - half, middle + half, interval)})
+
+
+def by_predictions(rows: pd.DataFrame) -> Result:
+    """Squared error that predictions save over the mean."""
+    return Result.of(rows, {SAVED: jackknifed_error_saved(rows)})
+
+
+def compared(shown: pd.DataFrame) -> Result:
+    """The same with its figure, and how predictions go with what was published."""
+    r = float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1])
+    words = {"r": r, "variance": float(shown["log_gain"].var(ddof=0))}
+    return replace(by_predictions(shown), draw=lambda axes: scatter(axes, shown), words=words)

@@ -25,8 +25,6 @@ THIRD: dict[str, tuple[str, ...]] = {"models": MODELS, "gains": (*GAINS, "prompt
 """Tables of the later studies: a row a model; a row a model, checkpoint and layer, means over prompts (in the third
 study over each set of them); a row a model, prompt and position at the end of training, log gains.
 """
-WAITING = {"second/prompts": SECOND["prompts"], **{f"third/{name}": columns for name, columns in THIRD.items()}}
-"""Tables that are empty until they are measured."""
 SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
 """Shares of training after which gains are kept, where a design does not say otherwise."""
 CSV: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
@@ -42,8 +40,6 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
 
     suffix = "parquet" if name.endswith(("gains", "prompts")) else "csv"
     path = shipped("data") / "nursery" / f"{name}.{suffix}"
-    if name in WAITING and not path.is_file():
-        return pd.DataFrame(columns=list(WAITING[name]))
     try:
         if suffix == "parquet":
             return pd.read_parquet(path)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate
+from thermostats.claims.result import Estimate, Result
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.classical.mediation import mediation
 from thermostats.modelling.classical.mixed import MixedSlope, mixed_slope
@@ -40,6 +40,16 @@ def slope_of(rows: pd.DataFrame, term: str) -> Estimate:
     """Slope of `log_gain` on `term` given what is held, every recipe with a level of its own: least squares, 95% t."""
     others = [name for name in held(rows) if name != term]
     return by_t(*slope_within(rows, "log_gain", term, "recipe", others), "95% t interval, a level for every recipe")
+
+
+def by_slope(rows: pd.DataFrame) -> Result:
+    """Slope of the first study, every recipe with a level of its own."""
+    return Result.of(rows, {"slope": slope_of(rows, rows["term"].iloc[0])}, table=None)
+
+
+def doubled(slope: Estimate) -> list[float]:
+    """What a slope comes to where its logarithm's argument doubles, as a change of the gain, with its interval."""
+    return [float(np.expm1(v * np.log(2))) for v in (slope.value, slope.lower, slope.upper) if v is not None]
 
 
 def combined(by: pd.DataFrame, sign: float) -> Estimate:

@@ -12,24 +12,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate
+from thermostats.claims.result import Estimate, Result
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery import second
-from thermostats.studies.nursery.components import DRAWS, LEAST, Components, Variances, over_reference
+from thermostats.studies.nursery.components import (
+    CORPUS,
+    DRAWS,
+    LEAST,
+    OVER,
+    Components,
+    Variances,
+    over_reference,
+    ratios,
+)
+from thermostats.studies.nursery.components import components as of_study
 from thermostats.studies.nursery.factor_effects import residual
 from thermostats.studies.nursery.rows import by_t, columns_of_block, final, judged, read_by_tests
 
 PENULTIMATE = "penultimate_gain"
 LINES = list(second.LOGS)
+SEED = 101
+"""Of the draws of components."""
 LEVELS = dict.fromkeys(("corpus", "optimiser", "schedule"), "levels")
 """Factors that both studies have."""
 
@@ -114,6 +126,28 @@ def components(rows: pd.DataFrame, *, draws: int = DRAWS, seed: int = 1) -> Comp
     """
     rng = np.random.default_rng(seed)
     return Components.of([_by_corpus(own, draws, rng) for _, own in rows.groupby("study")])
+
+
+def as_ratios(rows: pd.DataFrame, found: Components, estimate: str = OVER) -> Result:
+    """Ratios of the components, geometry and scale over the published models' shapes."""
+    sizes = {name: float(np.median(drawn)) for name, drawn in vars(found).items()}
+    words = {"sizes": sizes, "in_order": found.in_order}
+    return Result.of(rows, ratios(found), estimate=estimate, table=None, words=words)
+
+
+def by_components(rows: pd.DataFrame) -> Result:
+    """Of the second study, recipes that were seen at every shape."""
+    return as_ratios(rows, of_study(second.by_corpus(rows), seed=SEED))
+
+
+def by_corpora(rows: pd.DataFrame) -> Result:
+    """The same, headed by the corpus."""
+    return replace(by_components(rows), estimate=CORPUS)
+
+
+def by_both(rows: pd.DataFrame) -> Result:
+    """Of both studies, every study and corpus with slopes of its own."""
+    return as_ratios(rows, components(rows, seed=SEED))
 
 
 def crossed(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -1,0 +1,69 @@
+"""Shares of units for which a statement holds: posteriors against sums over a grid, and shares that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.shares import fit_share
+
+pytestmark = pytest.mark.slow
+GROUPS = {"a": (1, 6), "b": (3, 8), "c": (7, 9), "d": (4, 4)}
+"""Of every group for how many units the statement holds, and how many there are."""
+ERRORS = 5.0
+"""Monte-Carlo errors by which a mean of draws may lie off."""
+
+
+def units(groups: dict[str, tuple[int, int]]) -> pd.DataFrame:
+    rows = [(lab, i < k) for lab, (k, n) in groups.items() for i in range(n)]
+    table = pd.DataFrame(rows, columns=["heritage", "holds"])
+    return table.assign(model_id=[f"m{i}" for i in range(len(table))])
+
+
+def mean_of(fit: Fit, quantity: str) -> tuple[float, float]:
+    """Mean of the draws with its Monte-Carlo error."""
+    draws = fit.quantities[quantity]
+    return float(draws.mean()), float(
+        draws.std() / fit.summary().set_index("quantity").loc[quantity, "ess_bulk"] ** 0.5
+    )
+
+
+def test_without_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:
+    table = units(GROUPS)
+    mu = np.linspace(-8, 8, 4001)
+    k, n = int(table["holds"].sum()), len(table)
+    weight = stats.norm.pdf(mu, 0, 1.5) * stats.binom.pmf(k, n, expit(mu))
+    expected = float((weight * expit(mu)).sum() / weight.sum())
+    found, error = mean_of(fit_share(table, "holds", group=None, seed=1), "share")
+    assert abs(found - expected) < ERRORS * error
+
+
+def test_with_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:
+    """Given μ and τ groups are independent: each is a sum over its own z, then both over their priors."""
+    table = units(GROUPS)
+    mu, tau, z = np.linspace(-6, 6, 121), np.linspace(0.005, 5, 100), np.linspace(-5, 5, 201)
+    p = expit(mu[:, None, None] + tau[None, :, None] * z)
+    normal = stats.norm.pdf(z)
+    like = {lab: stats.binom.pmf(k, n, p) * normal for lab, (k, n) in GROUPS.items()}
+    marginal = {lab: values.sum(axis=2) for lab, values in like.items()}
+    weight = stats.norm.pdf(mu, 0, 1.5)[:, None] * stats.halfnorm.pdf(tau, 0, 1.0)[None, :]
+    weight = weight * np.prod(list(marginal.values()), axis=0)
+    weight /= weight.sum()
+    of_groups = {lab: ((values * p).sum(axis=2) / marginal[lab] * weight).sum() for lab, values in like.items()}
+    expected = sum(of_groups[lab] * n for lab, (_, n) in GROUPS.items()) / len(table)
+    found, error = mean_of(fit_share(table, "holds", seed=1), "share")
+    assert abs(found - expected) < ERRORS * error
+
+
+def test_a_share_that_is_known_is_recovered() -> None:
+    rng = np.random.default_rng(3)
+    truth = 0.75
+    groups = {f"lab{i}": (int(rng.binomial(20, truth)), 20) for i in range(20)}
+    fit = fit_share(units(groups), "holds", against=0.6, seed=1)
+    row = fit.summary().set_index("quantity").loc["share"]
+    assert row["lower"] < truth < row["upper"] and row["upper"] - row["lower"] < 0.12
+    assert fit.probabilities["share > 0.6"] > 0.99

@@ -1,0 +1,98 @@
+"""Factors of the later studies' recipes, each tested alone: the strongest of them, its ratio of gains, and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas as pd
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import NEVER, Decide, Some, V
+from thermostats.plots.general import drawing, forest
+from thermostats.studies.nursery import crossed_factors, second, together
+
+ALPHA, RATIO = 0.05, "ratio"
+MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
+STRONGEST = "F of the strongest factor"
+IN_WORDS = {
+    "log_rate": "log rate",
+    "shrinking": "decay over training",
+    "depth_power": "init by depth",
+    "log_init": "log init",
+    "log_embed": "log embedding",
+    "log_warmup": "log warm-up",
+    "log_batch": "log batch",
+    "log_clip": "log clipping",
+    "log_tokens": "log tokens",
+}
+"""Factors whose columns do not say what they are."""
+
+
+def by_nine(rows: pd.DataFrame) -> Result:
+    """The second study's nine factors."""
+    return by_tests(rows, second.FACTORS)
+
+
+def by_shared(rows: pd.DataFrame) -> Result:
+    """The factors that both studies have."""
+    return by_tests(rows, together.LEVELS)
+
+
+def by_others(rows: pd.DataFrame) -> Result:
+    """Everything that recipes differ in but the corpus, given the corpus."""
+    return by_tests(rows, second.GIVEN_CORPUS, "corpus")
+
+
+def by_tests(rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
+    """Every factor alone, given levels of a column; the strongest."""
+    return strongest(rows, together.factor_tests(rows, factors, given))
+
+
+def by_all_else(rows: pd.DataFrame) -> Result:
+    """Everything that recipes of the third study differ in, which are in the same corpora."""
+    return by_tests(rows, second.GIVEN_CORPUS)
+
+
+def strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
+    """The factor with the least p of some tests."""
+    best = tests.loc[tests["p"].idxmin()]
+    f = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
+    return Result.of(rows, {STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]})
+
+
+def by_corpus_and_others(rows: pd.DataFrame) -> Result:
+    """The corpus, which every recipe has in turn, and all else in which recipes differ."""
+    return strongest(rows, crossed_factors.tests(rows, corpus=True))
+
+
+def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
+    """The same, headed by the strongest factor's ratio of geometric mean gains."""
+    return headed(found, rows, together.contrasts(rows, factors, given))
+
+
+def headed(found: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
+    """A result headed by its factor's ratio in a table of contrasts, which it shows."""
+    own = table.set_index("factor").loc[found.words["factor"]]
+    interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
+    known = {name: own[name] for name in ("lower", "upper")}
+    ratio = replace(found.quantities[STRONGEST], value=own["ratio"], interval=interval, **known)
+    return replace(
+        found,
+        quantities={RATIO: ratio, **found.quantities},
+        n_models=int(rows["n"].sum()),
+        table=table,
+        words={
+            "factor": IN_WORDS.get(str(own.name), own.name),
+            "what": own["what"],
+            "of_variance": own["share"],
+            "tests": len(table),
+        },
+        draw=of_ratios(table.assign(factor=table["factor"].replace(IN_WORDS))),
+    )
+
+
+def of_ratios(table: pd.DataFrame) -> Callable[..., None]:
+    """Figure of the ratios of a table."""
+    named, xlabel = table.assign(row=table["factor"] + ": " + table["what"]), "ratio of geometric mean gains"
+    return drawing(forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x")
