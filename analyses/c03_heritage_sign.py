@@ -15,7 +15,7 @@ from thermostats.formatting import listed, number
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
 from thermostats.modelling.confounded import confounded
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.law import OF_LAB
+from thermostats.modelling.heritage.quantities import OF_LAB
 from thermostats.modelling.specification.estimators import difference_of_fractions
 from thermostats.modelling.specification.null import between_labs
 from thermostats.modelling.under_descent import DescentSlope, slope

@@ -20,7 +20,15 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.nursery import components, glance, languages, second, shares, third, together, universes
 from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
-from thermostats.studies.nursery.crossed_ratios import beside, by_ratios, rule, slopes_of_all, spreads_of, with_choices
+from thermostats.studies.nursery.crossed_ratios import (
+    beside,
+    by_ratios,
+    largest_corpus,
+    rule,
+    slopes_of_all,
+    spreads_of,
+    with_choices,
+)
 from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, searches_of, worlds_of
 from thermostats.studies.nursery.rows import (
     CONTROLLED,
@@ -103,6 +111,9 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     parts = {name: found[name] for name in ("recipe", "shape", "alike")}
     first = parts["recipe"]
     words, models, groups = {"parts": parts}, first.n_models, first.n_heritages
+    if first.table is not None:
+        corpus, least, most = largest_corpus(first.table)
+        words["largest"] = {"corpus": corpus, "least": least, "most": most}
     return Result(words=words, table=first.table, draw=first.draw, n_models=models, n_groups=groups)
 
 

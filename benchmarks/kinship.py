@@ -1,15 +1,17 @@
 """How well a lineage is got back from weights where it is known: `results/kinship.csv`.
 
 By spectra, of the tables that ship: the nursery's tuned models and their bases, the encoders `rxnfp`, two sizes of one
-recipe. By weights: `--weights DIR` compares models in folders called <base>/…/ and <base>-<kind>/…/, such as the
-nursery's after `pytest nursery/tests/test_tuning.py --basetemp /tmp/n`; `--rxnfp DIR` the package `rxnfp` 0.1.0
-unpacked in DIR.
+recipe. By weights: `--train DIR` trains 16 small models there (four recipes of 400 steps, each tuned in three ways for
+120) on the nursery's corpora, English being the pages of `docs/`; `--rxnfp DIR` compares the encoders of the package
+`rxnfp` 0.1.0 unpacked in DIR.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,19 +106,38 @@ def of_one_shape(title: str, angles: pd.DataFrame, rows: pd.DataFrame, parents: 
 
 
 def by_weights(folder: Path) -> Iterator[Row]:
-    """Bases and tuned models in a folder, shape by shape."""
-    found = {path.parent.parent.name: path.parent for path in sorted(folder.rglob("model.safetensors"))}
-    shapes: dict[str, dict[str, Path]] = {}
-    for name, path in found.items():
-        shapes.setdefault(name.split("-")[1], {})[name] = path
-    for shape, models in shapes.items():
-        parents = {
-            name: "-".join(name.split("-")[:2]) for name in models if name.count("-") > 1 and "again" not in name
-        }
-        distances = thermostats.weight_distances(models)
-        title = f"nursery tunings of a test, {shape}, {len(models)} models"
-        yield nearest(title, "weights", distances, parents)
-        yield groups(title, "weights", distances, parents)
+    """Bases and tuned models trained in a folder."""
+    trained(folder)
+    found = {path.parent.parent.name: path.parent for path in sorted(folder.glob("models/*/step*/model.safetensors"))}
+    models = {name: path for name, path in found.items() if "again" not in name}
+    parents = {name: "-".join(name.split("-")[:2]) for name in models if name.count("-") > 1}
+    distances = thermostats.weight_distances(models)
+    title = f"{len(models)} small models, {len(parents)} tuned for 120 steps after 400"
+    yield nearest(title, "weights", distances, parents)
+    yield groups(title, "weights", distances, parents)
+
+
+def trained(folder: Path) -> None:
+    """Four recipes and their tunings, once."""
+    from nursery import corpora, tuning  # noqa: PLC0415 - torch
+    from nursery.designs import Design  # noqa: PLC0415
+    from nursery.pack_training import run  # noqa: PLC0415
+    from nursery.recipes import OPTIMISERS, Recipe  # noqa: PLC0415
+    from nursery.records import RECORD, model_folder  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = sorted(Path(__file__).parents[1].glob("docs/**/*.md"))
+    (folder / "pages.txt").write_text("\f".join(page.read_text(encoding="utf-8") for page in pages))
+    corpora.build(folder, folder / "pages.txt")
+    plain = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 8, 400, 0.5, 0.5, 0.1, 0.0, 1.0)
+    recipes = tuple(replace(plain, name=name, optimiser=kind) for name, kind in zip("abcd", OPTIMISERS, strict=True))
+    design = Design("kinship", 1, 128, 1.0, 0, {"L": [2], "rho": [0.125], "d": [32]}, recipes, shares=(0.0, 1.0))
+    for pack in design.packs():
+        for record in run(pack, folder):
+            place = model_folder(folder, record.model) / RECORD
+            place.write_text(json.dumps(vars(record) | {"learned": True}))
+    for pack in tuning.tuned_packs(design, folder):
+        run(pack, folder)
 
 
 def by_package(folder: Path) -> Iterator[Row]:
@@ -137,11 +158,11 @@ def by_package(folder: Path) -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--weights", type=Path)
+    parser.add_argument("--train", type=Path)
     parser.add_argument("--rxnfp", type=Path)
     arguments = parser.parse_args()
     rows = [*by_spectra()]
-    rows += by_weights(arguments.weights) if arguments.weights else []
+    rows += by_weights(arguments.train) if arguments.train else []
     rows += by_package(arguments.rxnfp) if arguments.rxnfp else []
     table = pd.DataFrame(rows, columns=COLUMNS)
     table.to_csv(TABLE, index=False, float_format="%.3g", lineterminator="\n")

@@ -17,7 +17,7 @@ from thermostats.claims.result import Result
 from thermostats.studies.nursery import crossed_factors, languages, third
 from thermostats.studies.nursery import shipped as tables_that_ship
 from thermostats.studies.nursery.crossed import LOGS, table
-from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, rule
+from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, largest_corpus, rule
 from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, World, searches_of, worlds, worlds_of
 
 FINDINGS = {
@@ -202,3 +202,12 @@ def test_what_is_the_prompts_in_the_second_study_is_told_from_what_is_the_corpus
     assert found[languages.OWN] == pytest.approx(0.0, abs=0.06)
     tables._loaded["second_prompts"] = made_up.iloc[:0]
     assert languages.in_second(tables) == {}
+
+
+def test_the_corpus_that_gives_most_of_the_squares_is_named() -> None:
+    sds = {"English": (1, 2, 1), "source code": (3, 2, 1), "all corpora": (9, 9, 9)}
+    rows = [
+        (of, block, sd) for of, each in sds.items() for block, sd in zip(("recipe", "shape", "size"), each, strict=True)
+    ]
+    spreads = pd.DataFrame(rows, columns=["of", "block", "estimate"])
+    assert largest_corpus(spreads) == ("source code", 0.5, 0.9)

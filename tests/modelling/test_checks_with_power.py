@@ -149,6 +149,7 @@ def test_limits_of_the_line_are_what_they_are_set_for(alarms: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fit", ["heritage", "line"])
 def test_rates(alarms: Any, fit: str) -> None:
     """On new data sets of the larger design: false alarms as promised, and what ships is found again."""

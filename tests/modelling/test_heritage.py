@@ -15,8 +15,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.fit import NO_SOURCE, Fit
 from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.law import contributions, lab_means, log_gains
 from thermostats.modelling.heritage.left_out import leave_one_out
+from thermostats.modelling.heritage.quantities import contributions, lab_means, log_gains
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}

@@ -11,7 +11,8 @@ from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER, in_order
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.law import SKEW, STANDARD, STUDENT, contributions, log_gains, quantities
+from thermostats.modelling.heritage.law import SKEW, STANDARD, STUDENT
+from thermostats.modelling.heritage.quantities import contributions, log_gains, quantities
 from thermostats.modelling.heritage.rows import gain_rows
 from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
 

@@ -257,5 +257,6 @@ def _sentence(fitted: FittedModel | None) -> str:
         return f"{said}, which does not count because one of its checks failed."
     if not fitted.classical:
         return f"{said}."
-    agrees = "agrees" if fitted.verdict == fitted.classical else f"says “{fitted.verdict}” by its own rule"
-    return f"{said} and {agrees}; the test decides."
+    if fitted.verdict == fitted.classical:
+        return f"{said} and agrees with the test, which decides."
+    return f"{said} and says “{fitted.verdict}” by its own rule, unlike the test, which decides."

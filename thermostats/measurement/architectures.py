@@ -1,7 +1,7 @@
 """What the package knows of a model class: one small frozen entry each, looked up by the configuration's model type.
 
-Plain Python: reading weights from disk needs no torch. Adding a family means adding an entry to `ARCHITECTURES` and a
-tiny test model; every entry is held to `tests/measurement/test_conformance.py`, which asks the model itself.
+Plain Python: reading weights from disk needs no torch. A class is added by an entry of `ARCHITECTURES`, or a word in
+`LIKE_LLAMA`; every one is held to `tests/measurement/test_conformance.py`, which asks the model itself.
 """
 
 from __future__ import annotations
@@ -835,6 +835,6 @@ def lookup(config: Config) -> Architecture:
         where="model_type of config.json",
         got=repr(model_type),
         allowed="see `thermostats ls architectures`",
-        next_step="add an entry to thermostats/measurement/architectures.py and a tiny configuration of the "
-        "class to tests/measurement/tiny.py; the conformance tests say whether it is right",
+        next_step="add an entry to thermostats/measurement/architectures.py: docs/how-to/architecture.md says how, "
+        "and the conformance tests whether it is right",
     )

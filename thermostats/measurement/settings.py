@@ -200,5 +200,5 @@ def no_such_set(name: str, sets: Iterable[str]) -> UsageError:
     allowed = ", ".join([*names, "a file .txt, .csv or .jsonl", "a folder of images"])
     near = did_you_mean(name, names, "thermostats ls prompts")
     if " " in name:  # a text, where a name is meant
-        near = f"a prompt itself stands in a list: prompts=[{name!r}]"
+        near = f"a prompt itself stands in a list: thermostats.measure(…, prompts=[{name!r}])"
     return UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)

@@ -102,7 +102,9 @@ class Columns:
         )
 
     def filled_in(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> str:
-        """The call with columns that are there."""
+        """The call with columns that are there; for rows of `features`, a row a measurement, one with a row a model."""
+        if self.call == "fit_heritage" and {"run_id", "penultimate_gain"} <= set(table):
+            return 'thermostats.fit_heritage(thermostats.gain_rows("penultimate_gain"), estimand="penultimate_gain")'
         chosen: dict[str, Any] = {}
         for name, given in self.named.items():
             if absent.get(name):

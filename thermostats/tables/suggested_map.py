@@ -1,6 +1,6 @@
 """A mapping for rows that came without one, filled in from the names of their columns, as text to read and to paste.
 
-Names say little: units, the position of a token and which gain a number is are asked for beside the line.
+Names say little: units, the position of a token and which gain a number is are asked for too.
 """
 
 from __future__ import annotations

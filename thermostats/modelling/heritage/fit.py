@@ -1,4 +1,4 @@
-"""`fit_heritage`: a table of gains to the fit of the heritage model; tables and figures of its fits."""
+"""`fit_heritage`: a table of gains to the fit of the heritage model."""
 
 from __future__ import annotations
 
@@ -7,47 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError, listed, unknown
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import at_position, columns_of, named, numbers
 from thermostats.modelling.columns import Columns, comparable_only, units_once
-from thermostats.modelling.draws import SEED, Settings, summary
-from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
+from thermostats.modelling.draws import SEED, Settings
+from thermostats.modelling.fit import Fit, Law, law_fitted
 from thermostats.modelling.heritage import classical
-from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, bayes_factor, in_order, orders_of, scaled_map
+from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, in_order, orders_of
 from thermostats.modelling.heritage.labs import labs_table, superpopulation
-from thermostats.modelling.heritage.law import (
-    LAB,
-    NORMAL,
-    RESIDUALS,
-    STANDARD,
-    Heritage,
-    groups_of,
-    log_gains,
-    quantities,
-    statistics,
-)
+from thermostats.modelling.heritage.law import LAB, NORMAL, RESIDUALS, STANDARD, Heritage
 from thermostats.modelling.heritage.left_out import left_out_table
 from thermostats.modelling.heritage.model_means import model_means
+from thermostats.modelling.heritage.quantities import quantities, statistics
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, said_of
+from thermostats.modelling.heritage.separable import what_rows_cannot_say
+from thermostats.modelling.heritage.stated import blocks_figure, equations, models_table, orders_table, priors
 from thermostats.plots import posterior as plots
-from thermostats.plots.general import forest
 from thermostats.tables.vocabulary import GAINS
 
-LEAST, SMALL_STUDY = 4, 10
-OTHERS_SHIP = "add models: thermostats.model_rows() has those that ship, thermostats.features() says whose"
-NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
 SUMMED = ("total_amplification", "total_amplification_from_input")
 SUMMED_TOTAL_SD = 2.0
 """For gains that multiply over all layers."""
 CAREFUL = Settings(target_accept=0.98)
 """Of PyMC: shares near 0 need smaller steps."""
-PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
-"""Of prior probabilities; draws times models: of very many models fewer draws."""
 
 
 @fits
@@ -105,7 +90,7 @@ def fit_heritage(
     if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
         nested = {**heritage.blocks, FAMILY: (LAB, "family")}
         heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
-    warnings += _odd(rows, heritage, _without_labs(asked, before))
+    warnings += what_rows_cannot_say(rows, heritage, _without_labs(asked, before))
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
     return law_fitted(
@@ -204,11 +189,17 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
         ),
         statements={order: partial(in_order, order) for order in orders_of(tuple(heritage.blocks))},
         statistics=statistics,
-        equations=_equations(heritage),
-        priors=_priors(heritage),
-        tables={"orders": _orders, "models": _models, **of_labs, "left out": left_out_table, **classical.TABLES},
+        equations=equations(heritage),
+        priors=priors(heritage),
+        tables={
+            "orders": orders_table,
+            "models": models_table,
+            **of_labs,
+            "left out": left_out_table,
+            **classical.TABLES,
+        },
         figures={
-            "blocks": _figure,
+            "blocks": blocks_figure,
             "shares": lambda fit, axes: plots.variance_shares(fit.summary(), axes),
             "orders": lambda fit, axes: plots.order_probability_bar(fit.table("orders"), axes),
             **({"labs": lambda fit, axes: plots.lab_forest(fit.table("labs"), axes)} if heritage.groups else {}),
@@ -261,152 +252,3 @@ def _declared(
         lab_df=lab_df,
         residuals=residuals,
     )
-
-
-def _odd(rows: pd.DataFrame, heritage: Heritage, without_labs: str) -> list[str]:
-    """What the rows cannot say, in words; UsageError where they say nothing of a block."""
-    if len(rows) < LEAST:
-        raise UsageError("too few models", got=len(rows), allowed=f"{LEAST} or more", next_step=OTHERS_SHIP)
-    warnings, used = list[str](), 1
-    for name, columns in heritage.blocks.items():
-        if name == FAMILY:
-            continue
-        if name in heritage.groups:
-            sizes = groups_of(rows, columns).value_counts()
-            warnings += _of_groups(name, sizes, without_labs)
-            used += len(sizes) - 1
-            continue
-        x = rows[list(columns)].to_numpy(np.float64)
-        constant = np.ptp(x, axis=0) <= 1e-12 * np.abs(x).max()
-        if constant.all():
-            raise UsageError(
-                "a block without variation",
-                where=name,
-                got=f"{', '.join(columns)} constant",
-                allowed="one column that varies",
-            )
-        left = [column for column, same in zip(columns, constant, strict=True) if same]
-        warnings += [f"{column} is the same in all models and left out" for column in left]
-        rank = scaled_map(np.log(x) if heritage.logs else x).shape[1]
-        if rank < len(columns) - len(left):
-            warnings.append(f"{name} has rank {rank} of {len(columns) - len(left)} columns")
-        used += rank
-    if len(rows) < SMALL_STUDY:
-        warnings.append(f"{len(rows)} models: shares stay close to their prior")
-    if heritage.lab == LAB:
-        warnings += _of_families(rows) if FAMILY in heritage.blocks else [NO_FAMILIES]
-    if used >= len(rows):
-        warnings.append(f"{len(rows)} models for {used} effects: the shares depend strongly on the prior")
-    return warnings
-
-
-def _of_groups(name: str, sizes: pd.Series, step: str) -> list[str]:
-    """Refuse groups that cannot be separated from the mean or from the residual."""
-    if len(sizes) < 2:
-        one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
-        raise UsageError(
-            f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more", next_step=step
-        )
-    if sizes.max() == 1:
-        what = "lab" if name == LAB else name
-        raise UsageError(
-            f"every {what} has one model: {name} cannot be separated from the residual between models",
-            got=f"{len(sizes)} {what}s",
-            allowed="two models or more in at least one",
-            next_step=step,
-        )
-    if (sizes > 1).sum() < 2:
-        return [
-            f"only one {'lab' if name == LAB else name} has two models or more: {name} rests on the spread within it"
-        ]
-    return []
-
-
-def _of_families(rows: pd.DataFrame) -> list[str]:
-    warnings, family = list[str](), groups_of(rows, (LAB, "family"))
-    if (lacking := rows["family"].isna()).any():
-        warnings.append("treated as a separate family, since none is stated: " + named(rows.loc[lacking, "model_id"]))
-    if family.groupby(rows[LAB]).nunique().max() < 2:
-        warnings.append(
-            "no lab has two families: effects of lab and family cannot be separated and are divided by the prior; "
-            "their sum, the lineage, can be estimated"
-        )
-    if family.value_counts().max() < 2:
-        warnings.append("no family has two models: effects of family and model cannot be separated")
-    return warnings
-
-
-def _equations(heritage: Heritage) -> tuple[str, ...]:
-    """The model in lines."""
-    parts = " + ".join(f"f_i,{name}" for name in (*heritage.blocks, OWN))
-    orders = orders_of(tuple(heritage.blocks))
-    shown = []
-    for name, columns in heritage.blocks.items():
-        if name in heritage.groups:
-            group = columns[-1] if columns != (LAB,) else "lab"
-            shown.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
-        else:
-            shown.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
-    return (
-        "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: standard error from n_i prompts, spreads moderated   (model i)",
-        f"m_i = α + {parts}",
-        "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
-        "; ".join(shown),
-        f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
-        "estimands: S_b = SD over the M models of f_b (finite population)"
-        + (f"; order: {orders[-1]}" if orders else ""),
-        *((f"{LINEAGE}: f_{heritage.lab} + f_{FAMILY}",) if FAMILY in heritage.blocks else ()),
-    )
-
-
-def _priors(heritage: Heritage) -> tuple[Prior, ...]:
-    """Every prior of the model with its reason."""
-    shares = ", ".join([f"{heritage.concentration:g}"] * (len(heritage.blocks) + 1))
-    groups = [name for name in heritage.groups if name != FAMILY]
-    effect = f"t_{heritage.lab_df:g}, scaled to unit variance" if heritage.lab_df else "N(0, 1)"
-    columns = ", ".join(f"u_{name}" for name in heritage.blocks if name not in heritage.groups)
-    return (
-        ("α", f"N(0, {2 * heritage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),
-        ("τ", f"half-normal({heritage.total_sd:g})", "models that differ by that many e-folds are no surprise"),
-        ("φ", f"Dirichlet({shares})", "no block has a head start"),
-        *((f"u_{name}", effect, f"groups of {name} are exchangeable; their scale is τ√φ") for name in groups),
-        *((("u_family", "N(0, 1)", "families are exchangeable within and across labs"),) * (FAMILY in heritage.blocks)),
-        *(((columns, "N(0, 1)", "orthonormal columns of equal expected weight"),) * bool(columns)),
-        (
-            "se_i²",
-            "inverse χ² with n_i − 1 + d_0 degrees of freedom",
-            "spreads over prompts differ between models, by a factor of about 1.6; Smyth 2004",
-        ),
-    )
-
-
-def _orders(fit: Fit) -> pd.DataFrame:
-    """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of the restriction."""
-    size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
-    before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
-    prior = quantities({name: values[None] for name, values in before.items()}, fit.constants)
-    rows = []
-    for order, probability in fit.probabilities.items():
-        expected = float(in_order(order, prior).mean())
-        rows.append((order, probability, expected, bayes_factor(probability, expected)))
-    return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
-
-
-def _models(fit: Fit) -> pd.DataFrame:
-    """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
-    m = log_gains(fit.draws.values, fit.constants)
-    table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(columns="quantity")
-    table.insert(0, "model_id", list(fit.constants["outcomes"]))
-    if lab := fit.constants["lab"]:
-        table.insert(1, "heritage", list(groups_of(fit.rows, fit.constants["heritage"].blocks[lab])))
-    return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
-
-
-def _figure(fit: Fit, axes: Axes) -> Axes:
-    """Finite-population standard deviations of the blocks with their intervals."""
-    blocks = [*fit.constants["heritage"].blocks, OWN]
-    rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()
-    rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
-    forest(rows, axes, label="quantity", estimate="median", null=0.0)
-    axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")
-    return axes

@@ -11,7 +11,7 @@ from scipy import stats
 from thermostats.modelling.draws import Array, summary
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import FAMILY
-from thermostats.modelling.heritage.law import contributions, lab_means, log_gains
+from thermostats.modelling.heritage.quantities import contributions, lab_means, log_gains
 
 FEW_GROUPS = 8
 """With fewer a superpopulation's standard deviation mostly repeats its prior."""

@@ -15,14 +15,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
 
-from thermostats.modelling import residuals
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sds, group_basis, scaled_map
+from thermostats.modelling.heritage.blocks import FAMILY, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.sampling import Sampled, padded
@@ -41,8 +38,6 @@ FACTORS = np.exp(np.linspace(np.log(0.1), np.log(60), 24))
 """Student's t is a mixture of normals, whose variances have these factors but for one of all."""
 LEAST_ROOT = 0.3
 """Of χ²/ν, its third root: errors of no more than six times those given."""
-OF_LAB = "mean log gain of "
-"""How the names of labs begin among the quantities that statements may ask about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,110 +250,3 @@ def told_apart(codes: Array) -> bool:
     """Whether effects of groups can be separated from the mean and from the residual."""
     sizes = np.bincount(codes)
     return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)
-
-
-def contributions(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
-    """Contribution of every block to every model's log gain, and what is left to the model, … × M."""
-    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in constants["bases"].items()}
-    return {**parts, OWN: log_gains(values, constants) - values["beta"] - sum(parts.values())}
-
-
-def log_gains(values: Mapping[str, Array], constants: Constants) -> Array:
-    """Log gains of the models without their errors of measurement, … × M, drawn given all else.
-
-    Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
-    """
-    models = slice(constants["before"], constants["before"] + constants["y"].size)
-    rng, y, own = np.random.default_rng(0), values.get("y", constants["y"]), np.square(values["scale"][..., -1:])
-    error = np.square(values.get("error", constants["error"]))
-    centre = values["beta"] + np.zeros(constants["y"].size)
-    for name, x in constants["bases"].items():
-        centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
-    if "blur" in values:  # PyMC's factor of errors
-        error = error * np.square(values["blur"][..., models])
-    if "factor" in values:
-        own = _of_mixture(values, own, error, y - centre, rng)
-    if "delta" in values:
-        shift, own = _skewed(values["delta"][..., None], own, error, y - centre, rng)
-        centre = centre + shift
-    weight = own / (own + error)
-    return np.asarray(centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape))
-
-
-def _of_mixture(values: Mapping[str, Array], own: Array, error: Array, off: Array, rng: np.random.Generator) -> Array:
-    """Given what outcomes are off, draws of the variance of every residual, one of those that make up Student's t."""
-    each = own[..., None] * values["factor"][..., None, :]
-    variance = each + error[..., None]
-    log_p = np.log(np.maximum(values["chance"], 1e-300))[..., None, :] - 0.5 * (
-        np.log(variance) + np.square(off)[..., None] / variance
-    )
-    heights = np.cumsum(special.softmax(log_p, axis=-1), axis=-1)
-    at = (rng.random(off.shape)[..., None] > heights).sum(axis=-1, keepdims=True)
-    return np.asarray(np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0])
-
-
-def _skewed(delta: Array, own: Array, error: Array, off: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal residuals are made.
-
-    ω(δ|z| + √(1 − δ²) z′) less its mean; |z| given the outcome is a normal cut off at 0.
-    """
-    omega = np.sqrt(own / (1 - 2 * delta**2 / np.pi))
-    slope, rest, mean = omega * delta, np.square(omega) * (1 - delta**2), omega * delta * (2 / np.pi) ** 0.5
-    variance = (rest + error) / (np.square(slope) + rest + error)
-    middle, sd = variance * slope * (off + mean) / (rest + error), np.sqrt(variance)
-    z = stats.truncnorm.ppf(rng.random(middle.shape), -middle / sd, np.inf, middle, sd)
-    return slope * z - mean, rest
-
-
-def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
-    """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's models."""
-    parts = contributions(values, constants)
-    square = np.square(values["scale"])
-    total, m = square.sum(axis=-1), values["beta"] + sum(parts.values())
-    shares = {name: square[..., k] / total for k, name in enumerate(parts)}
-    drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
-    lab = constants["lab"]
-    if FAMILY in parts and lab in parts:
-        drawn |= block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
-        drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
-    drawn |= {"total_sd": np.sqrt(total), "mean_log_gain": m.mean(axis=-1)}
-    if {"geometry", "scale"} <= set(parts):
-        drawn |= geometry_and_scale(parts, constants["bases"])
-    if lab in parts:
-        means = m @ lab_means(constants)
-        drawn |= {f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(constants["levels"][lab].index)}
-    return drawn
-
-
-def lab_means(constants: Constants) -> Array:
-    """M × labs: what values of models times this are means over the models of every lab."""
-    codes = constants["codes"][constants["lab"]]
-    member = np.eye(len(constants["levels"][constants["lab"]]))[codes]
-    return np.asarray(member / member.sum(axis=0))
-
-
-def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -> dict[str, Array]:
-    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
-
-    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
-    """
-    together = parts["geometry"] + parts["scale"]
-    centred = together - together.mean(axis=-1, keepdims=True)
-
-    def beyond(basis: Array) -> Array:
-        q, _ = np.linalg.qr(basis)
-        return np.asarray((centred - (centred @ q) @ q.T).std(axis=-1))
-
-    return {
-        "sd_geometry_and_scale": centred.std(axis=-1),
-        "sd_geometry_alone": beyond(bases["scale"]),
-        "sd_scale_alone": beyond(bases["geometry"]),
-    }
-
-
-def statistics(constants: Constants) -> dict[str, Statistic]:
-    """Whether models dampen, and what of the residuals moves the blocks' shares."""
-    return {
-        "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **residuals.statistics(constants["design"], residuals.CLOSING),
-    }

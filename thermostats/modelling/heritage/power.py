@@ -16,7 +16,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.checks import SURE
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.heritage.blocks import in_order, orders_of
-from thermostats.modelling.heritage.law import STANDARD, quantities
+from thermostats.modelling.heritage.law import STANDARD
+from thermostats.modelling.heritage.quantities import quantities
 from thermostats.modelling.heritage.simulate import contributions, model_facts
 
 PER_DESIGN = 10

@@ -118,6 +118,18 @@ def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def largest_corpus(spreads: pd.DataFrame) -> tuple[str, float, float]:
+    """The corpus that gives most of the squares which are averaged, and its least and largest share of a block's.
+
+    spreads: as `spreads_of` gives them.
+    """
+    alone = spreads[(spreads["of"] != "all corpora") & spreads["block"].isin(["recipe", "shape", "size"])]
+    squares = alone.assign(square=alone["estimate"] ** 2).pivot(index="of", columns="block", values="square")
+    shares = squares / squares.sum()
+    corpus = str(shares.mean(axis=1).idxmax())
+    return corpus, float(shares.loc[corpus].min()), float(shares.loc[corpus].max())
+
+
 def slopes_of_all(rows: pd.DataFrame) -> Array:
     """Mean slopes on log L, log ρ and log d over recipes and corpora."""
     y, x, _ = table(rows)

@@ -14,7 +14,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.law import contributions
+from thermostats.modelling.heritage.quantities import contributions
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.design import RECIPE
 from thermostats.studies.nursery.rows import columns_of_block, jackknife

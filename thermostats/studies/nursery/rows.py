@@ -21,7 +21,8 @@ from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.law import NORMAL, contributions
+from thermostats.modelling.heritage.law import NORMAL
+from thermostats.modelling.heritage.quantities import contributions
 from thermostats.studies.delia2026.gains import LEVEL, gains
 from thermostats.studies.nursery.design import RECIPE, blocks, model_matrix
 from thermostats.tables.vocabulary import NURSERY
