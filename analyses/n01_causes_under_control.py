@@ -110,11 +110,11 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order by the third study: recipe against architecture, and shape against size."""
     parts = {name: found[name] for name in ("recipe", "shape", "alike")}
     first = parts["recipe"]
-    words, models, groups = {"parts": parts}, first.n_models, first.n_heritages
+    words: dict[str, Any] = {"parts": parts}
     if first.table is not None:
         corpus, least, most = largest_corpus(first.table)
         words["largest"] = {"corpus": corpus, "least": least, "most": most}
-    return Result(words=words, table=first.table, draw=first.draw, n_models=models, n_groups=groups)
+    return Result(words=words, table=first.table, draw=first.draw, n_models=first.n_models, n_groups=first.n_heritages)
 
 
 def of_third(name: str) -> dict[str, Any]:
