@@ -136,7 +136,7 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 @CLAIM.finding(
     "third_given_corpus",
     primary=MOVED,
-    trial=Trial(of_third_recipes, by_all_else, "recipe", a_line("log_embed")),
+    trial=Trial(of_third_recipes, by_all_else, "recipe", a_line("log_embed"), larger="recipe"),
     **third.STUDY,
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:

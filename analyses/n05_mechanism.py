@@ -52,7 +52,7 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "third",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_third, exponents, "recipe", worlds()),
+    trial=Trial(of_third, exponents, "recipe", worlds(), larger="recipe"),
     evidence=NURSERY,
     needs=RECIPES,
 )

@@ -24,7 +24,7 @@ class Trial:
     """Column of the units that are left out one by one; empty: one counterexample decides, or the unit is the claim."""
     worlds: tuple[World, ...] = ()
     larger: str = "model"
-    """What a larger study would have more of: `model`, each of a group of its own, `pair` or `prompt`."""
+    """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`."""
     searches: tuple[Search, ...] = ()
     """Where worlds are looked for in which the rule errs most."""
     version: int = 1
