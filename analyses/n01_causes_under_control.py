@@ -21,7 +21,7 @@ from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.nursery import components, glance, languages, second, shares, third, together, universes
 from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
 from thermostats.studies.nursery.crossed_ratios import (
-    beside,
+    by_other_choices,
     by_ratios,
     largest_corpus,
     rule,
@@ -113,7 +113,10 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     words: dict[str, Any] = {"parts": parts}
     if first.table is not None:
         corpus, least, most = largest_corpus(first.table)
-        words["largest"] = {"corpus": corpus, "least": least, "most": most}
+        words |= {
+            "largest": {"corpus": corpus, "least": least, "most": most},
+            "extent": third.extent(third.ends(evidence)),
+        }
     return Result(words=words, table=first.table, draw=first.draw, n_models=first.n_models, n_groups=first.n_heritages)
 
 
@@ -128,7 +131,7 @@ def of_third(name: str) -> dict[str, Any]:
 def recipe(evidence: Evidence) -> Result:
     """Does the recipe do more than the architecture among models of one corpus?"""
     rows = third.enough(evidence)
-    table, others = spreads_of(rows), beside(evidence, rows)
+    table, others = spreads_of(rows), by_other_choices(evidence, rows)
     seeds = third.repeats(evidence)
     words = {
         "spreads": table.pivot(index="of", columns="block", values="estimate").to_dict("index"),

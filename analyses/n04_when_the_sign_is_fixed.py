@@ -107,7 +107,7 @@ def of_third_study(evidence: Evidence) -> Result:
         "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
         "by": {third.IN_WORDS[str(name)]: of_corpus(own) for name, own in rows.groupby("trained_on")},
         "on": {words: of_corpus(third.early_and_late(evidence, on=name)) for name, words in third.IN_WORDS.items()},
-        "flips": tuned_of_third(evidence)["flips"],
+        "flips": third.pairs(evidence)["flips"],
     }
     return replace(by_ranks(rows), table=table, words=words, draw=partial(glance.settling, table))
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thermostats.claims.judge import numbers
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import (
     NEVER,
@@ -204,3 +205,12 @@ def test_two_clear_counterexamples_refute_a_statement_about_every_unit(
     contrary = {SUPPORTED: AGAINST, AGAINST: SUPPORTED, OPEN: OPEN}[verdict]
     if against == clearly:
         assert Sometimes("clear", V("share").upper < 0.25).verdict(result) == contrary
+
+
+def test_a_p_value_that_is_not_defined_is_none() -> None:
+    defined, undefined = (
+        numbers(Result(quantities={"share": Estimate(0.5, p=p, p_kind="one-sided p-value")}))
+        for p in (0.2, float("nan"))
+    )
+    assert (defined["probability"], defined["probability_kind"]) == (0.2, "one-sided p-value")
+    assert (undefined["probability"], undefined["probability_kind"]) == (None, "")

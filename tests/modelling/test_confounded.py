@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from thermostats.modelling.confounded import confounded, left, varies
+from thermostats.modelling.confounded import confounded, variance_left, varies
 
 
 def test_a_property_that_is_nearly_the_group_is_named_with_its_counts() -> None:
@@ -34,13 +34,13 @@ def test_what_is_left_of_a_fact_once_others_are_held_fixed() -> None:
     """A 2 × 2 table by hand: τ of Goodman and Kruskal is φ², here (3·3 − 1·1)²/(4·4·4·4) = 1/4."""
     block = pd.DataFrame({"block": ["yes"] * 3 + ["no"] + ["yes"] + ["no"] * 3})
     lab = pd.DataFrame({"lab": ["a"] * 4 + ["b"] * 4})
-    share, n = left(block, lab)
+    share, n = variance_left(block, lab)
     assert n == 8 and share == pytest.approx((1 - 1 / 4) * 7 / 6)
-    assert left(lab, lab) == (0.0, 8)
-    assert left(block, pd.DataFrame(index=block.index)) == (pytest.approx(1.0), 8)
-    assert math.isnan(left(block, pd.DataFrame({"each": list("abcdefgh")}))[0])
+    assert variance_left(lab, lab) == (0.0, 8)
+    assert variance_left(block, pd.DataFrame(index=block.index)) == (pytest.approx(1.0), 8)
+    assert math.isnan(variance_left(block, pd.DataFrame({"each": list("abcdefgh")}))[0])
     block.loc[0, "block"] = None
-    assert left(block, lab)[1] == 7
+    assert variance_left(block, lab)[1] == 7
 
 
 def test_what_is_left_of_numbers_is_that_of_a_regression() -> None:
@@ -48,7 +48,7 @@ def test_what_is_left_of_numbers_is_that_of_a_regression() -> None:
     x = pd.DataFrame(rng.standard_normal((50, 2)), columns=["a", "b"])
     y = pd.DataFrame({"y": x["a"] + rng.standard_normal(50)})
     fit = sm.OLS(y["y"], sm.add_constant(x)).fit()
-    assert left(y, x)[0] == pytest.approx(1 - fit.rsquared_adj)
+    assert variance_left(y, x)[0] == pytest.approx(1 - fit.rsquared_adj)
 
 
 def test_labs_within_which_a_fact_varies() -> None:

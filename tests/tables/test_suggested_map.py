@@ -11,7 +11,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.tables.suggested_map import asked
+from thermostats.tables.suggested_map import doubts_of
 
 MODELS = pd.DataFrame(
     {
@@ -44,8 +44,8 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
     for table in (LAYERS, WIDE):
         done = pasted(refusal(table, tmp_path / "mine"), table)
         assert {each.table: each.added for each in done}["layers"] == 4
-    assert "which gain it is" in asked(MODELS) and "unit of n_params" in asked(MODELS)
-    assert asked(LAYERS) == "check which token's gains these are"
+    assert "which gain it is" in doubts_of(MODELS) and "unit of n_params" in doubts_of(MODELS)
+    assert doubts_of(LAYERS) == "check which token's gains these are"
 
 
 def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

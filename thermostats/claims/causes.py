@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.causal_graph import CausalGraph
-from thermostats.modelling.confounded import left, varies
+from thermostats.modelling.confounded import variance_left, varies
 
 GAIN, LAB = "gain", "lab"
 FILE = Path(__file__).with_suffix(".toml")
@@ -74,10 +74,10 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
         sets = causes.graph.back_door(name, GAIN, causes.measured)
         if not sets:
             continue
-        own = _columns(causes, rows, [name])
-        given = _columns(causes, rows, [other for other in causes.nodes if other in sets[0]])
+        cause = _columns(causes, rows, [name])
+        fixed = _columns(causes, rows, [other for other in causes.nodes if other in sets[0]])
         labs, models = varies(rows, causes.nodes[name]["columns"], "heritage")
-        share, n = left(own, given)
+        share, n = variance_left(cause, fixed)
         found.append((causes.nodes[name]["words"], causes.words(sets[0]), n, share, labs, models))
     columns = ["cause of the gain", "held fixed", "models", "left", "labs where it varies", "models there"]
     return pd.DataFrame(found, columns=columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -170,13 +171,14 @@ def together(claim: str, words: Template, question: Question, parts: Sequence[Fi
 def numbers(result: Result) -> dict[str, Any]:
     """What a finding has of a result's headline and counts."""
     head = result.headline
+    p = None if head.p is None or math.isnan(head.p) else head.p
     return {
         "estimate": head.value,
         "lower": head.lower,
         "upper": head.upper,
         "interval": head.interval,
-        "probability": head.p,
-        "probability_kind": head.p_kind if head.p is not None else "",
+        "probability": p,
+        "probability_kind": head.p_kind if p is not None else "",
         "n_models": result.n_models,
         "n_heritages": result.n_groups,
     }

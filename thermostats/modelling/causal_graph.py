@@ -45,16 +45,16 @@ class CausalGraph:
         """All that a node causes, directly or not."""
         return frozenset(other for other in self.causes if other != name and name in self.above([other]))
 
-    def separated(self, x: str, y: str, given: Collection[str] = ()) -> bool:
-        """Whether x and y are independent given some nodes in every distribution that the graph allows."""
-        self._check(x, y, *given)
-        beside = self._moral(self.above([x, y, *given]))
-        reached, waiting = set(given), [x]
+    def separated(self, x: str, y: str, fixed: Collection[str] = ()) -> bool:
+        """Whether x and y are independent with some nodes held fixed in every distribution that the graph allows."""
+        self._check(x, y, *fixed)
+        beside = self._moral(self.above([x, y, *fixed]))
+        reached, waiting = set(fixed), [x]
         while waiting:
             if (name := waiting.pop()) not in reached:
                 reached.add(name)
                 waiting += beside[name]
-        return y in given or y not in reached
+        return y in fixed or y not in reached
 
     def back_door(self, x: str, y: str, measured: Collection[str] | None = None) -> list[frozenset[str]]:
         """The smallest back-door sets of x for y; empty where there is none.

@@ -39,18 +39,18 @@ def confounded(rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str],
     return table.sort_values("phi", ascending=False, kind="stable", ignore_index=True)
 
 
-def left(own: pd.DataFrame, given: pd.DataFrame) -> tuple[float, int]:
-    """Share of the variance of columns that others leave, and of how many models: 0 where they determine it.
+def variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[float, int]:
+    """Share of the variance of columns that fixed ones leave, and of how many models: 0 where they determine it.
 
     1 − R², adjusted: (RSS/(n − p))/(TSS/(n − 1)) by least squares with a mean, summed over columns of variance 1; of
     texts over their values as columns of 0 and 1, where without the adjustment 1 less it is the τ of Goodman and
     Kruskal 1954, doi:10.1080/01621459.1954.10501231. Models that lack a value are left out; NaN where n ≤ p or nothing
     varies.
     """
-    stated = own.notna().all(axis=1) & given.notna().all(axis=1)
+    stated = columns.notna().all(axis=1) & fixed.notna().all(axis=1)
     if (n := int(stated.sum())) < 2:
         return float("nan"), n
-    y, x = (_dummies(columns[stated]) for columns in (own, given))
+    y, x = _dummies(columns[stated]), _dummies(fixed[stated])
     y = y[:, y.std(axis=0) > 0]
     if not y.size:
         return float("nan"), n

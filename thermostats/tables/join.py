@@ -31,7 +31,7 @@ from thermostats.tables.parameters import check_models
 from thermostats.tables.plausible import check_plausible
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
-from thermostats.tables.suggested_map import asked, suggested
+from thermostats.tables.suggested_map import doubts_of, suggested
 from thermostats.tables.table_files import is_archive
 from thermostats.tables.validation import difference, typed
 
@@ -333,7 +333,7 @@ def maps_by_name(frame: pd.DataFrame, where: str, data: str | Path | None) -> li
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
     if len(ours) < len(names) / 2 and (line := suggested(frame, where, data)):
-        what, step = "its columns are not ours", f"{line}\n{asked(frame)}".strip()
+        what, step = "its columns are not ours", f"{line}\n{doubts_of(frame)}".strip()
         raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]
 

@@ -43,14 +43,14 @@ def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tr
     return Tree.of(_hung(branches, root), unit="distance", notes=distances.attrs.get("notes", ()))
 
 
-def recovered(declared: Tree, found: Tree, models: Collection[str]) -> pd.DataFrame:
-    """Which groups of models of a declared tree a found one has: models, the names of the group; size; recovered.
+def recovered(declared: Tree, joined: Tree, models: Collection[str]) -> pd.DataFrame:
+    """Which groups of models of a declared tree a joined one has: models, the names of the group; size; recovered.
 
     A group is those at or below a node, or all others: of unrooted trees only the split counts (Robinson and Foulds
     1981, doi:10.1016/0025-5564(81)90043-2). Groups of one, and of all but one, are in every tree and left out.
     """
     names = sorted(models)
-    have = set(_groups(found, names))
+    have = set(_groups(joined, names))
     rows = [(", ".join(sorted(group)), len(group), group in have) for group in _groups(declared, names)]
     return pd.DataFrame(rows, columns=["models", "size", "recovered"])
 

@@ -51,7 +51,7 @@ def suggested(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
     return f"save as map.toml\n\n{lines}\n\nthermostats join {where} --map map.toml --data {folder}"
 
 
-def asked(frame: pd.DataFrame) -> str:
+def doubts_of(frame: pd.DataFrame) -> str:
     """What a suggested mapping takes for granted."""
     mapping = _mapping(frame, "mine")
     doubts = []

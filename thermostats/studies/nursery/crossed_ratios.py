@@ -68,7 +68,7 @@ def on_prompts(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(parts)
 
 
-def beside(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
+def by_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """The estimates with their intervals for other gains and models, on which nothing rests.
 
     The penultimate gain of the mean over tokens, the last gain, and recipes all of whose models learned.

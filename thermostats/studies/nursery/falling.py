@@ -141,6 +141,7 @@ def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
         "by": in_words(table),
         "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in in_words(table).items()},
         "others": other_terms(rows),
+        "extent": third.extent(rows),
         "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
     }
     every = pd.concat({"own": table} | {name: each.rows["corpora"] for name, each in sets.items()}, names=["prompts"])

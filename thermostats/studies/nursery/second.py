@@ -50,8 +50,12 @@ def along(tables: Evidence) -> pd.DataFrame:
         heritage=models["recipe"],
         **{name: np.log(models[column]) for name, column in LOGS.items()},
     )
-    key = ["model", "step"]
-    spectra = gains.assign(log_wv=np.log(gains["wv_norm"]), log_wo=np.log(gains["wo_norm"]))
+    return penultimate(models, gains, ["model", "step"])
+
+
+def penultimate(models: pd.DataFrame, gains: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """Rows of `models` with what `along` takes from `gains`, one per value of the columns `key`."""
+    spectra = gains.assign(log_wv=np.log(gains["wv_norm"].astype(float)), log_wo=np.log(gains["wo_norm"].astype(float)))
     spectra = spectra.groupby(key, as_index=False)[["log_wv", "log_wo"]].mean()
     block = gains.merge(models[["model", "n_layers"]], on="model")
     block = block.loc[block["layer"] == block["n_layers"] - 1, [*key, "log_gain", "log_gain_sd"]]
@@ -75,7 +79,11 @@ def enough(tables: Evidence) -> pd.DataFrame:
 
 def repeats(tables: Evidence) -> pd.Series:
     """How much the log gain at the end of models trained with another seed differs from that with the first."""
-    rows = along(tables)
+    return between_seeds(along(tables))
+
+
+def between_seeds(rows: pd.DataFrame) -> pd.Series:
+    """The same of rows along the training, one per model and checkpoint."""
     rows = rows[rows["step"] == rows["steps"]].set_index("model")
     again = rows[rows["replicate_of"] != ""]
     return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()

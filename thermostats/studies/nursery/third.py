@@ -47,17 +47,12 @@ def along(tables: Evidence) -> pd.DataFrame:
     log σ_max; `recipe` is the same in every corpus.
     """
     models = tables.table("third_models").fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
-    gains, key = tables.table("third_gains"), ["model", "step", "prompts"]
-    spectra = gains.assign(log_wv=np.log(gains["wv_norm"].astype(float)), log_wo=np.log(gains["wo_norm"].astype(float)))
-    spectra = spectra.groupby(key, as_index=False)[["log_wv", "log_wo"]].mean()
-    block = gains.merge(models[["model", "n_layers"]], on="model")
-    block = block.loc[block["layer"] == block["n_layers"] - 1, [*key, "log_gain", "log_gain_sd"]]
     stem = models["recipe"].astype(str).str.split("-").str[0]
     logs = {name: np.log(models[column].astype(float)) for name, column in second.LOGS.items()}
     logs |= {"log_shape": logs["log_L"] - logs["log_d"], "log_N": logs["log_L"] + 2 * logs["log_d"]}
     named = models.assign(model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs)
-    rows = named.rename(columns={"corpus": "trained_on"}).merge(block, on="model").merge(spectra, on=key)
-    return rows.assign(share=rows["step"] / rows["steps"])
+    named = named.rename(columns={"corpus": "trained_on"})
+    return second.penultimate(named, tables.table("third_gains"), ["model", "step", "prompts"])
 
 
 def on_own(rows: pd.DataFrame) -> pd.DataFrame:
@@ -87,10 +82,13 @@ def read(tables: Evidence) -> pd.DataFrame:
 
 def repeats(tables: Evidence) -> pd.Series:
     """How much the log gain at the end of models trained with another seed differs from that with the first."""
-    rows = on_own(along(tables))
-    rows = rows[rows["step"] == rows["steps"]].set_index("model")
-    again = rows[rows["replicate_of"] != ""]
-    return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
+    return second.between_seeds(on_own(along(tables)))
+
+
+def extent(rows: pd.DataFrame) -> dict[str, list[int]]:
+    """Depths, widths and numbers of tokens of models, each once, in order: how far what is found of them reaches."""
+    columns = {"depths": "n_layers", "widths": "d_model", "tokens": "tokens"}
+    return {name: sorted({int(value) for value in rows[column]}) for name, column in columns.items()}
 
 
 def recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
