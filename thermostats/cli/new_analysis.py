@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from collections.abc import Sequence
 from importlib import resources
+from itertools import count
 from pathlib import Path
 
 from thermostats.claims.scripts import NAME
@@ -35,6 +37,13 @@ def new_heritage(name: str | None = None, folder: str | Path = "analyses") -> Pa
     return _begun("heritage", HERITAGE if name is None else name, Path(folder))
 
 
+def _other(slug: str, there: Sequence[str]) -> str:
+    """The same name with a number that is free."""
+    taken = {file[4:-3] for file in there}
+    number = next(number for number in count(2) if f"{slug}_{number}" not in taken)
+    return f"{slug.replace('_', '-')}-{number}"
+
+
 def _begun(template: str, name: str, folder: Path) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "_", _plain(name)).strip("_")
     if not slug:
@@ -43,7 +52,11 @@ def _begun(template: str, name: str, folder: Path) -> Path:
     there = [path.stem + ".py" for path in folder.glob("*") if path.suffix in (".md", ".py")]
     there = [file for file in there if NAME.fullmatch(file)]
     if same := [file for file in there if file[4:] == f"{slug}.py"]:
-        raise UsageError("there is an analysis of that name", where=folder / same[0], next_step="give another name")
+        raise UsageError(
+            "there is an analysis of that name",
+            where=folder / same[0],
+            next_step=f"thermostats new {template} {_other(slug, there)}, or open that one",
+        )
     taken = {file[:3] for file in there}
     free = [f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken]
     if not free:

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.formatting import listed
+from thermostats.formatting import listed, short_name
 from thermostats.modelling import residuals
 from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statement, Statistic
@@ -310,7 +310,7 @@ def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
     axes.set_xlabel(last.replace("_", " "))
     axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
     if not last:
-        axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
+        axes.set_xticks(x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right")
     if rows["heritage"].nunique() <= MOST_NAMED:
         axes.legend(**ABOVE)
     return axes
