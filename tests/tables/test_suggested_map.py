@@ -58,8 +58,8 @@ def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with lines_for_a_shell():
         said = refusal("theirs.csv", Path("mine")).next_step
     command = re.search(r"END.\n(.*)\nEND\nthermostats join theirs.csv --map map.toml --data mine", said, re.DOTALL)
-    assert command is not None and said.startswith("cat > map.toml <<'END'\n")
-    subprocess.run(said.partition("thermostats join")[0], shell=True, check=True)  # noqa: S602 - the line is ours
+    assert command is not None and said.startswith("save the mapping and join with it:\ncat > map.toml <<'END'\n")
+    subprocess.run(said.partition(":\n")[2].partition("thermostats join")[0], shell=True, check=True)  # noqa: S602 - the line is ours
     done = thermostats.join("theirs.csv", mapping="map.toml", data="mine")
     assert [each.added for each in done] == [2, 2, 2]
 

@@ -13,15 +13,28 @@ from thermostats.errors import UsageError
 from thermostats.formatting import number, plural
 from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.modelling.heritage.rows import gain_rows, said_of
+from thermostats.studies.delia2026.gains import GAIN_WORDS
 from thermostats.tables.folders import data_folder
 from thermostats.tables.model_facts import own_ids
+from thermostats.tables.reading import features
+from thermostats.tables.vocabulary import GAINS
 
 GAIN = "penultimate_gain"
+"""The gain that is asked about unless more of the user's models have another."""
 
 
-def answer(data: str | Path | None) -> dict[str, Any]:
+def gain_of(data: str | Path | None) -> str:
+    """The named gain that most of the user's models have: the penultimate, or where more have another, that."""
+    own = own_ids(data_folder(data))
+    rows = features(data)
+    rows = rows[rows["model_id"].isin(own)]
+    having = {name: rows.loc[rows[name].notna(), "model_id"].nunique() for name in (GAIN, *GAINS)}
+    return max(having, key=lambda name: having[name])
+
+
+def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
     """Which models, which are left out, and each question's test and rates; why there is none where there is none."""
-    rows = gain_rows(GAIN, data=data)
+    rows = gain_rows(gain, data=data)
     unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
     left_out = [*said_of(rows), *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else [])]
     models = _models(rows[rows["heritage"] != ""])
@@ -36,20 +49,26 @@ def answer(data: str | Path | None) -> dict[str, Any]:
         named = sorted(chosen["model_id"])
         if whose == "your":
             lacking = sorted(yours - set(named))
-            why = "no penultimate gain of a base model that may be compared, or no lab"
+            why = f"no {gain} of a base model that may be compared, or no lab"
             left_out = [f"left out of yours, {why}: {', '.join(lacking)}"] if lacking else []
-        said = {"whose": whose, "models": named, "labs": int(chosen["heritage"].nunique()), "left_out": left_out}
+        said = {
+            "gain": gain,
+            "whose": whose,
+            "models": named,
+            "labs": int(chosen["heritage"].nunique()),
+            "left_out": left_out,
+        }
         return {**said, "questions": [{**asdict(each), "error": each.error} for each in tested]}
-    return {"whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
+    return {"gain": gain, "whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
 
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The same in words."""
     if not found["questions"]:
-        return ["No first answer: too few models with a penultimate gain and a lab.", *found["left_out"]]
+        return [f"No first answer: too few models with a {found['gain']} and a lab.", *found["left_out"]]
     whose = "your own" if found["whose"] == "your" else "all"
     of = f"{plural(len(found['models']), 'model')} of {plural(found['labs'], 'lab')}"
-    said = [f"First answer, penultimate gain (block L − 1), {whose} models: {of}"]
+    said = [f"First answer, {GAIN_WORDS.get(found['gain'], found['gain'].replace('_', ' '))}, {whose} models: {of}"]
     for each in found["questions"]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"

@@ -32,9 +32,9 @@ def new_claim(name: str, folder: str | Path = "analyses") -> Path:
     return _begun("claim", name, Path(folder))
 
 
-def new_heritage(name: str | None = None, folder: str | Path = "analyses") -> Path:
+def new_heritage(name: str | None = None, folder: str | Path = "analyses", *, gain: str = "penultimate_gain") -> Path:
     """Write an analysis of heritage, geometry and scale in the study's models and the user's; else as `new_claim`."""
-    return _begun("heritage", HERITAGE if name is None else name, Path(folder))
+    return _begun("heritage", HERITAGE if name is None else name, Path(folder), gain=gain)
 
 
 def _other(slug: str, there: Sequence[str]) -> str:
@@ -44,7 +44,7 @@ def _other(slug: str, there: Sequence[str]) -> str:
     return f"{slug.replace('_', '-')}-{number}"
 
 
-def _begun(template: str, name: str, folder: Path) -> Path:
+def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "_", _plain(name)).strip("_")
     if not slug:
         allowed = "words in Latin letters, such as depth-helps"
@@ -62,7 +62,7 @@ def _begun(template: str, name: str, folder: Path) -> Path:
     if not free:
         raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
     words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
-    fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:]}
+    fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:], **more}
     path = folder / f"{free[0]}_{slug}.py"
     templates = resources.files("thermostats").joinpath("templates")
     texts = {

@@ -53,7 +53,7 @@ def suggested(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
         return f"thermostats.join({rows}, mapping={written(mapping)}, data={written(folder)})"
     lines, name = "\n".join(_toml(mapping)), _free("map.toml")
     command = shlex.join(["thermostats", "join", where, "--map", name, "--data", folder])
-    return f"cat > {name} <<'END'\n{lines}\nEND\n{command}"
+    return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{command}"
 
 
 def _free(name: str) -> str:
