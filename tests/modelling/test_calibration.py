@@ -1,4 +1,4 @@
-"""Every law by simulation: true values drawn from the prior have uniform ranks in their posteriors (`calibrated.ranks`).
+"""Every law by simulation: true values drawn from the prior have uniform ranks in their posteriors.
 
 What is laid out for the table of a good case is drawn anew and fitted again. Of every variable the first element is
 ranked. Pairs and thresholds, whose outcomes also enter as data or as a mixture, have tests of their own.
