@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from thermostats.tables.remedies import Remedy
+from typing import Any, Self
 
 HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 """Characters that a terminal obeys, turns around or does not show, and halves of characters."""
@@ -23,7 +20,8 @@ class ThermostatsError(Exception):
     """The thing asked for failed; the command line exits with 1.
 
     The message reads ``what (where): got …; allowed …. Next: …``; empty parts are left out. `rows`: what is wrong row
-    by row, of which the message lists the first. `remedy`: what would let rows pass that were joined.
+    by row, of which the message lists the first. `remedy`: what would let rows
+    pass that were joined (`tables/remedies.py`).
     """
 
     exit_code = 1
@@ -37,7 +35,7 @@ class ThermostatsError(Exception):
         allowed: str = "",
         next_step: str = "",
         rows: Sequence[str] = (),
-        remedy: Remedy | None = None,
+        remedy: Any = None,
     ) -> None:
         self.what, self.where, self.got = visible(what), visible(str(where)), visible(str(got))
         self.allowed, self.next_step, self.rows = visible(allowed), visible(next_step), tuple(map(visible, rows))

@@ -36,7 +36,7 @@ OTHER_NAMES = {"offline": ("download", False), "lab": ("heritage", None), "model
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class MeasureCall:
     """The arguments of a call of `measure` that a refusal writes out."""
 
     model: Any
@@ -107,7 +107,7 @@ def measure(
     """
     if isinstance(model, (str, Path)) and isinstance(tokenizer, (str, Path)) and data is None:
         tokenizer, data = None, tokenizer
-    call = Asked(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
+    call = MeasureCall(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
     call.check()
     kinds = [part.strip() for part in what.split(",")] if isinstance(what, str) else listed(what, "what") or []
     revisions = listed(revision, "revision") or []
@@ -247,7 +247,7 @@ def _called(model: Any) -> str:
     return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(model).__name__
 
 
-def _check_words(call: Asked, kinds: Sequence[str]) -> None:
+def _check_words(call: MeasureCall, kinds: Sequence[str]) -> None:
     tokenizer = call.tokenizer
     if not hasattr(tokenizer, "save_pretrained") and (tokenizer is not None or set(kinds) != {"weights"}):
         stated = str(getattr(call.model.config, "_name_or_path", "") or "")

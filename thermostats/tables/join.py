@@ -29,7 +29,7 @@ from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hash
 from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
 from thermostats.tables.plausible import check_plausible
-from thermostats.tables.remedies import Asked, Remedy
+from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.suggested_map import doubts_of, suggested
@@ -90,7 +90,7 @@ def join(
     given = _sources(sources)
     own_folder(data)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
-    asked = Asked(
+    asked = JoinCall(
         sources=given, mapping=mapping, table=table, recipe=recipe, constants=constants, data=data, options=options
     )
     with _in_a_line(asked):
@@ -98,7 +98,7 @@ def join(
 
 
 @contextmanager
-def _in_a_line(asked: Asked) -> Iterator[None]:
+def _in_a_line(asked: JoinCall) -> Iterator[None]:
     """Errors that say what would let the rows pass end in the call with it."""
     try:
         yield
@@ -108,7 +108,7 @@ def _in_a_line(asked: Asked) -> Iterator[None]:
         raise error.ending_in(f"{error.remedy.when}: {line}") from error
 
 
-def _joined(given: Sequence[Source], asked: Asked, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
+def _joined(given: Sequence[Source], asked: JoinCall, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
     """What `join` does, its sources in a list."""
     table, mapping, recipe, constants, data = asked.table, asked.mapping, asked.recipe, asked.constants, asked.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]

@@ -47,7 +47,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class JoinCall:
     """The arguments of a call of `join`."""
 
     sources: Sequence[Any]
