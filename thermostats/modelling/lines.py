@@ -30,7 +30,8 @@ from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
-from thermostats.plots.marks import ABOVE, mark
+from thermostats.plots.general import legend_above
+from thermostats.plots.marks import mark
 
 LAB, MODEL = "heritage", "model_id"
 LEAST = 4
@@ -312,7 +313,7 @@ def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
     if not last:
         axes.set_xticks(x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right")
     if rows["heritage"].nunique() <= MOST_NAMED:
-        axes.legend(**ABOVE)
+        legend_above(axes)
     return axes
 
 
