@@ -60,6 +60,14 @@ def test_the_call_of_a_refusal_joins_the_rows(mine: Path, case: str) -> None:
     assert added(call, df=df)["layers"] == rows
 
 
+def test_a_folder_is_named_where_none_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("THERMOSTATS_DATA", raising=False)
+    models = pd.DataFrame([MODEL])
+    call = line(models)
+    assert call == 'thermostats.join(df, data="mine")' and added(call, df=models) == {"models": 1}
+
+
 def test_other_values_are_replaced_or_insisted_on(mine: Path) -> None:
     how: dict[str, Any] = {"mapping": NAMES, "constants": FIXED, "data": mine}
     thermostats.join(ROWS, **how)

@@ -22,6 +22,8 @@ from thermostats.terminal import readable_in_part, refuse
 if TYPE_CHECKING:
     from thermostats.measurement.outcome import Outcome
 
+NO_FOLDER = "add --data mine"
+"""How the next step begins where no folder for one's own rows was named (`tables/folders.py`)."""
 OPTION = re.compile(r"Next: (--[a-z-]+ [a-z0-9_]+)")
 """An option and its value as the next step of a model that failed."""
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
@@ -36,7 +38,7 @@ def run(app: typer.Typer) -> NoReturn:
         try:
             stopped = app(standalone_mode=False)
         except ThermostatsError as error:
-            refuse(error, as_json=as_json)
+            refuse(_in_a_folder(error), as_json=as_json)
             sys.exit(error.exit_code)
         except WRONG_USE as error:
             sys.exit(_arguments(error, as_json))
@@ -67,6 +69,14 @@ def _arguments(error: Exception, as_json: bool) -> int:
     step = f"did you mean {near} {_corrected(what, near)}".strip() if near else help_
     refuse(UsageError(what.rstrip("."), next_step=step), as_json=as_json)
     return UsageError.exit_code
+
+
+def _in_a_folder(error: ThermostatsError) -> ThermostatsError:
+    """The error for a folder that was not named with the whole command that names one."""
+    if not error.next_step.startswith(NO_FOLDER) or "--data" in sys.argv:
+        return error
+    command = shlex.join(["thermostats", *sys.argv[1:], *NO_FOLDER.split()[1:]])
+    return error.ending_in(f"{error.next_step}: {command}")
 
 
 def _corrected(what: str, near: str) -> str:

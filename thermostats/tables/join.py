@@ -88,13 +88,21 @@ def join(
     contradicts one that does or is hardly what it says, and UsageError where a source belongs to no table.
     """
     given = _sources(sources)
-    own_folder(data)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
     asked = JoinCall(
         sources=given, mapping=mapping, table=table, recipe=recipe, constants=constants, data=data, options=options
     )
     with _in_a_line(asked):
+        _check_folder(data)
         return _joined(given, asked, replace, accept, dry_run)
+
+
+def _check_folder(data: str | Path | None) -> None:
+    try:
+        own_folder(data)
+    except UsageError as error:
+        error.remedy = Remedy(when="into a folder of your own", data="mine")
+        raise
 
 
 @contextmanager

@@ -42,6 +42,8 @@ class Remedy:
     """An expression that reads the file."""
     mapping: Mapping[str, Any] = field(default_factory=dict)
     """Entries over those of the mapping; a key that is None goes."""
+    data: str = ""
+    """Another folder."""
     before: str = ""
     """Rows to join first, as the arguments of a dict, for the one that is refused."""
 
@@ -65,8 +67,8 @@ class JoinCall:
             return ""
         if not SHELL.get():
             return self._call(rows, remedy)
-        if remedy.option:
-            return self._command(remedy.option)
+        if remedy.option or remedy.data:
+            return self._command(remedy)
         imports = "import thermostats" + ", pandas as pd" * ("pd." in rows)
         return f"python -c {shlex.quote(f'{imports}; print({self._call(rows, remedy)})')}"
 
@@ -120,7 +122,7 @@ class JoinCall:
             mapping = _over(self._content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
-        arguments: dict[str, Any] = {"data": str(self.data) if self.data is not None else None}
+        arguments: dict[str, Any] = {"data": remedy.data or (str(self.data) if self.data is not None else None)}
         if not remedy.before:
             arguments = {
                 "table": self.table,
@@ -133,13 +135,15 @@ class JoinCall:
         words = [f"{name}={written(value)}" for name, value in arguments.items() if value]
         return f"thermostats.join({', '.join([rows, *words])})"
 
-    def _command(self, option: str) -> str:
+    def _command(self, remedy: Remedy) -> str:
         words = ["thermostats", "join", *map(str, self.sources)]
         words += ["--map", str(self.mapping)] if self.mapping is not None else []
         words += ["--as", self.recipe] if self.recipe else []
         words += [word for name, value in (self.constants or {}).items() for word in ("--constant", f"{name}={value}")]
-        words += ["--data", str(self.data)] if self.data is not None else []
-        return shlex.join([*words, *(f"--{name}" for name in dict.fromkeys([*self.options, option]))])
+        folder = remedy.data or self.data
+        words += ["--data", str(folder)] if folder else []
+        options = dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])])
+        return shlex.join([*words, *(f"--{name}" for name in options)])
 
 
 @contextmanager
