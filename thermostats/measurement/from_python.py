@@ -55,7 +55,8 @@ class MeasureCall:
                 meant, stands_for = OTHER_NAMES.get(name, (nearest(name, allowed), None))
                 instead = {meant: value if stands_for is None else stands_for} if meant else {}
                 left = {each: given for each, given in self.options.items() if each in allowed}
-                raise error.ending_in(self.line(options={**left, **instead}))
+                step = f"did you mean {meant}? " if meant else ""
+                raise error.ending_in(step + self.line(options={**left, **instead}))
         if isinstance(self.prompts, str) and " " in self.prompts.strip() and not Path(self.prompts).exists():
             what, allowed_ = "no such prompt set or file", "a prompt set, a file, a folder of images, a list of texts"
             step = f"a prompt itself stands in a list: {self.line(prompts=[self.prompts])}"

@@ -342,7 +342,7 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
             where=where,
             got="model_id without source",
             next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
-            remedy=Remedy(when="with a source run_id follows", mapping={"constants": {"source": "mine"}}),
+            remedy=Remedy(when="add source, from which run_id follows", mapping={"constants": {"source": "mine"}}),
         )
     if lacking or unknown:
         got = [f"without {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
