@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Finding, from_columns
 from thermostats.reporting.pages import pictures
 
 
 def finding(**known: Any) -> Finding:
-    return Finding(**{"claim": "C01", "estimand": "mean", "verdict": "supported", "plain": "", **known})
+    return from_columns(
+        {"id": "C01.mean", "estimand": "mean", "verdict": "supported", "plain": "", "estimate": None, **known}
+    )
 
 
 @pytest.mark.parametrize(

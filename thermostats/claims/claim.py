@@ -213,7 +213,7 @@ class Claim:
         own = [found[question.id] for question in self.questions]
         for question in self.questions:
             one = found[question.id]
-            make = partial(viewed, question, own=one, measures=self.measures)
+            make = partial(viewed, question, first=one, measures=self.measures)
             for name in question.views.sets if question.views else ():
                 own.append(kept(question.id, evidence.named(name), make, (one,)))
         must_agree(own)
@@ -225,13 +225,13 @@ class Claim:
         if question.parts:
             parts = [found[name] for name in question.parts]
             result = question.answer(evidence, {name.partition(".")[2]: one for name, one in found.items()})
-            return together(self.id, self.words, replace(question, group=parts[0].group), parts, result)
+            return together(self.words, replace(question, group=parts[0].sample.group), parts, result)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew as few:
-            return unmeasured(self.id, self.words, question, few.result)
+            return unmeasured(self.words, question, few.result)
         rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.id, self.words, question, result, rows, evidence)
+        return answered(self.words, question, result, rows, evidence)
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from thermostats.claims import conditions, rule
-from thermostats.claims.posterior import FittedModel, Panel
+from thermostats.claims.finding import Convergence
+from thermostats.claims.posterior import Computation, Conclusion, FittedModel, Panel
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of
@@ -40,16 +41,30 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
     caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
     replicated = next(check for check in gate.checks if check.name == "posterior predictive")
+    conclusion = Conclusion(
+        rule=_sentence(asked),
+        statement=statement,
+        probability=probability,
+        error=_error(fit, probability, asked.truth(result)),
+        verdict=asked.verdict(result),
+        classical=test.verdict(result) if test else "",
+        classical_rule=_sentence(test) if test else "",
+    )
+    computation = Computation(
+        words=_drawn_by(fit),
+        diagnostics=fit.draws.diagnostics,
+        seed=fit.seed,
+        versions=versions(),
+        warnings=fit.warnings,
+    )
     return FittedModel(
         model=model,
         equations=fit.law.equations,
         priors=fit.law.priors,
-        rule=_sentence(asked),
-        statement=statement,
-        probability=probability,
-        verdict=asked.verdict(result),
+        sources=fit.sources,
+        conclusion=conclusion,
         gate=gate,
-        diagnostics=fit.draws.diagnostics,
+        computation=computation,
         summary=summary.assign(mcse=summary["sd"] / np.sqrt(summary.get("ess_bulk", fit.draws.effective))),
         sensitivity=next(check.table for check in gate.checks if check.name == "prior sensitivity"),
         tables=dict(tables),
@@ -63,14 +78,6 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
             ),
             *result.panels,
         ),
-        warnings=fit.warnings,
-        seed=fit.seed,
-        versions=versions(),
-        classical=test.verdict(result) if test else "",
-        classical_rule=_sentence(test) if test else "",
-        sources=fit.sources,
-        computation=_drawn_by(fit),
-        probability_error=_error(fit, probability, asked.truth(result)),
     )
 
 
@@ -96,15 +103,12 @@ def _drawn_by(fit: Fit) -> str:
     )
 
 
-def convergence(fit: Fit) -> dict[str, float | int | None]:
+def convergence(fit: Fit) -> Convergence:
     """Largest R-hat and divergences of what was sampled, and the smallest effective number of draws."""
     worst = fit.draws.diagnostics.set_index("diagnostic")["worst"]
     divergences = worst.get("divergences")
-    return {
-        "rhat_max": worst.get("R-hat"),
-        "ess_min": fit.draws.effective,
-        "divergences": None if divergences is None else int(divergences),
-    }
+    counted = None if divergences is None else int(divergences)
+    return Convergence(worst.get("R-hat"), fit.draws.effective, counted)
 
 
 def _sentence(asked: rule.Rule) -> str:

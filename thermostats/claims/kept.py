@@ -52,7 +52,7 @@ class Kept:
         if found is None:
             with evidence.recording() as selections:
                 finding = make(evidence)
-            rests_on = (self.made[one.id, one.evidence].selections for one in over)
+            rests_on = (self.made[part.id, part.sample.evidence].selections for part in over)
             found = _drawn(finding, {name: digest for each in (*rests_on, selections) for name, digest in each.items()})
             self._new = True
         evidence.selections.update(found.selections)
@@ -88,9 +88,11 @@ def _read(file: Path, key: str) -> dict[tuple[str, str], list[Made]]:
 
 def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
     """A finding whose figures are drawn, without the functions that drew them: those cannot leave the process."""
-    figure, posterior = drawn(finding.draw) if finding.draw else b"", finding.posterior
+    draw, posterior = finding.figure.draw, finding.posterior
+    figure = drawn(draw) if draw else b""
     panels: tuple[bytes, ...] = ()
     if posterior is not None:
         panels = tuple(drawn(panel.draw) for panel in posterior.panels)
         posterior = replace(posterior, panels=tuple(replace(panel, draw=as_it_is) for panel in posterior.panels))
-    return Made(replace(finding, draw=None, posterior=posterior), figure, panels, selections)
+    without = replace(finding, figure=replace(finding.figure, draw=None), posterior=posterior)
+    return Made(without, figure, panels, selections)

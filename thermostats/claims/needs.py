@@ -71,14 +71,14 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
 
 
 def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
-    found = viewed(question, evidence)
+    finding = viewed(question, evidence)
     return {
         "finding": question.id,
         "evidence": evidence.name,
-        "verdict": found.verdict,
-        "models": found.n_models,
-        "groups": found.n_heritages,
-        "needs": found.settles * (found.verdict == UNMEASURED),
+        "verdict": finding.verdict,
+        "models": finding.sample.n_models,
+        "groups": finding.sample.n_groups,
+        "needs": finding.criterion.settles * (finding.verdict == UNMEASURED),
     }
 
 

@@ -139,10 +139,10 @@ def _analysis(path: Path, tables: Evidence, data: Path, key: str) -> Run:
         claim = _claim_of(module, path)
         kept = Kept(claim.id, key)
         findings = claim.judge(tables, kept)
-        if len({(finding.estimand, finding.evidence) for finding in findings}) < len(findings):
+        if len({(finding.estimand, finding.sample.evidence) for finding in findings}) < len(findings):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
         kept.write()
-        made = tuple(kept.made[finding.id, finding.evidence] for finding in findings)
+        made = tuple(kept.made[finding.id, finding.sample.evidence] for finding in findings)
         return Run(claim.stated(), made, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))

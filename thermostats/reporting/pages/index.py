@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib.resources import files
 from itertools import chain, zip_longest
 from typing import Any
@@ -23,7 +22,7 @@ from thermostats.reporting.digest import machine
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.pages.pictures import picture, shown
-from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
+from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 
@@ -70,8 +69,8 @@ def index_text(
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
         short=in_short([[rows[entry.id] for entry in own] for own in grouped.values()]),
         command=Text(command),
-        tried=sum(bool(finding.worlds) for entry in entries for finding in entry.findings),
-        untried=sum(finding.worlds == 0 for entry in entries for finding in entry.findings),
+        tried=sum(bool(finding.criterion.worlds) for entry in entries for finding in entry.findings),
+        untried=sum(finding.criterion.worlds == 0 for entry in entries for finding in entry.findings),
         most_false=FALSE,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
@@ -106,8 +105,13 @@ def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list
 
 def _in_turn(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> list[dict[str, Any]]:
     of_each = ([row for row in rows if row["verdict"] == verdict] for rows in groups)
-    best = (sorted(rows, key=lambda r: (-r["finding"].n_heritages, -r["finding"].n_models)) for rows in of_each)
+    best = (sorted(rows, key=_size, reverse=True) for rows in of_each)
     return [row for turn in zip_longest(*best) for row in turn if row is not None]
+
+
+def _size(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Labs and models that the first finding of a claim rests on."""
+    return row["finding"].sample.n_groups, row["finding"].sample.n_models
 
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
@@ -118,8 +122,8 @@ def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
         for number, finding in enumerate(entry.findings):
             fit = (entry.posteriors[number] if number < len(entry.posteriors) else None) or {}
             row = {
-                **asdict(finding),
-                "finding": finding.id or f"{finding.claim}.{slug(finding.estimand)}",
+                **finding.columns(),
+                "finding": finding.id,
                 "headline": number == 0,
                 "posterior": fit.get("probability"),
                 "mc_error": fit.get("probability_error"),
@@ -153,16 +157,16 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
         "fitted": len(fitted),
         "apart": len(apart),
         "failed": sum(not fit["passes"] for fit in fitted),
-        "most_models": max((finding.n_models for finding in primary), default=0),
-        "most_groups": max((finding.n_heritages for finding in primary), default=0),
-        "noun": primary[0].group if primary else "",
+        "most_models": max((finding.sample.n_models for finding in primary), default=0),
+        "most_groups": max((finding.sample.n_groups for finding in primary), default=0),
+        "noun": primary[0].sample.group if primary else "",
     }
 
 
 def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """Of every set of evidence, for every claim in order, the sign of the first finding on it; empty where none is."""
     found = [
-        {finding.evidence or OVERALL: SIGNS[finding.verdict] for finding in reversed(entry.findings)}
+        {finding.sample.evidence or OVERALL: SIGNS[finding.verdict] for finding in reversed(entry.findings)}
         for entry in entries
     ]
     sets = [name for name in (*SETS, OVERALL) if any(name in own for own in found)]
@@ -173,7 +177,7 @@ def _moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
     """Claims whose first finding has another verdict on measurements that are not the study's own, with both."""
     rows = []
     for entry in entries:
-        by_set = {f.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id}
+        by_set = {f.sample.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id}
         before = by_set.get(PUBLISHED, UNMEASURED)
         after = {verdict: [n for n in NEW if by_set.get(n) == verdict] for verdict in VERDICTS if verdict != UNMEASURED}
         words = "; ".join(
