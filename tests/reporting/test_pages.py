@@ -14,7 +14,7 @@ from workplaces import EVIL, make_workplace, report_of_five, write_analysis
 
 from thermostats.claims.claim import Audit, Claim
 from thermostats.claims.finding import Drawing, Finding, from_columns
-from thermostats.claims.kept import Made
+from thermostats.claims.stored import Made
 from thermostats.formatting import comparison
 from thermostats.reporting import render as rendered
 from thermostats.reporting.pages.claim import claim_files, compared_figures
@@ -182,7 +182,7 @@ WORLDS = pd.DataFrame(
 CLAIM = Claim(
     id="C01",
     title="A claim",
-    said="So.",
+    statement="So.",
     estimand="mean",
     rule="Above 0.",
     source="here",
@@ -211,7 +211,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
     first = replace(first, audit=Audit(published, reproduced))
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, whole=False).decode(), text
+    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
 
 
 @pytest.mark.parametrize(

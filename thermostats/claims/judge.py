@@ -80,12 +80,12 @@ class Question:
         if self.primary is None:
             parts = ", ".join(self.parts)
             return f"supported if all of {parts} are supported, not supported if any of them is not supported"
-        said = self.primary.words()
+        text = self.primary.words()
         if self.robustness is not None:
             by = "posterior" if isinstance(self.robustness, Posterior) else "test"
-            said += f"; and by the {by}: {self.robustness.words()}"
-            said += "; it is shown and decides nothing"
-        return said + (f"; {self.needs.words()}" if self.needs else "")
+            text += f"; and by the {by}: {self.robustness.words()}"
+            text += "; it is shown and decides nothing"
+        return text + (f"; {self.needs.words()}" if self.needs else "")
 
     def brief(self) -> str:
         """How it is decided, in a few short sentences."""
@@ -108,13 +108,13 @@ def answered(
     if primary is None:
         raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
     verdict, reason, fitted = primary.verdict(result), Reason.NONE, None
-    asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    if asked is not None and (result.fit is not None or asked is primary):
+    on_posterior = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
+    if on_posterior is not None and (result.fit is not None or on_posterior is primary):
         model = result.model or words.line(question.name, "model", _values(question, result, verdict))
-        fitted = posterior_of(result, asked, model, other if asked is primary else primary)
-        if asked is primary:
+        fitted = posterior_of(result, on_posterior, model, other if on_posterior is primary else primary)
+        if on_posterior is primary:
             verdict = Verdict(fitted.concluded)
-        if asked is primary and not fitted.gate.passes:
+        if on_posterior is primary and not fitted.gate.passes:
             reason = Reason.NO_MODEL if result.fit is None or result.fit.status == PASSED else Reason.SAMPLER
     errors, coincide = ErrorRates(table().iloc[:0]), ""
     if question.trial is not None and rows is not None:
@@ -124,12 +124,12 @@ def answered(
         coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
     by_rule = verdict
     verdict, reason = standing(primary, result, errors, verdict, reason)
-    said = errors.sentence(by_rule, question.group, reason)
-    found = _finding(words, question, result, verdict, fitted, reason, errors, said)
+    settles = errors.sentence(by_rule, question.group, reason)
+    finding = _finding(words, question, result, verdict, fitted, reason, errors, settles)
     curve = None
     if question.curve is not None and question.trial is not None:
         curve = curve_of(question.curve, primary, question.trial.test, evidence)
-    return replace(found, sample=replace(found.sample, coincidence=coincide), curve=curve)
+    return replace(finding, sample=replace(finding.sample, coincidence=coincide), curve=curve)
 
 
 def standing(
@@ -161,10 +161,10 @@ def together(words: Template, question: Question, parts: Sequence[Finding], resu
     few = Reason.TOO_LITTLE if UNMEASURED in {part.verdict for part in parts} else Reason.UNDECIDED
     never = (Reason(part.reason) for part in parts if part.reason in {Reason.CODING, Reason.WITHHELD})
     reason = Reason.NONE if verdict != OPEN else next(never, few)
-    found = _finding(words, question, result, verdict, reason=reason)
+    finding = _finding(words, question, result, verdict, reason=reason)
     named = "; ".join(part.estimand for part in parts)
     rule = f"supported if all of these are supported, not supported if any of them is not supported: {named}"
-    return replace(found, criterion=replace(found.criterion, words=rule))
+    return replace(finding, criterion=replace(finding.criterion, words=rule))
 
 
 def headline(result: Result) -> Estimate:
@@ -203,7 +203,7 @@ def _finding(
     fitted: FittedModel | None = None,
     reason: Reason = Reason.NONE,
     errors: ErrorRates | None = None,
-    said: str = "",
+    settles: str = "",
 ) -> Finding:
     values = _values(question, result, verdict)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
@@ -214,7 +214,7 @@ def _finding(
         below=below,
         statement=question.statement,
         could=words.line(question.name, "could", values) or _could(question, result, errors),
-        settles=said,
+        settles=settles,
         worlds=len(errors.rates) if errors and question.trial else None,
         rates=errors.rates if errors and len(errors.rates) else None,
     )
@@ -241,11 +241,11 @@ def _sentence(fitted: FittedModel | None) -> str:
     if fitted is None:
         return ""
     by = fitted.conclusion
-    said = f"The fitted model gives {chance_of(by.statement, by.probability)}"
+    text = f"The fitted model gives {chance_of(by.statement, by.probability)}"
     if not fitted.gate.passes:
-        return f"{said}, which does not count because one of its checks failed."
+        return f"{text}, which does not count because one of its checks failed."
     if not by.classical:
-        return f"{said}."
+        return f"{text}."
     if by.verdict == by.classical:
-        return f"{said} and agrees with the test, which decides."
-    return f"{said} and says “{by.verdict}” by its own rule, unlike the test, which decides."
+        return f"{text} and agrees with the test, which decides."
+    return f"{text} and says “{by.verdict}” by its own rule, unlike the test, which decides."

@@ -54,13 +54,13 @@ def viewed(
         raise DataError("a question without a trial can have only one set of evidence", where=question.id)
     group = "recipe" if evidence.name == NURSERY else question.group
     first = first or Finding(question.id, question.name, UNMEASURED, "", sample=Sample(question.evidence))
-    asked = first.criterion
+    criterion = first.criterion
     finding = Finding(
         id=first.id,
         estimand=first.estimand,
         verdict=UNMEASURED,
         plain=f"The same question for {SETS[evidence.name]}.",
-        criterion=Criterion(words=asked.words, above=asked.above, below=asked.below),
+        criterion=Criterion(words=criterion.words, above=criterion.above, below=criterion.below),
         sample=Sample(evidence.name, first.sample.evidence, group=group),
     )
     there, used, claim = Result(), set[str](), finding.claim
@@ -120,10 +120,10 @@ def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidenc
     """
     if evidence.name != MEASURED or not measures or evidence.data.resolve() == shipped("data").resolve():
         return
-    own = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
+    models = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
     there, folder = set(evidence.table("models")["model_id"]), evidence.data
-    has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(own) else {}
-    for row in own[~own["model_id"].isin(used)].sort_values("model_id").itertuples():
+    has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(models) else {}
+    for row in models[~models["model_id"].isin(used)].sort_values("model_id").itertuples():
         name, lacks = str(row.model_id), [what for what in has if row.model_id not in has[what]]
         if row.modality != DECODER:
             kind = f"it is {'a vision model' if row.modality == 'vision' else 'an encoder'}"

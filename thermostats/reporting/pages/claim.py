@@ -14,9 +14,9 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.error_rates import WANTED
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
-from thermostats.claims.kept import Made
 from thermostats.claims.posterior import FittedModel
 from thermostats.claims.scripts import is_own
+from thermostats.claims.stored import Made
 from thermostats.claims.study import study_of
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.modelling import checks, draws
@@ -70,12 +70,12 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
 
     made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
     """
-    files, findings = Files(folder_of(claim.id)), [one.finding for one in made]
-    lead = next((number for number, one in enumerate(made, 1) if one.figure), 0)
+    files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
+    lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
     views = [
-        _view(number, one, files, number == lead)
-        for number, one in enumerate(made, 1)
-        if not one.finding.sample.view_of
+        _view(number, each, files, number == lead)
+        for number, each in enumerate(made, 1)
+        if not each.finding.sample.view_of
     ]
     if lead:  # the first figure there is heads the page
         views[lead - 1]["figure"], views[0]["figure"] = Text(), views[lead - 1]["figure"]
@@ -107,7 +107,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
     )
     files.add("index.md", page.encode())
     files.add("findings.json", written(claim, findings, made_of["inputs"]))
-    return files.found
+    return files.contents
 
 
 def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
@@ -193,7 +193,7 @@ def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
         here = rates["declared"].astype(bool) & (rates["n_models"] == sample.n_models)
         view["declared"] = next(iter(rates[here].to_dict("records")), None)
         label, named = "How often the rule gives each verdict", rates[list(RATES)].rename(columns=RATES)
-        view["operating"] = files.table(rates, label, f"worlds{suffix}.csv", shown=named)
+        view["operating"] = files.table(rates, label, f"worlds{suffix}.csv", excerpt=named)
     if posterior is not None:
         numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
         view["rests_on"] = [formatting.plural(n, noun) for n, noun in numbered if n]
@@ -211,9 +211,9 @@ def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: 
         name: [] for name in ("prior", "robust", "priors", "computation", "posterior", "checks", "sensitivity", "more")
     }
 
-    def add(section: str, frame: pd.DataFrame, label: str, name: str = "", shown: pd.DataFrame | None = None) -> None:
-        shown = (frame if shown is None else shown).rename(columns=HEADINGS)
-        placed[section].append(files.table(frame, label, f"{stem}-{name or slug(label)}.csv", shown=shown))
+    def add(section: str, frame: pd.DataFrame, label: str, name: str = "", excerpt: pd.DataFrame | None = None) -> None:
+        excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
+        placed[section].append(files.table(frame, label, f"{stem}-{name or slug(label)}.csv", excerpt=excerpt))
 
     for panel, svg in zip(posterior.panels, drawn, strict=True):
         section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
@@ -223,9 +223,9 @@ def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: 
     if len(posterior.computation.diagnostics):
         add("computation", posterior.computation.diagnostics, "Diagnostics of the sampler", "diagnostics")
     columns = [name for name in SUMMARY if name in posterior.summary]
-    whole = len(_kinds(posterior)) != 1
-    shown = posterior.summary if whole else posterior.summary[columns]
-    add("posterior", posterior.summary, "Summary of the posterior", "summary", shown)
+    all_columns = len(_kinds(posterior)) != 1
+    excerpt = posterior.summary if all_columns else posterior.summary[columns]
+    add("posterior", posterior.summary, "Summary of the posterior", "summary", excerpt)
     if posterior.gate.checks:
         add("checks", posterior.gate.table(), "All checks", "checks")
     if posterior.sensitivity is not None:

@@ -14,7 +14,8 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, from_columns
 from thermostats.errors import DataError
 
-FACTS = [item.name for item in fields(Claim) if item.compare]
+FACTS = {"said" if item.name == "statement" else item.name: item.name for item in fields(Claim) if item.compare}
+"""Keys of a claim in its file, and the fields that they hold."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Entry:
 def written(claim: Claim, findings: Sequence[Finding], inputs_sha: str) -> bytes:
     """Content of the file. inputs_sha: SHA-256 of the rows that the findings read."""
     content = {
-        "claim": {name: getattr(claim, name) for name in FACTS},
+        "claim": {name: getattr(claim, field) for name, field in FACTS.items()},
         "inputs_sha": inputs_sha,
         "findings": [_plain(finding) for finding in findings],
     }
@@ -49,7 +50,8 @@ def read_entry(content: bytes) -> Entry:
         read = json.loads(content)
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
         findings = tuple(from_columns(item) for item in read["findings"])
-        return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
+        claim = Claim(**{FACTS[name]: value for name, value in read["claim"].items()})
+        return Entry(claim.id, claim, findings, read["inputs_sha"], "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
             "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
