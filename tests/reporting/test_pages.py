@@ -155,7 +155,8 @@ def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path)
         ('"rule", "figure 1"', '"rule", "figure 1", history=("Before, it was wrong.",)'),
         (
             '"supported", plain',
-            '"inconclusive", plain, reason="too little data", could="It was tried.", worlds=1, operating=WORLDS',
+            '"inconclusive", plain, reason="too little data",'
+            'criterion=Criterion(could="It was tried.", worlds=1, rates=WORLDS)',
         ),
         ("CLAIM =", WORLDS + "CLAIM ="),
     )
@@ -199,7 +200,9 @@ def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[
     return claim_files(CLAIM, made, "c01.py", MADE_OF)
 
 
-def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:
+def made_by_hand(
+    figures: int, wrong: int, *rules: str, rates: pd.DataFrame | None = None, **fields: object
+) -> tuple[str, str]:
     """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
     published = {f"figure {i}": 1.0 for i in range(figures)}
     reproduced = {name: 2.0 if i < wrong else 1.0 for i, name in enumerate(published)}
@@ -208,7 +211,8 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
         from_columns({"id": f"C01.{i}", "estimand": f"mean {i}", "rule": rule, "estimate": None, **found})
         for i, rule in enumerate(rules or ("",))
     ]
-    first = replace(first, audit=Audit(published, reproduced))
+    criterion = replace(first.criterion, rates=rates)
+    first = replace(first, audit=Audit(published, reproduced), criterion=criterion)
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
     return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
@@ -246,7 +250,7 @@ def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
 ) -> None:
     row = {"words": "as claimed", "holds": True, "simulations": 400, "supported": power, "not_supported": 0.0}
     rates = pd.DataFrame([row | {"declared": True, "n_models": 3, "models_wanted": wanted, "groups_wanted": 32.0}])
-    _, text = made_by_hand(0, 0, verdict="inconclusive", reason="undecided", operating=rates)
+    _, text = made_by_hand(0, 0, verdict="inconclusive", reason="undecided", rates=rates)
     assert shown in text
 
 

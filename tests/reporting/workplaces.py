@@ -16,7 +16,7 @@ ANALYSIS = '''
 
 from thermostats.plots import general as plots
 from thermostats.claims.claim import Audit, Claim, Estimate
-from thermostats.claims.finding import Drawing, Finding, Sample
+from thermostats.claims.finding import Criterion, Drawing, Finding, Sample
 
 
 class Made(Claim):
