@@ -75,9 +75,9 @@ def what_rows_say(rows: pd.DataFrame) -> str:
 def _of_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
     """Refuse groups that cannot be separated from the mean or from the residual."""
     if len(sizes) < 2:
-        one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
+        single = "one lab: its effect" if name == LAB else f"one {name}: its effect"
         got = f"{sizes.index[0]} with {int(sizes.sum())} models, {say}"
-        raise UsageError(f"{one} cannot be separated from the mean", got=got, allowed="2 or more", next_step=step)
+        raise UsageError(f"{single} cannot be separated from the mean", got=got, allowed="2 or more", next_step=step)
     if sizes.max() == 1:
         what = "lab" if name == LAB else name
         raise UsageError(
