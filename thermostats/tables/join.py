@@ -101,7 +101,7 @@ def _check_folder(data: str | Path | None) -> None:
     try:
         own_folder(data)
     except UsageError as error:
-        error.remedy = Remedy(when="into a folder of your own", data="mine")
+        error.remedy = Remedy(when="into a folder of your own (--data mine, or $THERMOSTATS_DATA)", data="mine")
         raise
 
 

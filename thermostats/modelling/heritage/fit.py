@@ -155,7 +155,7 @@ def _without_labs(names: Columns, table: pd.DataFrame) -> str:
 
 def _look(names: Columns) -> str:
     """The call that shows gains by lab."""
-    lab, outcome = names.named["lab"], names.named["outcome"]
+    lab, outcome = names.named.get("lab"), names.named["outcome"]
     return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
 
 
