@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from scipy import stats
 
+import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import NO_SOURCE, Fit
 from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
@@ -338,3 +341,20 @@ def test_other_concentrations_are_other_priors(fitted: Fit) -> None:
     assert other.model.prior == replace(fitted.model.prior, concentration=4.0)
     spread = [fit.quantities["share_heritage"].std() for fit in (other, fitted)]
     assert spread[0] < spread[1]
+
+
+def test_rows_too_few_for_shares_say_what_they_do_say() -> None:
+    """Three models, one lab, one model a lab: the geometric mean with its t interval, and a call that works."""
+    df = rows(24, 6).drop_duplicates("model_id").drop(columns="prompt_id")
+    few = df.head(3)
+    interval = stats.ttest_1samp(np.log(few["gain"]), 0.0).confidence_interval(0.95)
+    said = f"geometric mean gain is {stats.gmean(few['gain']):.3g}, 95% interval {np.exp(interval.low):.3g} to "
+    with pytest.raises(UsageError, match=re.escape(said)) as caught:
+        fit_heritage(few)
+    assert caught.value.next_step.endswith('df.groupby("heritage")["gain"].describe()')
+    for table in (df.assign(heritage="one"), df.drop_duplicates("heritage")):
+        with pytest.raises(UsageError, match="geometric mean gain is") as caught:
+            fit_heritage(table)
+        call = caught.value.next_step
+        assert "lab=None" in call
+        assert eval(call, {"thermostats": thermostats, "df": table}).quantities  # noqa: S307 - the line is ours
