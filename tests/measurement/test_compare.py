@@ -13,7 +13,6 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import small
-import transformers
 from safetensors.numpy import load_file, save_file
 
 import thermostats
@@ -100,17 +99,3 @@ def test_the_command_prints_what_changed(base: Path, tuned: Path, capsys: pytest
     assert said.startswith("2 of ") and CHANGED in said and "no gains of both" in said
     compare(base, tuned, as_json=True)
     assert json.loads(capsys.readouterr().out)["tensors"][0].keys() >= {"tensor", "distance", "rank"}
-
-
-def test_a_head_for_a_task_is_left_out_and_the_body_is_found_under_its_prefix(base: Path, tmp_path: Path) -> None:
-    """A classifier from the base with one matrix doubled, compared with the bare body of the base."""
-    body, folder = tmp_path / "body", tmp_path / "classifier"
-    transformers.GPT2Model.from_pretrained(base).save_pretrained(body)
-    transformers.GPT2ForSequenceClassification.from_pretrained(base).save_pretrained(folder)
-    tensors = load_file(folder / "model.safetensors")
-    tensors[CHANGED] = 2 * tensors[CHANGED]
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    found = thermostats.compare(body, folder)
-    assert list(found.changed["tensor"]) == [CHANGED.removeprefix("transformer.")]
-    assert found.changed["distance"].iloc[0] == pytest.approx(1.0)
-    assert len(found.notes) == 1 and "score.weight" in found.notes[0] and "classifier" in found.notes[0]

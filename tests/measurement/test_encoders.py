@@ -206,24 +206,6 @@ def test_sizes_that_do_not_divide(name: str, changes: dict[str, int], side: int,
         measure_gains(decoder, [ImagePrompt("a", torch.zeros(3, side, side))])
 
 
-def test_dinov2_reads_images_of_another_size_than_it_was_trained_on() -> None:
-    layers = measure_gains(tiny.opened("dinov2"), [ImagePrompt("a", torch.randn(3, 20, 16))]).layers
-    assert set(layers["n_tokens"]) == {1 + 5 * 4}
-
-
-def test_inputs_that_are_not_kept_apart_are_measured_each_alone(
-    encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\nc\n")
-    wanted = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), token_budget=1)
-    monkeypatch.setattr(passes, "call", lambda module, batch, **_: module(input_ids=batch.input_ids))  # without mask
-    monkeypatch.setattr(gains, "call", passes.call)
-    rows = measure(str(encoder), data, prompts=str(tmp_path / "p.txt"), what=("gains",), source="without mask")
-    np.testing.assert_allclose(rows["gain_block"], wanted["gain_block"], rtol=1e-6)
-    runs = store.load("runs", data).set_index("source")
-    assert runs.loc["without mask", "proof"].endswith(" alone")
-
-
 def test_a_model_that_gives_other_numbers_each_time_is_refused(
     encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ from thermostats.measurement.facts import check_loaded, differing, facts_of
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.layouts import context, geometry
+from thermostats.measurement.layouts import geometry
 from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spectra import read_config
@@ -109,17 +109,6 @@ LEARNED = ("gpt2", "gpt_neo", "opt", "biogpt", "bert", "roberta", "xlm-roberta",
 LEARNED += ("mpnet", "esm", "roberta-prelayernorm", "megatron-bert", "distilbert", "albert", "electra", "roformer")
 
 
-@pytest.mark.parametrize("name", [*LEARNED, "clip_text_model"])
-def test_the_context_is_the_longest_prompt_that_the_model_takes(name: str) -> None:
-    model = tiny.opened(name)
-    longest = context(model.entry, model.config)
-    assert longest is not None
-    with torch.no_grad():
-        model.model(input_ids=torch.full((1, longest), 5))
-        with pytest.raises((IndexError, RuntimeError, ValueError)):
-            model.model(input_ids=torch.full((1, longest + 1), 5))
-
-
 @pytest.mark.parametrize("name", sorted({*WEIGHTS} & {*tiny.CONFIGURATIONS}))
 def test_formula_headers_and_model_count_the_same(name: str, tmp_path: Path) -> None:
     model = tiny.build(name, **({"bias": False} if name == "falcon" else {}))  # the formula stands for its 7b form
@@ -180,23 +169,6 @@ def test_layers_that_never_run_are_not_counted_and_named(tmp_path: Path) -> None
     assert row["n_params"] == sum(p.numel() for p in tiny.build("llama").parameters())
     run = store.load("runs", tmp_path / "data").set_index("model_id").loc["m"]
     assert "belong to no block that runs" in run["differences"]
-
-
-def test_packed_weights_count_as_what_they_stand_for(tmp_path: Path) -> None:
-    """Four bits packed into 32: the matrix of the files is an eighth of the model's, and its scales come on top."""
-    folder = saved("llama", tmp_path / "m")
-    tensors = load_file(folder / "model.safetensors")
-    name = "model.layers.1.mlp.up_proj"
-    weight = tensors.pop(f"{name}.weight")
-    tensors[f"{name}.qweight"] = torch.zeros(weight.shape[1] // 8, weight.shape[0], dtype=torch.int32)
-    tensors[f"{name}.scales"] = torch.ones(1, weight.shape[0])
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    config = read_config(folder)
-    facts = facts_of(built(folder), lookup(config), config, tied=False)
-    assert facts["n_params"] == sum(p.numel() for p in tiny.build("llama").parameters())
-    assert row_of(folder)["n_params"] != facts["n_params"]
-    (difference,) = [each for each in differing(row_of(folder), facts, "of its class") if each.startswith("n_params:")]
-    assert difference.endswith(f"stated, {facts['n_params']} of its class")
 
 
 def heads(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
@@ -320,15 +292,6 @@ def test_facts_by_hand(name: str, changes: dict[str, Any], facts: dict[str, Any]
     model.save_pretrained(tmp_path)
     row = row_of(tmp_path, tiny.places(model).entry.reads)
     assert {label: row[label] for label in facts} == facts
-
-
-@pytest.mark.parametrize("what", ["gains", "weights,gains"])
-def test_a_quantization_left_behind_is_named_before_anything_is_measured(what: str, tmp_path: Path) -> None:
-    folder = with_config(small.save_model(tmp_path / "m"), quantization_config={"quant_method": "gptq", "bits": 4})
-    with pytest.raises(UsageError, match="quantization_config") as caught:
-        measure(folder, tmp_path / "data", prompts=str(small.save_prompts(tmp_path)), what=what)
-    assert "remove quantization_config from config.json" in str(caught.value.next_step)
-    assert not (tmp_path / "data").exists()
 
 
 def test_adapters_beside_a_model_are_named(tmp_path: Path) -> None:

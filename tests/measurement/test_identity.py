@@ -79,16 +79,6 @@ def test_a_folder_that_changed_is_not_taken_for_the_one_measured(
     assert abs(again["gain_block"] - before["gain_block"]).max() > 1e-3
 
 
-def test_two_folders_of_one_name_are_two_models(folder: Path, prompts: str, tmp_path: Path) -> None:
-    deeper = small.save_model(tmp_path / "second" / "checkpoint-500", seed=2, n_layer=4)
-    measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
-    with pytest.raises(UsageError, match="measured under this name"):
-        measure(deeper, tmp_path / "mine", prompts=prompts, what=WHAT)
-    rows = measure(deeper, tmp_path / "mine", prompts=prompts, what=WHAT, name="second/checkpoint-500")
-    assert rows["layer"].max() == 4
-    assert store.check(tmp_path / "mine")["runs"] >= 4
-
-
 def test_one_model_at_several_places_is_measured_once(folder: Path, prompts: str, tmp_path: Path) -> None:
     first = measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
     moved = Path(shutil.copytree(folder, tmp_path / "backup" / folder.name))
@@ -129,14 +119,6 @@ def test_a_hash_is_that_of_the_bytes_and_kept_until_the_file_changes(
     assert file_sha(path) == hashlib.sha256(content).hexdigest()
 
 
-def test_a_file_written_just_now_is_not_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
-    path = folder / "model.safetensors"
-    path.write_bytes(b"x")
-    assert file_sha(path) == hashlib.sha256(b"x").hexdigest()
-    assert not (tmp_path / "cache").exists()
-
-
 def test_the_hubs_cache_names_the_hash(tmp_path: Path) -> None:
     blob = tmp_path / "models--a--b" / "blobs" / ("ab" * 32)
     blob.parent.mkdir(parents=True)
@@ -173,13 +155,6 @@ def before(folder: Path, prompts: str, tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def test_older_runs_load_as_they_are(before: Path) -> None:
-    runs = store.load("runs", before, runs=[path.stem for path in (before / "measured" / "runs").iterdir()])
-    runs = runs[runs["model_id"] == "checkpoint-500"]
-    assert set(runs["model_sha"]) == {""}
-    assert store.check(before)["runs"] == len(store.load("runs", before))
-
-
 def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: str) -> None:
     call = ["measure", str(folder), "--data", str(before), "--prompts", prompts, "--what", ",".join(WHAT)]
     refused = CliRunner().invoke(app, call)
@@ -194,14 +169,6 @@ def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: st
     trained(folder)
     with pytest.raises(UsageError, match="measured under this name"):
         measure(folder, before, prompts=prompts, what=WHAT)
-
-
-def test_older_runs_of_which_tables_lack_are_completed_once_confirmed(before: Path, folder: Path, prompts: str) -> None:
-    old = {path.stem for path in (before / "measured" / "layers").iterdir()}
-    with pytest.raises(UsageError, match="older than the hash"):
-        measure(folder, before, prompts=prompts, what=("gains", "outputs"))
-    rows = measure(folder, before, prompts=prompts, what=("gains", "outputs"), older="same")
-    assert set(rows["run_id"]) == old == {path.stem for path in (before / "measured" / "outputs").iterdir()}
 
 
 @pytest.mark.parametrize("recorded", ["c" * 40, "d" * 40, ""])

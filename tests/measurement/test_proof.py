@@ -151,23 +151,6 @@ def test_a_weight_that_is_not_finite_is_named() -> None:
         check_proof(tiny.places(model.half()))
 
 
-@pytest.mark.parametrize("lengths", [(4,), (4, 4, 4), (3, 9, 5)])
-def test_the_second_pass_takes_the_shortest_and_the_longest(lengths: tuple[int, ...]) -> None:
-    decoder, seen = tiny.opened("llama"), []
-
-    def measure(each: Any, **options: Any) -> Any:
-        seen.append([prompt.prompt_id for prompt in each])
-        return measure_gains(decoder, each, **options)
-
-    prompts = tiny.prompts(*lengths)
-    _, note = proved(measure, decoder, prompts, options={}, alone={"token_budget": 1, "packed": False})
-    by_length = sorted(prompts, key=lambda prompt: len(prompt.token_ids))
-    ends = {by_length[0].prompt_id, by_length[-1].prompt_id}
-    assert {name for part in seen[1:] for name in part} == ends
-    assert all(len(part) == 1 for part in seen[1:])
-    assert float(note.removeprefix("again=")) < 1e-5
-
-
 @pytest.mark.parametrize("spoilt", ["shortest", "longest"])
 def test_rows_that_others_changed_are_measured_again_alone(spoilt: str) -> None:
     decoder, prompts = tiny.opened("llama"), tiny.prompts(3, 9, 5)

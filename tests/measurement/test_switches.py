@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -295,17 +294,6 @@ def test_a_switch_is_refused_by_name_with_a_line_that_works(case: str, tmp_path:
     more = ["--data", str(data), "--lab", "Us", "--prompts", str(tmp_path / "p.txt")]
     done = CliRunner().invoke(app, [*shlex.split(line)[1:], *more])
     assert done.exit_code == 0, done.output
-
-
-def test_a_configuration_that_says_quantised_of_plain_weights(tmp_path: Path) -> None:
-    folder = saved(tmp_path / "plain", "llama")
-    config = folder / "config.json"
-    stated = json.loads(config.read_text())
-    config.write_text(json.dumps({**stated, "quantization_config": {"quant_method": "bitsandbytes"}}))
-    with pytest.raises(UnsupportedArchitectureError, match=r"remove quantization_config from config\.json, or thermo"):
-        measure(str(folder), tmp_path / "data", heritage="Us", prompts=["the cat"], what="gains")
-    config.write_text(json.dumps(stated))
-    assert len(measure(str(folder), tmp_path / "data", heritage="Us", prompts=["the cat"], what="gains"))
 
 
 def test_a_type_with_entries_none_of_which_fits_names_the_setting() -> None:
