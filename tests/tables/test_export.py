@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -104,21 +103,3 @@ def test_private_texts_are_not_exported(small_store: Path, tmp_path: Path) -> No
     assert "Hello" in set(store.load("prompts", small_store)["text"])
     export(tmp_path / "out", ["prompts"], data=small_store)
     assert "Hello" not in (tmp_path / "out" / "prompts.csv").read_text()
-
-
-def test_until_it_is_whole_an_export_is_hidden(
-    small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "new").mkdir()
-    seen: list[str] = []
-    move = shutil.move
-
-    def noted(staged: Path, folder: Path) -> None:
-        seen.extend(path.name for path in (tmp_path / "new").iterdir())
-        move(staged, folder)
-
-    monkeypatch.setattr(shutil, "move", noted)
-    (done,) = export(tmp_path / "new" / "out", ["models"], data=small_store)
-    assert len(seen) == 1 and seen[0].startswith(".out.")
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
-    assert (done.table, done.rows, done.path) == ("models", 1, tmp_path / "new" / "out" / "models.csv")

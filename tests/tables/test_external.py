@@ -158,11 +158,3 @@ def test_a_licence_is_the_one_declared_and_stays_beside_the_rows(tmp_path: Path)
     (tmp_path / "LICENSE").write_text("Creative Commons, no derivatives\n", encoding="utf-8")
     with pytest.raises(DataError, match="not the one declared"):
         make.licence(declared, tmp_path)
-
-
-def test_a_source_that_is_missing_is_named_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["make.py", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
-    assert make.main() == 1
-    assert "a source's files are missing" in capsys.readouterr().err and not (tmp_path / "out").exists()

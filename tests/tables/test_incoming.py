@@ -130,31 +130,6 @@ def test_a_damaged_or_unknown_file_is_named(tmp_path: Path, content: bytes, name
         read(tmp_path / name)
 
 
-def test_texts_are_read_as_they_stand(tmp_path: Path) -> None:
-    path = tmp_path / "x.CSV"
-    path.write_bytes(b'\xef\xbb\xbfa,b\r\n\r\nNA,"1,\n2"\r\n 007,\r\n')
-    assert read(path).to_dict("list") == {"a": ["NA", " 007"], "b": ["1,\n2", ""]}
-    path = tmp_path / "x.tsv"
-    path.write_bytes(b"a\tb\n1,5\tnull\n")
-    assert read(str(path)).to_dict("list") == {"a": ["1,5"], "b": ["null"]}
-
-
-@pytest.mark.parametrize("ending", ["json", "jsonl"])
-def test_objects_need_not_have_the_same_names(tmp_path: Path, ending: str) -> None:
-    rows = [{"b": 1, "a": "x"}, {"c": None, "a": 2.5}]
-    text = "\n\n".join(map(json.dumps, rows)) if ending == "jsonl" else json.dumps(rows)
-    (tmp_path / f"x.{ending}").write_text("\ufeff" + text, encoding="utf-8")
-    frame = read(tmp_path / f"x.{ending}")
-    assert frame.columns.tolist() == ["b", "a", "c"]
-    assert frame["a"].tolist() == ["x", 2.5]
-    assert frame["b"].isna().tolist() == [False, True]
-
-
-def test_a_frame_is_taken_with_its_columns_as_texts_and_its_rows_counted_from_the_first() -> None:
-    rows = read(pd.DataFrame({1: ["x", "y"]}, index=[7, 7]))
-    assert (rows.columns.tolist(), rows.index.tolist()) == (["1"], [0, 1])
-
-
 def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"a": range(4), "b": 1.0, "c": "x" * 300_000}, index=[3, 1, 2, 0])
     frame.to_parquet(tmp_path / "x.parquet")

@@ -86,19 +86,6 @@ def test_writers_at_once_lose_nothing(small_store: Path) -> None:
     assert len(store.load("models", small_store)) == 13
 
 
-def test_of_equal_differences_the_first_column_is_named_and_of_texts_the_first_row(small_store: Path) -> None:
-    runs, layers = new_run()
-    join([runs, layers.assign(cosine=0.5, anisotropy=0.5)], data=small_store)
-    with pytest.raises(DataError, match=r"has 3 of these rows .* difference is in cosine at .*layer 1") as caught:
-        join(layers.assign(cosine=0.25, anisotropy=0.25), data=small_store)
-    assert "there 0.5, new 0.25" in str(caught.value)
-    with pytest.raises(DataError, match=r"has 1 of these rows .* difference is in missing at .*layer 2"):
-        join(layers.assign(cosine=0.5, anisotropy=0.5, missing=["", "a reason", ""]), data=small_store)
-    other = table("models", {**model(), "heritage": "Another", "family": "other"})
-    with pytest.raises(DataError, match=r"difference is in heritage at model_id lab/small, revision main: there Lab"):
-        join(other, data=small_store)
-
-
 def test_replacing_some_rows_leaves_the_others_and_adds_what_is_new(small_store: Path) -> None:
     before = store.load("layers", small_store)
     some = before.iloc[[0, 1]].assign(gain_block=[before["gain_block"][0], 7.0])
@@ -142,15 +129,6 @@ def test_rows_of_no_table_are_told_with_the_nearest_and_what_is_misspelt(name: s
     with pytest.raises(UsageError, match=message) as caught:
         join(rows, table=named, data=small_store)
     assert "findings" not in caught.value.allowed
-
-
-def test_a_model_and_its_run_may_come_together(small_store: Path) -> None:
-    theirs = run("lab/new", source="elsewhere")
-    rows = [layer(theirs, number, 2.0) for number in (1, 2, 3)]
-    done = join([table("layers", *rows), table("runs", theirs), table("models", model("lab/new"))], data=small_store)
-    assert [each.table for each in done] == ["models", "runs", "layers"]
-    assert store.check(small_store)["runs"] == 2
-    assert (small_store / "models.csv").read_text().count("lab/new") == 1
 
 
 SHIPPED = store.shipped("data")

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import finding, layer, model, run, table
+from conftest import finding, model, run, table
 
 from thermostats.cli import listing, table_listing
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import UsageError
 from thermostats.tables import spec_states, store
-from thermostats.tables.feature_columns import FEATURES
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 
@@ -25,19 +24,6 @@ def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
     assert (by["weights"]["rows"], by["prompts"]["rows"]) == (0, 2)
     assert by["runs"]["meaning"] == "one row per measurement of one model on one prompt set"
     assert set(rows[0]) == set(columns)
-
-
-def test_columns_with_their_types_and_units() -> None:
-    rows, columns = listing.rows("columns", "/nowhere")
-    assert columns == ["table", "column", "key", "joined", "type", "unit", "meaning"]
-    by = {(row["table"], row["column"]): row for row in rows}
-    assert len(by) == sum(len(schema.columns) for schema in TABLES.values()) + len(FEATURES)
-    meaning = "n_(l-1), Euclidean norm of the stream entering the block"
-    assert list(by["layers", "norm_in"].values()) == ["layers", "norm_in", "", "optional", "float64", "norm", meaning]
-    assert by["models", "norm_kind"]["meaning"] == "normalisation; empty: not stated; one of LayerNorm, RMSNorm"
-    assert by["models", "norm_place"]["meaning"].count("pre") == 1  # its meaning tells the values already
-    assert set(by["features", "comparable"]) == set(columns) and by["features", "comparable"]["joined"] == ""
-    assert [by["layers", name]["key"] for name in ("run_id", "layer", "cosine")] == ["key", "key", ""]
 
 
 def test_models_and_prompts(small_store: Path) -> None:
@@ -82,15 +68,6 @@ def test_runs_then_what_is_not_measured(small_store: Path) -> None:
     assert set(failed) == set(done) and failed["seconds"] is None and done["seconds"] is None
 
 
-def test_architectures() -> None:
-    rows, columns = listing.rows("architectures", "/nowhere")
-    assert columns == ["architecture", "model_type", "values", "parallel", "additive", "when"]
-    by = {row["architecture"]: row for row in rows}
-    assert (by["gptj"]["model_type"], by["gptj"]["parallel"], by["gptj"]["when"]) == ("gptj", True, "")
-    assert not by["gpt2"]["parallel"]
-    assert any(" = " in row["when"] for row in rows)
-
-
 def test_claims_of_the_package() -> None:
     rows, columns = listing.rows("claims")
     assert columns == ["claim", "reads", "needs", "title"]
@@ -115,16 +92,6 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
     assert (findings[0]["published"], findings[0]["reproduced"]) == ({"a": 1.5}, {})
     assert (findings[0]["estimate"], findings[1]["estimate"], findings[0]["n_models"]) == (0.5, None, 3)
     json.dumps(findings, allow_nan=False)
-
-
-def test_findings_that_are_damaged(tmp_path: Path) -> None:
-    store.save(table("findings", named("C01", "a", True, published="{")), "findings", tmp_path / "findings.csv")
-    with pytest.raises(DataError, match="no JSON") as damaged:
-        table_listing.findings(tmp_path)
-    assert damaged.value.where == str(tmp_path / "findings.csv")
-    store.save(table("layers", layer(run(), 1, 1.0)), "layers", tmp_path / "findings.csv")
-    with pytest.raises(DataError, match="columns of table findings"):
-        table_listing.findings(tmp_path)
 
 
 def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from conftest import command, model, snapshot, table
 
@@ -13,7 +12,7 @@ from thermostats.errors import ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import check_lab, own_models, set_facts, spelt_otherwise
+from thermostats.tables.model_facts import check_lab, own_models, set_facts
 
 
 @pytest.fixture
@@ -54,23 +53,6 @@ def test_what_cannot_be_set_is_said(mine: Path, model_id: str, facts: dict[str, 
     with pytest.raises(ThermostatsError, match=re.escape(message)):
         set_facts(model_id, facts, data=mine)
     assert snapshot(mine) == before
-
-
-def test_a_lab_spelt_two_ways_is_asked_and_not_merged(mine: Path) -> None:
-    assert spelt_otherwise("eleuther-ai", mine) == "EleutherAI"
-    assert spelt_otherwise("EleutherAI", mine) == spelt_otherwise("Karpathy", mine) == ""
-    done = command("set", "my-model", "heritage=Eleuther AI", "--data", mine)
-    assert done.returncode == 0
-    assert "set heritage=EleutherAI" in done.stderr
-    assert named(mine, "heritage") == ["Eleuther AI"] * 2
-
-
-def test_wrong_use_in_the_shell(mine: Path) -> None:
-    done = command("set", "my-model", "Karpathy", "--data", mine)
-    assert (done.returncode, 'thermostats set my-model lab="Karpathy"' in done.stderr) == (2, True)
-    unsaid = command("set", "my-model", "heritage=Karpathy")
-    assert (unsaid.returncode, "read-only" in unsaid.stderr) == (2, True)
-    assert isinstance(own_models(mine.parent / "none"), pd.DataFrame)
 
 
 def test_a_lab_that_is_new_but_spelt_like_another_is_asked_about(mine: Path) -> None:

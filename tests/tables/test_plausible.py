@@ -91,21 +91,10 @@ def test_columns_of_a_model_that_contradict_each_other(words: str, tmp_path: Pat
     assert any(words in doubt for doubt in doubts(table("models", row), "models", tmp_path / "mine"))
 
 
-def test_a_narrow_embedding_is_taken_where_its_kind_of_model_has_a_projection(tmp_path: Path) -> None:
-    row = {**model("me/x"), "architecture": "albert", "d_embed": 4, "heritage": "Me"}
-    assert join(table("models", row), data=tmp_path / "mine")[0].added == 1
-
-
 @pytest.mark.parametrize("lab", ["EleutherAI ", "eleutherai", "Eleuther AI", "\u00a0EleutherAI"])
 def test_a_lab_that_is_spelt_otherwise(lab: str, tmp_path: Path) -> None:
     row = table("models", {**model("me/x"), "architecture": "mine"}).assign(heritage=lab)
     assert any("'EleutherAI'" in doubt for doubt in doubts(row, "models", tmp_path / "mine"))
-
-
-def test_labs_of_one_file_that_differ_by_a_capital(tmp_path: Path) -> None:
-    rows = [{**model(f"me/{i}"), "architecture": "mine", "heritage": lab} for i, lab in enumerate(("Lab A", "lab a"))]
-    (doubt,) = doubts(table("models", *rows), "models", tmp_path / "mine")
-    assert "'lab a'" in doubt and "'Lab A'" in doubt
 
 
 def test_a_spectral_norm_above_the_frobenius_norm_entropy_in_bits_and_a_depth_in_per_cent(tmp_path: Path) -> None:

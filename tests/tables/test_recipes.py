@@ -137,15 +137,6 @@ def test_a_model_needs_name_lab_layers_heads_width_and_size(tmp_path: Path) -> N
     assert rows["gain"].tolist() == [0.9, 1.1] and rows["rho"].isna().all()
 
 
-def test_facts_that_are_not_stated_contradict_none(tmp_path: Path) -> None:
-    gpt2 = store.load("models").query("model_id == @GPT2")
-    few = gpt2[["model_id", "heritage", "n_layers", "n_heads", "d_model", "n_params"]]
-    (done,) = join(few, table="models", data=tmp_path / "mine")
-    assert (done.added, done.unchanged) == (0, 1)
-    with pytest.raises(DataError, match=r"other values.*n_layers"):
-        join(few.assign(n_layers=13), table="models", data=tmp_path / "mine")
-
-
 @pytest.mark.parametrize(("value", "factor"), [("1_1", 2), (True, 2), ("1,5", 2), (0.3, 1), ("x", 1e6)])
 def test_a_factor_takes_numbers_and_leaves_whole_ones_whole(value: object, factor: float, tmp_path: Path) -> None:
     rows = FEW.assign(size=pd.Series([value, value], dtype=object))
