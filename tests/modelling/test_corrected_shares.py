@@ -7,7 +7,6 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.partial_f import block_f
@@ -117,19 +116,6 @@ def test_missing_values_are_refused(column: str) -> None:
     rows[column] = rows[column].where(rows.index != 3)
     with pytest.raises(UsageError, match=f"missing.*{column}"):
         corrected_shares(rows, "y", blocks)
-
-
-def test_intervals_are_as_wide_as_shares_of_repeated_studies_spread() -> None:
-    """Those of blocks with an effect; of one without, the interval is too wide where noise looks like an effect."""
-    rows, blocks = study_of_256()
-    rng = np.random.default_rng(6)
-    signal = rows["L"] + rng.normal(size=32)[rows["recipe"].str[1:].astype(int)]
-    studies = [rows.assign(y=signal + rng.normal(size=256)) for _ in range(100)]
-    shares = pd.DataFrame([corrected_shares(study, "y", blocks) for study in studies])
-    table = share_table(studies[0], "y", blocks, seed=1).set_index("what")
-    half = (table["upper"] - table["estimate"]) / stats.t.ppf(0.975, 256 - 1 - 31 - 3)
-    effects = ["recipe", "geometry"]
-    assert half[effects].to_numpy() == pytest.approx(shares[effects].std().to_numpy(), rel=0.2)
 
 
 def test_own_parts_are_those_of_the_partial_tests() -> None:

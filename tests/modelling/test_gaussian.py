@@ -76,15 +76,6 @@ def test_quantiles_of_a_scale_are_those_of_an_exact_grid() -> None:
     assert draws.status == "passed"
 
 
-def test_effects_are_drawn_given_the_drawn_scales() -> None:
-    """Where τ is next to nothing the data say nothing of the batches: u/τ is standard normal, whatever τ is drawn."""
-    draws = dyestuff().sample(seed=2, settings=Settings(draws=20_000))
-    tau, u = draws.flat("scale")[:, 0], draws.flat("batch")
-    near_0 = (tau > 0.1) & (tau < 5)
-    assert near_0.sum() > 300
-    assert np.square(u[near_0] / tau[near_0, None]).mean() == pytest.approx(1.0, abs=0.15)
-
-
 def test_a_region_of_one_percent_is_drawn_as_an_exact_grid_has_it() -> None:
     """Prompts that differ by nothing, where the residual is wider: far from the mode, and seldom among its draws."""
     model = fit_slopes(benchmark_table(np.random.default_rng(1), [0.1, 0.3], prompts=20)).model
@@ -238,15 +229,6 @@ def vars_of(model: Gaussian) -> dict[str, object]:
     return {name: getattr(model, name) for name in ("y", "X", "sd", "blocks", "prior", "error")}
 
 
-def test_a_new_level_is_drawn_from_its_population() -> None:
-    model = dyestuff()
-    draws = model.sample(seed=1)
-    new = Gaussian(**{**vars_of(model.rows(np.arange(30) < 1)), "blocks": {"batch": np.eye(7)[[6]]}})
-    drawn = new.replicate(draws.few(4000), np.random.default_rng(1))[:, 0]
-    beta, scale = draws.flat("beta")[:, 0], draws.flat("scale")
-    assert drawn.std() == pytest.approx(math.sqrt(beta.var() + np.square(scale).sum(axis=1).mean()), rel=0.05)
-
-
 def test_what_is_not_finite_is_named() -> None:
     model = small(1)
     with pytest.raises(UsageError, match="known errors"):
@@ -270,22 +252,3 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
         ranks.append([(values[name] < truths[name]).mean() for name in values])
     for column in np.array(ranks).T:
         assert stats.kstest(column, "uniform").pvalue > 0.001
-
-
-def test_outcomes_left_out_of_a_model_without_residual() -> None:
-    """Effects of single outcomes explain everything: the residual of a draw may be any small number."""
-    rng = np.random.default_rng(7)
-    y = rng.normal(size=12)
-    model = Gaussian(
-        y=y,
-        X=np.ones((12, 1)),
-        sd=np.array([1.0]),
-        blocks={"each": np.eye(12)},
-        prior=HalfNormals((1.0, 1e-6)),
-        error=np.zeros(12),
-    )
-    left = held_out(model, model.sample(seed=1), [str(i) for i in range(12)], seed=1)
-    rest = [np.delete(y, i) for i in range(12)]
-    means, sds = np.array([[part.mean(), part.std(ddof=1)] for part in rest]).T
-    assert np.abs(left.draws.mean(axis=0) - means).max() < 0.25
-    assert (left.draws.std(axis=0) / sds).mean() == pytest.approx(1.0, abs=0.25)

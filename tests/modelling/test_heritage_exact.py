@@ -64,16 +64,6 @@ def test_many_models_of_five_noisy_prompts_keep_their_weights(n_models: int, n_l
     assert fit.draws.effective > 1000
 
 
-def test_three_hundred_models() -> None:
-    facts = model_facts(300, 40, np.random.default_rng(0))
-    one = simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=5)
-    fit = fit_heritage(one.table, estimand="simulated")
-    assert fit.status == "passed" and fit.probabilities["heritage > geometry"] > 0.95
-    rows = fit.summary().set_index("quantity")
-    for block in ("heritage", "geometry", "model"):
-        assert rows["lower"][f"sd_{block}"] * 0.97 <= one.sds[block] <= rows["upper"][f"sd_{block}"] * 1.03, block
-
-
 def agree(exact: Fit, sampled: Fit, *, rel: float, p: float) -> None:
     assert sampled.status == "passed", sampled.draws.failures()
     for name, values in exact.reported.items():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thermostats.modelling.populations import effects, members, population, sum_zero, told
+from thermostats.modelling.populations import effects, members, population, told
 from thermostats.modelling.sampling import Sampled
 
 N, SIZE = 3, 8
@@ -36,10 +36,3 @@ def test_how_far_outcomes_tell() -> None:
     assert told(np.array([]), 0.1) == 0.0
     assert told(np.array([0.1, -0.1]), 0.1) == pytest.approx(0.5)
     assert told(np.array([3.0, -3.0]), 0.1) > 0.95
-
-
-def test_a_fit_s_levels_stay_where_they_are_when_more_are_asked_for() -> None:
-    small, large = members(N, SIZE), members(N, 4 * SIZE)
-    assert large["basis"][:SIZE, :SIZE].tolist() == small["basis"].tolist()
-    assert small["basis"][:N, : N - 1] == pytest.approx(sum_zero(N))
-    assert not small["basis"][:, N - 1].any()

@@ -80,19 +80,6 @@ def test_models_without_entropies_that_vary_have_no_slope(table):
         fit_slopes(table.assign(entropy=table["entropy"].where(table.index > 0, np.inf)), seed=1)
 
 
-def test_new_prompts_and_models_are_less_certain(table, fitted):
-    rows = table[table["model_id"] == "m1"]
-    known = fitted.predict(rows)
-    prompts = fitted.predict(rows.assign(prompt_id="new " + rows["prompt_id"]))
-    both = fitted.predict(rows.assign(prompt_id="new " + rows["prompt_id"], model_id="another"))
-    assert known["sd"].mean() < prompts["sd"].mean() <= 1.05 * both["sd"].mean()
-    entropy = table.loc[table["model_id"] == "m1", "entropy"]
-    z = (entropy - entropy.mean()) / entropy.std(ddof=0)
-    assert np.mean((z >= known["lower"].to_numpy()) & (z <= known["upper"].to_numpy())) > 0.8
-    with pytest.raises(UsageError, match="do not vary"):
-        fitted.predict(rows.head(1).assign(model_id="another"))
-
-
 @pytest.mark.slow
 @pytest.mark.long
 def test_calibrated(fitted):

@@ -19,7 +19,6 @@ from thermostats.modelling.specification.estimators import (
     difference_of_fractions,
     difference_of_shares,
     normal_scores,
-    of_each,
     smallest_step,
 )
 from thermostats.modelling.specification.null import (
@@ -95,19 +94,6 @@ def test_the_joint_p_is_small_where_the_statement_is_true(name: str) -> None:
     assert (joint_p(name, 60, **DESIGNS[name][2]) <= 0.05).mean() > 0.5
 
 
-@pytest.mark.slow
-def test_labs_moved_whole_cannot_show_that_labs_matter() -> None:
-    """Their clustering moves with them: the trap that `across_labs` avoids."""
-    null, estimate = between_labs(), difference_of_shares("heritage", "shape", BLOCKS)
-    rng = np.random.default_rng(3)
-    p = [
-        specification_curve(study(rng, lab=1.5), CHOICES, estimate, null=null, resamples=99, seed=i).p
-        for i in range(30)
-    ]
-    assert np.median(np.array(p)) > 0.2
-    assert np.median(joint_p("heritage", 30, lab=1.5)) <= 0.02
-
-
 def test_part_of_a_uniform_rearrangement_is_uniform() -> None:
     every = np.array(list(permutations(range(5))))
     some = first_return(every, np.array([0, 2, 3]))
@@ -148,17 +134,6 @@ def test_closed_forms_are_those_of_the_tests() -> None:
     means = placed.groupby("heritage")["outcome"].mean()
     steps = [means["lab 1"] - means["lab 0"], *(means[f"lab {i}"] - means["lab 1"] for i in range(2, 8))]
     assert smallest_step("place", "heritage")(placed)(y)[0] == pytest.approx(min(steps))
-
-
-def test_any_function_gives_the_curve_of_its_closed_form() -> None:
-    rows, null = study(np.random.default_rng(4)), within_labs()
-    slow = of_each(lambda frame: float(np.corrcoef(frame["log_L"], frame["outcome"])[0, 1]))
-    one, other = (
-        specification_curve(rows, CHOICES, estimate, null=null, resamples=19, seed=1)
-        for estimate in (slow, correlation_with("log_L"))
-    )
-    pd.testing.assert_frame_equal(one.table, other.table)
-    assert one.p == other.p
 
 
 def test_variance_is_decomposed_by_choice() -> None:
@@ -204,14 +179,6 @@ def test_the_smallest_p_is_that_of_the_design() -> None:
     assert between.p == between.smallest_p
     inside = specification_curve(labs, choices, correlation_with("x"), null=within_labs(), resamples=99)
     assert (inside.p, inside.smallest_p) == (1.0, 1.0)
-
-
-def test_what_cannot_be_estimated_is_counted() -> None:
-    rows = study(np.random.default_rng(6))
-    choices = {"gain": CHOICES["gain"], "models": {"every": "", "one": "model_id == 'm1'"}}
-    curve = specification_curve(rows, choices, correlation_with("log_L"))
-    assert (len(curve.table), len(curve.failed), curve.p) == (2, 2, None)
-    assert set(curve.failed["why"]) == {"too few rows for a correlation"}
 
 
 @pytest.mark.parametrize(
