@@ -105,20 +105,6 @@ def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) ->
     assert "no such model folder" in told["failed"]["reason"]
 
 
-def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
-    new_claim("depth helps", tmp_path / "analyses")
-    listed = thermostats("ls", "claims", "--analyses", "analyses", cwd=tmp_path)
-    assert listed.stdout.splitlines() == [
-        "claim\treads\tneeds\ttitle",
-        "U01\tstudy, external and measured\t1 model\tDepth helps",
-    ]
-    done = thermostats("report", "u01", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "thermostats report u01 --analyses analyses --out my-report" in done.stderr
-    done = thermostats("report", "u01", "--data", "mine", cwd=tmp_path)
-    assert "thermostats report u01 --analyses analyses --data mine --out my-report" in done.stderr
-
-
 def test_claims_say_whose_rows_and_how_many_they_need() -> None:
     """The words hold what the first finding declares of every set of evidence."""
     listed = {row["claim"]: row for row in json.loads(thermostats("ls", "claims", "--json").stdout)}

@@ -124,22 +124,6 @@ def test_nothing_is_cut_at_80_columns(what: str) -> None:
     assert not set(left) & set(names)
 
 
-def test_numbers_are_whole_at_80_columns() -> None:
-    lines, said = lines_at_80("ls", "models", "--family", "pythia")
-    assert "EleutherAI/pythia-12b" in lines[2]
-    assert "11846072320" in lines[2]
-    assert "left out for lack of width: family, variant, d_model; --json has them" in said
-
-
-def test_columns_without_values_go_first_and_unnamed(tmp_path: Path) -> None:
-    words = "share of dampening models, mean over families minus the mean elsewhere"
-    row = finding("C03", headline=False, estimand=words, verdict="needs measurement", n_models=2)
-    store.save(table("findings", row), "findings", tmp_path / "findings.csv")
-    lines, said = lines_at_80("findings", "--out", str(tmp_path))
-    assert lines[0].split() == ["claim", "verdict", "estimand", "n_models", "n_heritages"]
-    assert "left out" not in said
-
-
 def test_no_color_leaves_no_colour_in_help() -> None:
     colour = "\x1b[1;36m"
     assert colour in in_terminal("ls", "--help")[0]

@@ -216,19 +216,6 @@ def test_the_package_lists_its_functions_and_no_other_name() -> None:
         thermostats.loaded  # noqa: B018
 
 
-def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path) -> None:
-    done = command("new", "claim", "x", cwd=tmp_path)
-    assert done.stdout == "analyses/u01_x.py\n"
-    assert "thermostats report U01 --analyses analyses" in done.stderr
-    done = command("new", "heritage", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["path"] == "analyses/u02_heritage_with_my_models.py"
-    done = command("export", tmp_path / "out", "--data", small_store)
-    assert done.stdout.splitlines()[1].split("\t")[:2] == ["models", "1"]
-    assert "pandas.read_csv" in done.stderr
-    again = command("export", tmp_path / "out", "--data", small_store)
-    assert (again.returncode, again.stdout) == (2, "")
-
-
 def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> None:
     """On 15 models of one's own only these; without any, all that ship: tests, rates, and who is left out."""
     rng, labs = np.random.default_rng(1), np.repeat(list("ABCDE"), 3)
