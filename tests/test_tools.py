@@ -103,6 +103,7 @@ def _with_an_own_model(folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ from thermostats.tables.parameters import WEIGHTS, parameter_counts
 KNOWN = pd.DataFrame({"model_id": [], "heritage": []}, dtype="str")
 
 
-@pytest.fixture(params=tiny.CONFIGURATIONS, scope="module")
+@pytest.fixture(params=tiny.in_turn(), scope="module")
 def model(request: pytest.FixtureRequest) -> Decoder:
     return tiny.opened(request.param)
 

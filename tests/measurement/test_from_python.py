@@ -73,7 +73,7 @@ def test_a_model_in_memory_gives_the_gains_of_its_folder(
         assert set(rows["model_id"]) == {"tiny-gpt2"}
 
 
-@pytest.mark.parametrize("how", ["compiled block", "on disk"])
+@pytest.mark.parametrize("how", ["on disk", pytest.param("compiled block", marks=pytest.mark.slow)])
 def test_a_model_in_parts_gives_the_gains_of_its_folder(how: str, folder: Path, tokenizer: Any, tmp_path: Path) -> None:
     """Of several devices, one of them a folder, and with a block that torch.compile holds."""
     places = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu", "transformer.h.1": "disk"}

@@ -38,14 +38,30 @@ from thermostats.tables.schemas import OF_RUNS
 WHAT = ("weights", "gains")
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, prompts, and a data folder in which it is measured; a test works on a copy."""
+    place = tmp_path_factory.mktemp("place")
+    model = small.save_model(place / "first" / "checkpoint-500")
+    (place / "mine").mkdir()
+    shutil.copy(store.shipped("data") / "models.csv", place / "mine")  # without the package's rows beneath
+    measure(model, place / "mine", prompts=str(small.save_prompts(place)), what=WHAT)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def copied(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path, dirs_exist_ok=True)
+
+
 @pytest.fixture
 def prompts(tmp_path: Path) -> str:
-    return str(small.save_prompts(tmp_path))
+    return str(tmp_path / "three.txt")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return small.save_model(tmp_path / "first" / "checkpoint-500")
+    return tmp_path / "first" / "checkpoint-500"
 
 
 def trained(folder: Path) -> None:
@@ -148,9 +164,8 @@ def as_before(data: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def before(folder: Path, prompts: str, tmp_path: Path) -> Path:
+def before(tmp_path: Path) -> Path:
     """A data folder with the model measured by an older version."""
-    measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
     as_before(tmp_path / "mine")
     return tmp_path / "mine"
 
@@ -227,8 +242,7 @@ def test_check_names_what_a_switch_of_the_configuration_changed(before: Path, mo
     assert "run " not in "".join(older(before)).replace("runs do not", "")
 
 
-def test_a_model_in_the_tables_of_another_shape_is_not_taken_for_it(folder: Path, prompts: str, tmp_path: Path) -> None:
-    measure(folder, tmp_path / "mine", prompts=prompts, what="weights")
+def test_a_model_in_the_tables_of_another_shape_is_not_taken_for_it(prompts: str, tmp_path: Path) -> None:
     for path in (tmp_path / "mine" / "measured").rglob("*.csv"):
         path.unlink()
     deeper = small.save_model(tmp_path / "second" / "checkpoint-500", n_layer=5)
@@ -238,7 +252,6 @@ def test_a_model_in_the_tables_of_another_shape_is_not_taken_for_it(folder: Path
 
 
 def test_a_model_that_is_gone_is_finished_by_its_name(folder: Path, prompts: str, tmp_path: Path) -> None:
-    measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
     shutil.rmtree(folder)
     spec = RunSpec("checkpoint-500", prompts=prompts, what=WHAT, download=False)
     (outcome,) = execute([spec], tmp_path / "mine")

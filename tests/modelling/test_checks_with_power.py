@@ -18,6 +18,7 @@ from thermostats.modelling.residuals import Design
 ROOT = Path(__file__).parents[2]
 FAILS, WARNS = 0.02, 0.10
 ALL = {**residuals.CLOSING, **residuals.WARNING}
+ONE_IS_SLOW = ["line", pytest.param("heritage", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_limits_hold_for_all_statistics_together() -> None:
     assert low <= sum(blamed) <= high
 
 
-@pytest.mark.parametrize("fit", ["heritage", "line"])
+@pytest.mark.parametrize("fit", ONE_IS_SLOW)
 def test_a_right_model_is_left_alone(alarms: Any, fit: str) -> None:
     """It fails and warns in no more of four data sets than the declared rates allow."""
     gates = [checked(alarms, fit, alarms.RIGHT_MODEL, seed) for seed in range(4)]
@@ -80,7 +81,7 @@ def test_a_right_model_is_left_alone(alarms: Any, fit: str) -> None:
     assert sum(bool(gate.reasons) for gate in gates) <= stats.binom.isf(FALSE_ALARM, 4, FAILS + WARNS)
 
 
-@pytest.mark.parametrize("fit", ["heritage", "line"])
+@pytest.mark.parametrize("fit", ONE_IS_SLOW)
 def test_every_wrongness_at_twice_its_size_is_noticed(alarms: Any, fit: str) -> None:
     """In nine data sets of ten or more: it is missed in four one after the other once in ten thousand times at most."""
     for kind in alarms.KINDS:

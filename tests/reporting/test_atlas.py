@@ -104,6 +104,7 @@ def test_models_without_data_are_named_and_a_third_is_no_w_v() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_page_is_the_same_in_every_process_and_small() -> None:
     code = (
         "import hashlib; from thermostats.reporting.pages import atlas; "
