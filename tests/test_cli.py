@@ -169,27 +169,6 @@ def test_the_shell_completes_lists_and_claims() -> None:
     assert completed("thermostats export out lay", 3) == ["layers"]
 
 
-def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_asked() -> None:
-    def models(*options: str) -> list[dict[str, str]]:
-        found: list[dict[str, str]] = json.loads(thermostats("ls", "models", *options, "--json").stdout)
-        return found
-
-    pythia = models("--family", "pythia", "--lab", "eleutherai")
-    assert len(pythia) == 8
-    assert {(row["heritage"], row["family"]) for row in pythia} == {("EleutherAI", "pythia")}
-    usual = models()
-    assert "nursery" not in {row["heritage"] for row in usual}
-    assert {row["heritage"] for row in models("--lab", "nursery")} == {"nursery"}
-    assert len(models("--nursery")) > 10 * len(usual)
-    runs = json.loads(thermostats("ls", "runs", "--lab", "TII", "--json").stdout)
-    assert {row["model_id"] for row in runs} == {"tiiuae/falcon-7b"}
-
-
-def test_the_version_and_help_are_given_in_the_ways_people_try() -> None:
-    assert thermostats("version").stdout == thermostats("--version").stdout == f"{__version__}\n"
-    assert thermostats("measure", "-h").stdout == thermostats("measure", "--help").stdout
-
-
 def test_a_report_is_opened_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)

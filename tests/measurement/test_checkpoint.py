@@ -97,11 +97,6 @@ def test_index_that_is_damaged(tmp_path, content, message):
         open_checkpoint(tmp_path)
 
 
-def test_folder_without_weights(tmp_path):
-    with pytest.raises(DataError, match="no weights in this folder"):
-        open_checkpoint(tmp_path)
-
-
 @pytest.mark.parametrize(
     "header",
     [
@@ -126,14 +121,3 @@ def test_quantised_weights_are_refused_by_name(tmp_path, dtype):
     tensors = read_safetensors(write(tmp_path / "m.safetensors", {"q": entry(dtype, (24,), (0, 24))}, bytes(24)))
     with pytest.raises(DataError, match=f"tensor q .* got {dtype}"):
         tensors["q"].raw()
-
-
-def test_pickles_in_shards_are_one_checkpoint(tmp_path):
-    torch = pytest.importorskip("torch")
-    for name in ("one", "two"):
-        torch.save({f"{name}.weight": torch.full((2, 2), float(len(name)))}, tmp_path / f"{name}.bin")
-    places = {f"{name}.weight": f"{name}.bin" for name in ("one", "two")}
-    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": places}))
-    tensors = open_checkpoint(tmp_path)
-    assert {name: tensor.shape for name, tensor in tensors.items()} == {"one.weight": (2, 2), "two.weight": (2, 2)}
-    assert decode(tensors["two.weight"].raw()).tolist() == [[3.0, 3.0], [3.0, 3.0]]

@@ -139,14 +139,6 @@ def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Clu
     assert engine.wait(1.0) == []
 
 
-def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
-    request = pytest.importorskip("thermostats.measurement.engines.ray").request
-    place = Place("accelerator", 80 * GIB, 4)
-    assert request(job(gib=4.4), place) == {"num_gpus": 0.07}
-    assert request(job(gib=190.0, devices=3), place) == {"num_gpus": 3}
-    assert request(job(gib=4.4), Place("cpu", 2**40))["memory"] == job(gib=4.4).n_bytes + PROCESS
-
-
 @pytest.mark.parametrize(("address", "where"), [("far:6379", "far:6379"), (None, "this machine")])
 def test_a_cluster_that_cannot_be_reached_is_said(
     address: str | None, where: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

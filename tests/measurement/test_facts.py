@@ -22,8 +22,6 @@ from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import lookup
-from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.estimate import built
 from thermostats.measurement.facts import check_loaded, differing, facts_of
 from thermostats.measurement.forward import Decoder
@@ -31,7 +29,7 @@ from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.layouts import geometry
 from thermostats.measurement.loading import load
-from thermostats.measurement.model_row import model_row, stored_dtype
+from thermostats.measurement.model_row import model_row
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store
 from thermostats.tables.parameters import WEIGHTS, parameter_counts
@@ -124,38 +122,9 @@ def with_tensors(folder: Path, **more: torch.Tensor) -> Path:
     return folder
 
 
-def with_config(folder: Path, **changes: object) -> Path:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    return folder
-
-
 def saved(name: str, folder: Path) -> Path:
     tiny.build(name).save_pretrained(folder)
     return folder
-
-
-BUFFERS = {
-    "gpt2": {"transformer.h.0.attn.bias": torch.ones(1, 1, 64, 64), "transformer.h.1.attn.masked_bias": torch.ones(())},
-    "gpt_neox": {
-        "gpt_neox.layers.0.attention.rotary_emb.inv_freq": torch.ones(4),
-        "gpt_neox.layers.1.attention.bias": torch.ones(1, 1, 64, 64, dtype=torch.bool),
-    },
-    "codegen": {"transformer.h.0.attn.causal_mask": torch.ones(1, 1, 64, 64, dtype=torch.bool)},
-    "bert": {
-        "embeddings.position_ids": torch.arange(64).unsqueeze(0),
-        "embeddings.token_type_ids": torch.zeros(1, 64, dtype=torch.int64),
-    },
-}
-
-
-@pytest.mark.parametrize("name", BUFFERS)
-def test_buffers_that_old_files_hold_are_no_parameters(name: str, tmp_path: Path) -> None:
-    folder = saved(name, tmp_path)
-    before = row_of(folder)
-    assert row_of(with_tensors(folder, **BUFFERS[name])) == before
-    assert stored_dtype(open_checkpoint(folder)) == "float32"
-    assert facts_of(loaded(folder).model, lookup(read_config(folder)), read_config(folder), tied=True)
 
 
 def test_layers_that_never_run_are_not_counted_and_named(tmp_path: Path) -> None:
@@ -245,18 +214,6 @@ def test_a_tensor_in_two_shards_is_measured_as_it_is_loaded(last: float, tmp_pat
     computing = transformers.AutoModelForCausalLM.from_pretrained(folder).model.layers[0].self_attn.o_proj.weight
     norm = float(torch.linalg.matrix_norm(computing.detach().double(), 2))
     assert rows["spectral_norm"].tolist() == pytest.approx([norm], rel=1e-5)
-
-
-def test_weights_that_the_configuration_names_are_those_measured(tmp_path: Path) -> None:
-    folder = saved("llama", tmp_path)
-    tensors = {name: 3 * tensor for name, tensor in load_file(folder / "model.safetensors").items()}
-    save_file(tensors, folder / "averaged.safetensors", metadata={"format": "pt"})
-    with_config(folder, transformers_weights="averaged.safetensors")
-    embedding = heads(folder)[0]
-    rows = spectra.weights(folder).set_index("matrix")["spectral_norm"]
-    assert rows["embedding"] == pytest.approx(float(torch.linalg.matrix_norm(embedding.double(), 2)), rel=1e-5)
-    with pytest.raises(DataError, match="no file of weights"):
-        spectra.weights(with_config(folder, transformers_weights="../averaged.safetensors"))
 
 
 def test_a_model_that_computes_with_other_numbers_than_its_files_is_refused(tmp_path: Path) -> None:

@@ -86,13 +86,6 @@ def test_a_model_in_parts_gives_the_gains_of_its_folder(how: str, folder: Path, 
     assert gains(rows) == gains(measure(str(folder), tmp_path / "mine", what="gains", prompts=TEXTS))
 
 
-def test_blocks_that_are_asked_for_are_returned_and_all_are_kept(folder: Path, tmp_path: Path) -> None:
-    rows = measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", layers=[1, 2])
-    assert set(rows["layer"]) == {1, 2}
-    assert set(store.load("layers", tmp_path / "mine", runs=set(rows["run_id"]))["layer"]) >= {1, 2, 3}
-    assert set(measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", layers=3)["layer"]) == {3}
-
-
 def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
     rows = measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", revision=["step1", "step2"])
     assert rows.groupby("revision")["run_id"].nunique().to_dict() == {"step1": 1, "step2": 1}
@@ -151,11 +144,6 @@ def test_a_refused_part_says_which_runs_are_kept(folder: Path, tmp_path: Path, m
     assert not store.load("weights", tmp_path / "mine").empty
 
 
-def test_weights_alone_need_no_tokenizer(model: Any, tmp_path: Path) -> None:
-    assert measure(model, data=tmp_path / "mine", what="weights").empty
-    assert len(store.load("weights", tmp_path / "mine")) > len(store.load("weights"))
-
-
 def test_hooks_on_a_model_in_memory_are_not_left_out_in_silence(model: Any, tokenizer: Any) -> None:
     handle = model.transformer.h[1].register_forward_hook(lambda _module, _args, output: output)
     with pytest.raises(UsageError, match=r"has hooks.*got transformer\.h\.1.*handle\.remove"):
@@ -169,8 +157,3 @@ def test_a_weight_that_is_computed_from_others_is_named(model: Any, tokenizer: A
     torch.nn.utils.parametrizations.weight_norm(model.lm_head)
     with pytest.raises(UsageError, match=r"computed from others.*got lm_head: weight.*remove_parametrizations"):
         measure(model, tokenizer, prompts=TEXTS, what="gains")
-
-
-def test_a_model_in_a_wrapper_is_pointed_out(model: Any, tokenizer: Any) -> None:
-    with pytest.raises(UsageError, match=r"Next: measure\(model\.module, tokenizer\)"):
-        measure(torch.nn.DataParallel(model), tokenizer, prompts=TEXTS, what="gains")

@@ -98,14 +98,6 @@ def test_an_angle_by_hand() -> None:
         thermostats.spectral_angles(table[(table["model_id"] == "p") | (table["matrix"] == "W_V")])
 
 
-def test_models_of_other_shapes_have_no_distance(trained: dict[str, Path], tmp_path: Path) -> None:
-    wide = small.save_model(tmp_path / "wide", n_embd=32)
-    with pytest.raises(UsageError, match=r"not the same tensors.*\(48,\) and \(96,\).*spectral_angles"):
-        thermostats.weight_distances([trained["base"], wide])
-    with pytest.raises(UsageError, match="too few models, or two of one name"):
-        thermostats.weight_distances([trained["base"], trained["base"]])
-
-
 def test_heads_for_a_task_are_left_out_and_named(trained: dict[str, Path], tmp_path: Path) -> None:
     """A classifier stores its body under the same names, without the language model's head, and with one of its own."""
     body = transformers.GPT2Model.from_pretrained(trained["a"])

@@ -19,7 +19,6 @@ from conftest import snapshot
 
 from thermostats.measurement import session
 from thermostats.measurement.execute import execute
-from thermostats.measurement.from_python import measure
 from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
@@ -60,16 +59,6 @@ def test_tables_pass_their_check_and_a_second_call_does_nothing(model: Path, pro
     (second,) = execute([spec], data)
     assert second.status == "skipped"
     assert snapshot(data) == before
-
-
-def test_what_is_lacking_is_added_to_what_is_there(model: Path, prompts: Path, data: Path) -> None:
-    measure(str(model), data, prompts=str(prompts), what=("gains",))
-    before = snapshot(data)
-    (done,) = execute([RunSpec(str(model), prompts=str(prompts), what=("gains", "outputs"))], data)
-    assert done.rows is not None
-    assert (done.rows["outputs"], done.rows.get("layers", 0)) == (3, 0)
-    after = snapshot(data)
-    assert {name: after[name] for name in before} == before
 
 
 def test_a_model_without_a_final_norm_is_finished_without_summaries(

@@ -65,13 +65,6 @@ def test_what_is_wrong_is_named(name: str, tmp_path: Path) -> None:
         specs([str(path)], {})
 
 
-def test_a_file_of_specs_that_is_not_there_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no such file of specs: got .*none\.toml"):
-        specs([str(tmp_path / "none.toml")], {})
-    (tmp_path / "model.csv").mkdir()
-    assert [spec.model for spec in specs([str(tmp_path / "model.csv")], {})] == [str(tmp_path / "model.csv")]
-
-
 def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "p.txt").write_text("a b\n")

@@ -107,11 +107,3 @@ def test_what_cannot_be_asked_is_refused() -> None:
         freedman_lane(frame, "gain", BLOCKS, "luck", seed=0)
     with pytest.raises(UsageError, match="empty"):
         block_f(frame.head(0), "gain", BLOCKS)
-
-
-def test_orthogonal_blocks_share_their_own_r_squared() -> None:
-    a, b = np.tile([1.0, -1.0], 8), np.repeat([1.0, -1.0], 8)
-    frame = pd.DataFrame({"a": a, "b": b, "y": 2 * a + b + np.repeat(np.tile([1.0, -1.0], 4), 2) * 0.5})
-    result = dominance(frame, "y", {"first": ["a"], "second": ["b"]}, seed=0)
-    assert dict(result.shares) == pytest.approx({"first": 4 / 5.25, "second": 1 / 5.25})
-    assert result.table["rank"].tolist() == [1, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -76,15 +75,6 @@ def test_accuracy_of_a_textbook_table() -> None:
     assert result.balanced_accuracy == pytest.approx((20 / 30 + 15 / 20) / 2)
 
 
-def test_a_clean_cut_is_found_in_both_directions() -> None:
-    scores = np.array([0.05, 0.06, 0.1, 0.12, 0.2, 0.25, 0.3, 0.4])
-    result = roc_threshold(scores, scores > 0.15, seed=0)
-    assert (result.estimate, result.accuracy) == pytest.approx((0.16, 1.0))
-    assert result.p_value == pytest.approx(2 / math.comb(8, 4), abs=0.012)
-    other = roc_threshold(scores, scores < 0.15, seed=0, resamples=99)
-    assert (other.estimate, other.accuracy) == (result.estimate, result.accuracy)
-
-
 def test_searching_for_a_cut_does_not_inflate_p() -> None:
     rng = np.random.default_rng(5)
     p = []
@@ -127,14 +117,6 @@ def test_signs_over_families_are_permuted_exactly_by_brute_force(signs: list[int
     assert abs(result.estimate) == pytest.approx(observed) and "no association" in result.interval
 
 
-def test_a_family_counts_once_by_the_share_of_its_models() -> None:
-    single = clustered_sign_permutation([1, 1, 0, 0, 0, 0], LABS, NAMES, focal="E", seed=0)
-    twins = clustered_sign_permutation([1, 1, 1, 0, 0, 0, 0], ["E", *LABS], ["a", *NAMES], focal="E", seed=0)
-    assert twins.p_value == single.p_value
-    assert twins.estimate == pytest.approx(3 / 4) and single.estimate == pytest.approx(2 / 3)
-    assert (twins.n, twins.n_families) == (7, 6)
-
-
 def test_families_keep_the_size_that_models_lose() -> None:
     """Eight families of four like-signed models in four labs, signs unrelated to labs."""
     rng = np.random.default_rng(0)
@@ -158,19 +140,6 @@ def test_bad_signs_labs_and_families_are_refused() -> None:
     ):
         with pytest.raises(UsageError, match=match):
             clustered_sign_permutation(signs, list(labs), list(families), focal=focal, seed=0)
-
-
-def test_groups_that_are_alike_count_as_one_unit_each() -> None:
-    groups = np.repeat([f"g{i}" for i in range(10)], 6)
-    alike = np.repeat([True] * 4 + [False] * 6, 6)
-    found = clustered_share(alike, groups)
-    assert found.estimate == pytest.approx(0.4)
-    exact = stats.binomtest(4, 10).proportion_ci()
-    assert found.upper - found.lower > exact.high - exact.low
-    mixed = clustered_share(np.tile([True, True, False, True, False, False], 10), groups)
-    effective = 60 * (stats.t.isf(0.025, 59) / stats.t.isf(0.025, 9)) ** 2
-    assert mixed.lower == pytest.approx(stats.beta.ppf(0.025, effective / 2, effective / 2 + 1))
-    assert (mixed.n, mixed.test) == (60, "share of units")
 
 
 def test_it_covers_a_share_that_differs_between_groups() -> None:

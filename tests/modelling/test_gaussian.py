@@ -13,7 +13,6 @@ from scipy import optimize, stats
 from scipy.special import logsumexp
 from simulated import benchmark_table
 
-from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.gaussian import Gaussian
@@ -227,14 +226,6 @@ def test_a_mixture_weighs_its_values_by_evidence() -> None:
 
 def vars_of(model: Gaussian) -> dict[str, object]:
     return {name: getattr(model, name) for name in ("y", "X", "sd", "blocks", "prior", "error")}
-
-
-def test_what_is_not_finite_is_named() -> None:
-    model = small(1)
-    with pytest.raises(UsageError, match="known errors"):
-        Gaussian(**{**vars_of(model), "error": np.full(12, np.nan)}).sample(seed=1)
-    with pytest.raises(UsageError, match="nothing to leave out"):
-        held_out(model, model.sample(seed=1), ["a"] * 12, seed=1)
 
 
 @pytest.mark.slow

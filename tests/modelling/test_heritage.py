@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -96,12 +95,6 @@ def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit
     assert (bayes_factor(0.25, 0.25), bayes_factor(1.0, 0.25)) == (pytest.approx(1), np.inf)
 
 
-def test_prior_odds_of_the_order_come_from_simulation() -> None:
-    """About 0.25 rather than 1/6, since a block of one column has a small standard deviation more often."""
-    fit = fit_heritage(rows(24, 8), estimand="last_gain")
-    assert fit.table("orders").set_index("statement")["prior"][ORDER] == pytest.approx(0.24, abs=0.03)
-
-
 def test_checks_list_every_alternative_and_every_unit(fitted: Fit) -> None:
     gate = fitted.check()
     assert gate.passes, gate.reasons
@@ -112,16 +105,6 @@ def test_checks_list_every_alternative_and_every_unit(fitted: Fit) -> None:
     left = tables["influence"]
     assert len(left[left["statement"] == ORDER]) == 1 + 4 + 12
     assert set(tables["posterior predictive"]["statistic"]) >= {"curvature", "spread by group"}
-
-
-def test_tables_and_the_record_are_json(fitted: Fit) -> None:
-    record = json.loads(json.dumps(fitted.to_dict(), allow_nan=False))
-    names = {"orders", "labs", "models", "superpopulation", "left out", "classical", "dominance", "commonality"}
-    assert set(record["tables"]) == set(fitted.law.tables) == names
-    assert len(record["tables"]["models"]) == 12 and len(record["tables"]["left out"]) == 2
-    assert record["status"] == "passed" and record["equations"] == list(fitted.law.equations)
-    with pytest.raises(UsageError, match="no such table"):
-        fitted.table("ranks")
 
 
 @pytest.mark.parametrize("kind", ["blocks", "shares", "orders", "labs", "prior", "replicated", "intervals"])
@@ -164,19 +147,6 @@ def test_families_have_a_share_of_their_own_and_lineage_is_both() -> None:
     assert fit.quantities["lineage_share"] == pytest.approx(both)
     assert "lineage > geometry > scale" in fit.probabilities
     assert "families dropped" in fit.law.alternatives
-
-
-def test_families_without_labs_are_not_taken_for_labs() -> None:
-    """Eight families in four labs, whose effects are large; labs have none."""
-    rng = np.random.default_rng(4)
-    facts = model_facts(32, 4, rng).sort_values("heritage").reset_index(drop=True)
-    family = (facts.groupby("heritage").cumcount() // 2).astype(str)
-    effect = dict(zip(sorted(set(facts["heritage"] + family)), np.tile([0.4, -0.4, 0.4, -0.4], 4), strict=True))
-    gain = np.exp((facts["heritage"] + family).map(effect) + rng.normal(0, 0.03, 32))
-    fit = fit_heritage(facts.assign(family=family, gain=gain), estimand="last_gain")
-    means = {name: values.mean() for name, values in fit.quantities.items()}
-    assert means["sd_family"] > 3 * means["sd_heritage"] and means["sd_lineage"] > 0.2
-    assert fit.probabilities["heritage > geometry"] < 0.95
 
 
 def test_blocks_are_free_and_fits_of_other_blocks_are_compared() -> None:

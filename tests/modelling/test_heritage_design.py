@@ -79,27 +79,6 @@ def test_doubtful_tables_carry_warnings() -> None:
     assert warned(table.iloc[:5].assign(heritage=list("aabbc")), "depend strongly on the prior")
 
 
-def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said() -> None:
-    table = facts(12, 3).sort_values("heritage")
-    two = table.assign(family=["x", "x", "y", "y"] * 3)
-    fit = fitted(two)
-    bases = fit.constants["bases"]
-    assert list(bases) == ["heritage", "geometry", "scale", "family"]
-    for name, basis in bases.items():
-        assert np.trace(basis @ basis.T) / 12 == pytest.approx(1), name
-    assert (bases["heritage"].shape, bases["family"].shape) == ((12, 3), (12, 6))  # a family's name is its lab's
-    assert not any("family" in warning for warning in fit.warnings)
-    one_each = two.assign(family=two["heritage"])
-    assert "family" in fitted(one_each).constants["bases"]  # pooled all the same
-    assert warned(one_each, "no lab has two families")
-    assert warned(two.assign(family=two["model_id"]), "no family has two models")
-    gaps = two.assign(family=["x", "x", "y", ""] * 3)
-    assert fitted(gaps).constants["bases"]["family"].shape == (12, 9) and warned(
-        gaps, "a separate family, since none is stated: "
-    )
-    assert warned(table, "families are not stated") and "family" not in fitted(table).constants["bases"]
-
-
 def test_measured_folders(tmp_path: Path) -> None:
     """Eight models of three labs measured here; one of them a second time elsewhere."""
     rng = np.random.default_rng(0)

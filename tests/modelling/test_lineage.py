@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import thermostats
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.lineage_law import descended
@@ -192,19 +192,6 @@ def test_what_cannot_be_fitted_is_refused(name: str) -> None:
     error, words, rows, tree = calls()[name]
     with pytest.raises(error, match=words):
         thermostats.fit_lineage(rows, tree)  # type: ignore[arg-type]
-
-
-def test_models_of_merged_trees_are_fitted_and_trees_of_two_roots_are_not() -> None:
-    rows = made()
-    merged = pd.concat(
-        [rows.assign(parent=""), *(rows.iloc[[0]].assign(model_id="merged", parent=p) for p in ("A/m0", "B/m6"))],
-        ignore_index=True,
-    )
-    one_each = merged.drop_duplicates("model_id")
-    fit = thermostats.fit_lineage(one_each, thermostats.tree(merged), blocks={}, settings=FEW)
-    assert fit.rows.set_index("model_id").loc["merged", "clade"] == "A + B"
-    with pytest.raises(DataError, match="more than one tree"):
-        thermostats.tree("(A:1,B:1);(C:1,D:1);")
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.lines import fit_line
@@ -50,19 +49,6 @@ def test_a_source_s_level_is_the_difference_on_the_models_that_both_have() -> No
     assert fit.probability("sd of sources > 0.1") > 0.3
     assert "every prompt_set is of one source: their priors decide between their levels" in fit.warnings
     assert "24 of 24 models have two sources or more: they tell sources apart" in fit.warnings
-
-
-def test_no_difference_is_found_where_there_is_none() -> None:
-    rows = measured()
-    alike = rows.assign(penultimate_gain=rows["penultimate_gain"] / rows["source"].map(SHIFTS).map(math.exp))
-    fit = fit_sources(alike)
-    prior = 2 * stats.norm.sf(0.1 / 0.25)
-    assert fit.probability("sd of sources > 0.1") < prior / 2
-    table = fit.table("levels").set_index(["kind", "level"])
-    assert table["factor"].between(0.98, 1.02).all()
-    assert (table["lower"] < 1).all() and (table["upper"] > 1).all()
-    assert set(table.index.get_level_values("kind")) == {"source", "prompt_set", "dtype"}
-    assert table.loc[("source", "x"), "models"] == 24
 
 
 def test_what_cannot_be_fitted_is_refused_and_what_is_left_out_is_said() -> None:

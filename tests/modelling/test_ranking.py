@@ -1,7 +1,5 @@
 """Ranks of models by NUTS; what needs no sampler is tested without it."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from calibrated import FALSE_ALARM, ranks
@@ -9,17 +7,11 @@ from scipy import stats
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crossed_table import cells
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.ranking import EFFECTS, fit_benchmark, in_order
-from thermostats.modelling.ranking import _law as law
+from thermostats.modelling.ranking import fit_benchmark, in_order
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 SHORT = Settings(draws=250, tune=300)
-
-
-def laid(rows, like=None):
-    return law(["m0", "m1"]).lay_out(cells(rows, "")[0] if like is None else rows, like)
 
 
 @pytest.fixture(scope="module")
@@ -41,37 +33,6 @@ def test_an_order_is_that_of_the_models_there_are(table) -> None:
     for order in (["m0", "m9"], ["m0"], ["m0", "m0"]):
         with pytest.raises(UsageError, match="not an order"):
             fit_benchmark(table, order=order, seed=1)
-
-
-def test_the_prior_of_effects_is_that_of_zero_sums(table):
-    """Var(π_p) = s²(1 − 1/5) for 5 prompts in a category, κ likewise, ξ s²(1 − 1/4)(1 − 1/5); E s² = scale²."""
-    whole = laid(table)
-    rng = np.random.default_rng(1)
-    values = whole.model.from_prior(4000, rng)
-    design, columns = whole.model.data["design"], np.cumsum([0, *whole.constants["columns"]])
-    for (a, b), shrunk in zip(pairwise(columns), (0.8, 0.8, 0.6), strict=True):
-        effect = values["effects"][:, a:b] @ design[0, a:b]
-        assert effect.std() == pytest.approx(EFFECTS * shrunk**0.5, rel=0.05)
-
-
-@pytest.mark.parametrize("n_models", [2, 11])
-def test_the_prior_covers_tables_of_a_known_truth(n_models):
-    """Levels far from 1 or near it, alike or apart, however many models: the prior can give what was simulated."""
-    truths = [(0.0, 0.02), (0.0, 0.6), (0.9, 0.05), (-0.9, 0.3), (1.4, 0.5)]
-
-    def summaries(y, model):
-        means = np.stack([y[..., model == m].mean(axis=-1) for m in range(n_models)], axis=-1)
-        return np.stack([means.mean(axis=-1), means.std(axis=-1), y.max(axis=-1), y.min(axis=-1)])
-
-    rng = np.random.default_rng(n_models)
-    models = [
-        laid(benchmark_table(rng, list(common + apart * rng.standard_normal(n_models)), noise=0.04)).model
-        for common, apart in truths
-    ]
-    simulated = summaries(models[0].from_prior(1000, rng)["y"], models[0].data["model"])
-    for model in models:
-        below = (simulated < summaries(model.observed, model.data["model"])[:, None]).mean(axis=1)
-        assert ((below > 0.005) & (below < 0.995)).all(), below
 
 
 @pytest.mark.slow

@@ -53,15 +53,6 @@ def test_without_effects_it_is_a_regression_summed_over_its_noise(table):
     assert beta.std(axis=0) == pytest.approx(sd, rel=0.03)
 
 
-def test_checks_ask_other_priors_a_category_less_and_every_model(fitted):
-    gate = fitted.check({"slope > 0": fitted.statements["slope > 0"]})
-    assert gate.passes, gate.reasons
-    tables = {check.name: check.table for check in gate.checks}
-    others = {"one slope for all models", "no effects of prompts", "without the category c1", "twice the prior scales"}
-    assert others < set(tables["prior sensitivity"]["alternative"])
-    assert tables["influence"]["left_out"].tolist() == ["nothing", "lab0", "lab1", "lab2", "lab3"]
-
-
 def test_models_without_entropies_that_vary_have_no_slope(table):
     flat = table.assign(entropy=table["entropy"].where(table["model_id"] != "m0", 3.0))
     fit = fit_slopes(flat, seed=1)

@@ -6,14 +6,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding
 from thermostats.claims.run import claims
-from thermostats.claims.scripts import chosen
-from thermostats.errors import UsageError
 from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.pages.index import by_group, index_text
 from thermostats.reporting.report import report
@@ -34,18 +31,6 @@ def test_each_group_has_its_own_summary() -> None:
     assert "Of 2 claims put to the test, 1 came out as supported and 1 as inconclusive." in text
     assert "No verdict that leads a page rests on more than 48 models or 16 labs" in text
     assert "No claim has been put to the test yet." in index_text([Entry("N01", None)], {})
-
-
-def test_a_matrix_has_the_first_verdict_of_every_claim_on_every_set_of_evidence() -> None:
-    both = entry("C01")
-    other = [replace(both.findings[0], evidence="nursery", verdict=word) for word in ("not supported", "supported")]
-    both = replace(both, findings=(replace(both.findings[0], evidence="published"), *other))
-    lines = index_text([both, entry("C02")], {}).splitlines()
-    assert [line.rstrip() for line in lines if re.match(r"\| (published|nursery|overall|measured) ", line)] == [
-        "| published | ✔ |  |",
-        "| nursery | ✘ |  |",
-        "| overall |  | ✔ |",
-    ]
 
 
 def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
@@ -97,8 +82,3 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> Non
     page = (workplace["out"] / "u01" / "index.md").read_text(encoding="utf-8")
     assert not re.search("fixed before its test was run|own figures were known|Source in the study|python anal", page)
     assert "thermostats report U01 --analyses ANALYSES --data DATA --out REPORT" in page
-
-
-def test_a_claim_of_the_package_is_not_looked_for_among_ones_own() -> None:
-    with pytest.raises(UsageError, match="claims that ship with the package are reported without --analyses"):
-        chosen(["C04"], {"U01": Path("u01_a.py")})

@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from thermostats.plots import general as plots
-from thermostats.plots import labels, marks, posterior
+from thermostats.plots import marks, posterior
 from thermostats.plots.column import COLUMN
 from thermostats.plots.scales import log_axis
-from thermostats.plots.svg import drawn
 
 TABLE = pd.DataFrame(
     {
@@ -136,61 +134,10 @@ def test_the_same_table_gives_the_same_picture_twice_and_is_left_as_it_was(name:
     pd.testing.assert_frame_equal(before, table)
 
 
-def test_a_heritage_looks_the_same_whatever_else_is_shown() -> None:
-    def colours(table: pd.DataFrame) -> dict[str, tuple[float, ...]]:
-        axes = plots.scatter_labelled(table, Figure().add_subplot(), x="n_layers", y="gain")
-        return {str(c.get_label()): tuple(np.ravel(c.get_facecolor())) for c in axes.collections}
-
-    alone, together = colours(TABLE.iloc[[3]]), colours(TABLE)
-    assert together["A lab nobody knows"] == alone["A lab nobody knows"]
-    assert len(set(together.values())) == len(together)
-
-
 def test_known_heritages_differ_in_colour_and_in_shape() -> None:
     assert len({mark.color for mark in marks.HERITAGES.values()}) == len(marks.HERITAGES)
     assert len({mark.marker for mark in marks.HERITAGES.values()}) == len(marks.HERITAGES)
     assert marks.mark("MistralAI") == marks.mark("Mistral AI")
-
-
-def test_rows_stand_in_the_table_s_order_and_ticks_hold_the_names() -> None:
-    axes = HELPERS["forest"](Figure().add_subplot())
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["opt-125m", "$x_1$", "<script>", "one"]
-    assert axes.yaxis_inverted()
-
-
-@pytest.mark.parametrize("count", [13, 22])
-def test_a_name_without_room_is_left_out(count: int) -> None:
-    points = np.column_stack([np.full(count, 50.0), np.linspace(48, 52, count)])
-    names = [f"a-rather-long-name-{number}" for number in range(count)]
-    placed = list(labels._places(points, names, (0, 0, 100, 100)))
-    boxes = [labels._box(points[index], offset, *labels._size(names[index])) for index, offset, _ in placed]
-    assert 0 < len(placed) < count
-    assert max(labels._overlap([a], [b])[0] for a, b in combinations(boxes, 2)) <= labels.COVERED
-    assert any(far for _, _, far in placed) is (count <= labels.MANY)
-
-
-def test_a_power_in_a_legend_is_set_as_one_and_no_other_name_is_a_formula() -> None:
-    axes = Figure().add_subplot()
-    for name in ("bound 10^(1/L)", "$x^{2}$"):
-        axes.plot([1, 2], [1, 2], label=name)
-    plots.legend_above(axes)
-    power, plain = axes.get_legend().get_texts()
-    assert power.get_text() == r"bound 10$^{\mathregular{1/L}}$" and power.get_parse_math()
-    assert plain.get_text() == "$x^{2}$" and not plain.get_parse_math()
-
-
-def test_labels_of_axes_stay_within_the_figure_and_have_subscripts() -> None:
-    def draw(axes: Axes) -> None:
-        plots.forest(TABLE, axes, label="model_id", estimate="gain", heritage="heritage")
-        axes.set_xlabel("a label that is far too long for the axes of a figure whose rows have names, of W_V and d_h")
-        seen.append(axes)
-
-    seen: list[Axes] = []
-    drawn(draw)
-    label, figure = seen[0].xaxis.label, seen[0].figure
-    assert "\n" in label.get_text() and "W_{V}" in label.get_text()
-    box = label.get_window_extent()
-    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,12 @@ import pytest
 from conftest import command, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
-from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
-from thermostats.reporting.pages import PAGES, ReportPage, atlas
+from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import ReportRun, report
-from thermostats.reporting.stale import LINKS, read_manifest
-from thermostats.tables.folders import shipped
+from thermostats.reporting.stale import read_manifest
 
 Build = Callable[..., ReportRun]
 
@@ -249,68 +247,6 @@ def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_pa
     assert done.returncode == 0
     assert (out / "data" / "models.csv").is_file() and (out / "analyses" / "c01_gains.py").is_file()
     assert str(tmp_path) not in (out / "data.html").read_text()
-
-
-def test_other_links_make_pages_of_the_text_that_is_there(
-    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_fitted(workplace["analyses"], "C03", "TII")
-    build()
-    before = snapshot(workplace["out"])
-    monkeypatch.setitem(PAGES, state.INDEX, ReportPage("Every claim", at_once=True))
-    assert LINKS in str(build(check=True))
-    monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
-    assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
-    after = snapshot(workplace["out"])
-    assert b"Every claim" in after["c03/index.html"]
-    changed = {name for name, content in after.items() if before[name] != content}
-    pages = {name for name in after if name.endswith(".html")}
-    made = pages | {"manifest.json", "MANIFEST.sha256"}
-    assert changed - {".seconds.json"} == made - {"thermostats-report.html"}
-
-
-HOW = """
-import os, sys
-from thermostats.reporting import report as engine
-def report(*claims, processes, **options):
-    print(processes, os.environ.get("OMP_NUM_THREADS"), "numpy" in sys.modules)
-    sys.exit()
-engine.report = report
-{first}
-from thermostats.cli.app import main
-sys.argv = ["thermostats", "report", *{arguments}]
-main()
-"""
-ONE = ["C17"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "first", "told"),
-    [
-        (ONE, "", "1 1 False"),
-        ([*ONE, "c17"], "os.environ['OMP_NUM_THREADS'] = '2'", "1 2 False"),
-        ([*ONE, "C18"], "", "None None False"),
-        ([*ONE, "--analyses", str(shipped("analyses"))], "", "None None False"),
-        (ONE, "import numpy", "None None True"),
-    ],
-)
-def test_a_claim_of_the_package_alone_runs_here_in_one_thread(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], first: str, told: str
-) -> None:
-    """Processes; threads of linear algebra, where they can still be limited; and whether they cannot."""
-    for name in runner.ONE_THREAD:
-        monkeypatch.delenv(name, raising=False)
-    done = command(code=HOW.format(first=first, arguments=arguments))
-    assert done.stdout.strip() == told, done.stderr
-
-
-def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
-    script = tmp_path / "u01_own.py"
-    script.write_text("import os\nraise ValueError(f'{os.getpid()} {os.environ[\"OMP_NUM_THREADS\"]}')\n")
-    ((_, run),) = run_all({"U01": script}, tmp_path)
-    pid, threads = run.error.split(": ")[1].split()[:2]
-    assert int(pid) != os.getpid()
-    assert threads.startswith("1") or "OMP_NUM_THREADS" in os.environ
 
 
 def is_there(pid: int | None) -> bool:

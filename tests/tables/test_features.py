@@ -183,22 +183,6 @@ def test_rows_of_an_unknown_model_or_run_are_refused(tmp_path: Path) -> None:
         features(tmp_path)
 
 
-@pytest.mark.skipif(not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables")
-@pytest.mark.parametrize(
-    ("source", "model_id", "gain", "mean"),
-    [
-        ("pythia_family", "EleutherAI/pythia-70m", "penultimate_gain", 1.2011314482026154),
-        ("high_rho_hunt", "tiiuae/falcon-7b", "penultimate_gain", 1.0274902759980347),
-        ("twin_test", "mistralai/Mistral-7B-v0.1", "last_gain", 1.1060267134438262),
-        ("twin_test", "google/gemma-7b-it", "last_gain", 1.153106714521428),
-    ],
-)
-def test_published_means_come_back(source: str, model_id: str, gain: str, mean: float) -> None:
-    shipped = features(store.shipped("data"))
-    row = shipped[shipped["source"].str.startswith(source) & (shipped["model_id"] == model_id)]
-    assert list(row[gain]) == pytest.approx([mean], rel=1e-6)
-
-
 def test_every_column_is_described_in_its_order_with_its_type() -> None:
     table, stars = features(), (TRANSITION, f"{TRANSITION}_sd")
     stated = [stars[0] if label.startswith("L_star_") else label for label in table]

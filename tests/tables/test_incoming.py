@@ -11,23 +11,8 @@ from conftest import layer, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import incoming, limits, store
-from thermostats.tables.column_map import load_map
 from thermostats.tables.incoming import read
 from thermostats.tables.join import join
-
-MAP = """\
-table = "layers"
-ignore = ["notes"]
-[columns]
-block = "layer"
-growth = "gain_block"
-[factors]
-norm_in = 0.001
-[constants]
-position = "last"
-source = "my own hooks"
-prompt_id = ""
-"""
 
 
 def written(frame: pd.DataFrame, path: Path) -> Path:
@@ -57,30 +42,6 @@ def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, end
     assert [done.unchanged for done in join(frames, data=small_store)] == [1, 3]
     stored = store.load("layers", small_store)
     assert stored.loc[stored["run_id"] == measured["run_id"], "gain_block"].tolist() == [1 / 3 + n for n in (1, 2, 3)]
-
-
-def test_a_mapping_turns_their_columns_into_ours_and_makes_the_runs(small_store: Path, tmp_path: Path) -> None:
-    (tmp_path / "map.toml").write_text(MAP)
-    theirs = pd.DataFrame(
-        {
-            "model_id": "lab/small",
-            "block": [1, 2, 3],
-            "growth": [1.5, 1.25, 0.5],
-            "norm_in": [1000.0, 1500.0, 1875.0],
-            "notes": "x",
-        }
-    )
-    done = join(written(theirs, tmp_path / "gains.csv"), mapping=tmp_path / "map.toml", data=small_store)
-    assert [(d.table, d.added) for d in done] == [("runs", 1), ("layers", 3)]
-    runs = store.load("runs", small_store).set_index("source").loc["my own hooks"]
-    assert (runs["model_id"], runs["revision"], runs["dtype"]) == ("lab/small", "main", "unstated")
-    rows = store.load("layers", small_store)
-    rows = rows[rows["run_id"] == runs["run_id"]]
-    assert rows["gain_block"].tolist() == [1.5, 1.25, 0.5]
-    assert rows["norm_in"].tolist() == [1.0, 1.5, 1.875]
-    assert store.check(small_store)["runs"] == 2
-    again = join(theirs, mapping=load_map(tmp_path / "map.toml"), data=small_store)
-    assert [(d.added, d.unchanged) for d in again] == [(0, 1), (0, 3)]
 
 
 def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> None:

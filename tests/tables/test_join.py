@@ -53,22 +53,6 @@ def test_other_values_are_refused_with_the_largest_difference_named(small_store:
     assert snapshot(small_store) == before
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"model_id": "lab/none"}, "model_id 'lab/none'"),
-        ({"prompt_set": "none"}, "prompt set"),
-        ({"dtype": "float8"}, "float8"),
-    ],
-)
-def test_rows_that_refer_to_nothing_are_refused(small_store: Path, change: dict[str, str], words: str) -> None:
-    before = snapshot(small_store)
-    with pytest.raises(DataError, match=words):
-        runs, layers = new_run(**change)
-        join([runs, layers], data=small_store)
-    assert snapshot(small_store) == before
-
-
 def test_a_row_given_twice_with_other_values_is_refused(small_store: Path) -> None:
     runs, layers = new_run()
     with pytest.raises(DataError, match="twice"):

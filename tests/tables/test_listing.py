@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from conftest import finding, model, run, table
 
 from thermostats.cli import listing, table_listing
-from thermostats.errors import UsageError
 from thermostats.tables import spec_states, store
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
@@ -105,10 +103,3 @@ def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> No
         assert [row["model_id"] for row in rows] == [*shipped["model_id"], "aaa/first"]
         (row,), columns = listing.rows(name, tmp_path / "mine", own=True)
         assert row == rows[-1] and set(columns) <= set(row)
-
-
-def test_own_rows_alone_are_those_that_lie_in_the_folder(small_store: Path) -> None:
-    assert listing.rows("models", small_store, own=True) == listing.rows("models", small_store)
-    with pytest.raises(UsageError, match="own rows are not listed separately") as caught:
-        listing.rows("claims", small_store, own=True)
-    assert (caught.value.got, caught.value.allowed) == ("claims", "models, runs")

@@ -187,18 +187,6 @@ def test_hashes_of_texts_and_of_their_set_are_filled_in(small_store: Path) -> No
     thermostats.check(small_store)
 
 
-@pytest.mark.parametrize(("hashes", "of_set"), [(["0" * 64, "1" * 64], "f" * 64), (["", ""], "")])
-def test_hashes_that_rows_state_stay_and_a_set_whose_texts_nobody_knows_has_none(
-    hashes: list[str], of_set: str, small_store: Path
-) -> None:
-    join(PROMPTS.assign(text="", text_sha256=hashes), table="prompts", data=small_store)
-    assert set(store.load("prompts", small_store).query("prompt_set == 'own'")["text_sha256"]) == set(hashes)
-    join(GAINS.assign(prompt_sha=of_set), table="layers", data=small_store)
-    assert set(store.load("runs", small_store).query("source == 'own hooks'")["prompt_sha"]) == {of_set}
-    with pytest.raises(DataError, match="prompt set that table prompts does not have"):
-        join(GAINS.assign(prompt_set="other"), table="layers", data=small_store)
-
-
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in REFUSED])
 def test_only_rows_without_a_needed_column_are_said_to_lack_it(name: str, small_store: Path) -> None:
     columns = list(TABLES[name].columns)

@@ -38,13 +38,6 @@ def test_features_are_filtered_in_words(shipped: pd.DataFrame) -> None:
     assert set(both["model_id"]) == {"openai-community/gpt2", "EleutherAI/pythia-70m"}
 
 
-def test_the_controlled_study_comes_when_it_is_named() -> None:
-    rows = features(lab="nursery")
-    assert set(rows["source"]) == {"nursery"}
-    assert not rows["model_id"].duplicated().any()
-    assert set(rows.loc[~rows["model_id"].str.contains("tuned"), "revision"]) == {"step00600"}
-
-
 @pytest.mark.parametrize(
     ("filters", "message"),
     [

@@ -6,9 +6,8 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from conftest import SHA, layer, run, table
+from conftest import layer, run, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,15 +122,6 @@ def test_of_some_runs_the_files_of_others_are_not_read(small_store: Path) -> Non
         store.load("layers", small_store, runs=wanted)
 
 
-def test_texts_that_are_private_stay_where_that_is_asked(small_store: Path) -> None:
-    prompts = store.load("prompts", small_store).assign(text=["", "public"])
-    store.save(prompts, "prompts", small_store / "prompts.csv")
-    twice = pd.concat([prompts.iloc[[0]].assign(text="secret"), prompts.iloc[[0]].assign(prompt_id="c", text="other")])
-    store.save(twice, "prompts", small_store / "private" / "prompts.csv")
-    assert store.load("prompts", small_store)["text"].tolist() == ["secret", "public"]
-    assert store.load("prompts", small_store, private=False)["text"].tolist() == ["", "public"]
-
-
 @pytest.fixture
 def longest_cell() -> Iterator[None]:
     """The longest cell that Python's reader takes, as it is before a library of the tests has raised it."""
@@ -154,27 +144,3 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
         path.write_bytes(content)
         with pytest.raises(DataError, match=message):
             store.read(path, "layers")
-
-
-TEXTS = ("plain", 'a "quoted" word', "a, comma", "two\nlines", "ünïcode", "", " NA ", "x" * 3000)
-
-
-@pytest.fixture
-def many(tmp_path: Path) -> Path:
-    """Prompts, one a file, with every text that CSV has to quote; and gains with missing values."""
-    for number, text in enumerate(TEXTS):
-        row = {"prompt_set": f"s{number}", "prompt_id": "a", "text": text, "text_sha256": SHA}
-        store.save(table("prompts", row), "prompts", tmp_path / "measured" / "prompts" / f"{number}.csv")
-        row_of_run = run(f"lab/m{number}")
-        rows = [layer(row_of_run, n, 1.0 + 1 / (3 * n), name) for n in (1, 2) for name in "ab"]
-        rows[0] |= {"gain_block": None, "missing": "left out"}
-        store.save(table("layers", *rows), "layers", tmp_path / "measured" / "layers" / f"{row_of_run['run_id']}.csv")
-    return tmp_path
-
-
-def test_rows_of_many_files_are_those_of_each(many: Path) -> None:
-    assert sorted(store.load("prompts", many)["text"]) == sorted(TEXTS)
-    alone = pd.concat([store.read(path, "layers") for path in own_files("layers", many)])
-    layers = store.load("layers", many)
-    pd.testing.assert_frame_equal(layers, store.validate(alone, "layers"), check_exact=True)
-    assert (len(layers), layers["gain_block"].isna().sum()) == (4 * len(TEXTS), len(TEXTS))
