@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import runpy
-import shutil
 import sys
 from pathlib import Path
 
@@ -60,16 +59,6 @@ def test_a_folder_that_an_earlier_version_wrote_loads_with_the_same_rows(name: s
     keys = {tuple(row[label] for label in key(name)) for row in rows}
     beneath = {tuple(map(str, row)) for row in shipped[key(name)].itertuples(index=False, name=None)}
     assert len(loaded) == len(shipped) + len(keys - beneath)
-
-
-def test_that_folder_passes_its_check_and_takes_the_same_rows_again(tmp_path: Path) -> None:
-    mine = Path(shutil.copytree(USER, tmp_path / "mine"))
-    assert store.check(mine)["runs"] == len(store.load("runs")) + 4
-    assert {"thermostats", "my own hooks"} <= set(features(mine)["source"])
-    before = snapshot(mine)
-    done = join(sorted((mine / "measured").glob("*/*.csv")), data=mine)
-    assert {(each.added, each.replaced) for each in done} == {(0, 0)} and len(done) == 7
-    assert snapshot(mine) == before
 
 
 def test_rows_are_the_same_once_their_runs_are_packed(small_store: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from thermostats.tables import store
-from thermostats.tables.describe import DATAPACKAGE, describe, descriptions, for_tools
+from thermostats.tables.describe import describe, descriptions
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, Column, column, gain
 from thermostats.tables.validation import faults
 
@@ -49,15 +49,3 @@ def test_bounds_are_what_they_say(declared: Column, taken: list[object], refused
     for value in (*taken, *refused):
         alone = pd.Series([value], dtype=declared.dtype)
         assert faults(alone, declared).any() == (value not in taken), value
-
-
-def test_a_data_package_of_a_part_refers_to_nothing_outside_it(tmp_path: Path) -> None:
-    for files, keys in (({"layers": ["a.csv"], "runs": ["r.csv"]}, ["runs"]), ({"layers": ["a.csv", "b.csv"]}, [])):
-        for path in (path for paths in files.values() for path in paths):
-            (tmp_path / path).write_bytes(b"")
-        resource = json.loads(for_tools(tmp_path, files)[DATAPACKAGE])["resources"][0]
-        assert (resource["name"], resource["path"]) == (
-            "layers",
-            files["layers"] if len(files["layers"]) > 1 else "a.csv",
-        )
-        assert [each["reference"]["resource"] for each in resource["schema"].get("foreignKeys", [])] == keys

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import layer, run, snapshot, table
+from conftest import layer, run, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import incoming, limits, store
@@ -42,23 +42,6 @@ def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, end
     assert [done.unchanged for done in join(frames, data=small_store)] == [1, 3]
     stored = store.load("layers", small_store)
     assert stored.loc[stored["run_id"] == measured["run_id"], "gain_block"].tolist() == [1 / 3 + n for n in (1, 2, 3)]
-
-
-def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> None:
-    before = snapshot(small_store)
-    rows = table("layers", *(layer(run(), number, 2.0) for number in range(1, 5))).astype(object)
-    rows.loc[1, "gain_block"] = "two"
-    rows.loc[2, "position"] = "lst"
-    rows.loc[3, ["layer", "gain_block"]] = [1, 3.0]
-    for ending in ("csv", "json"):
-        with pytest.raises(DataError, match=r"3 rows are not as table layers wants them") as caught:
-            join(written(rows, tmp_path / f"bad.{ending}"), data=small_store)
-        first, second, third = caught.value.rows
-        assert first == "row 2, column gain_block: 'two' is not a number"
-        assert second.startswith("row 3, column position: 'lst' is not allowed; one of 'last', ")
-        assert third.startswith("row 4, run_id, layer, prompt_id, position: the same as in a row before")
-        assert all(row in str(caught.value) for row in caught.value.rows)
-    assert snapshot(small_store) == before
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from conftest import finding, model, run, table
 
 from thermostats.cli import listing, table_listing
-from thermostats.tables import spec_states, store
+from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 
@@ -22,48 +22,6 @@ def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
     assert (by["weights"]["rows"], by["prompts"]["rows"]) == (0, 2)
     assert by["runs"]["meaning"] == "one row per measurement of one model on one prompt set"
     assert set(rows[0]) == set(columns)
-
-
-def test_models_and_prompts(small_store: Path) -> None:
-    (row,), columns = listing.rows("models", small_store)
-    assert columns == [
-        "model_id",
-        "heritage",
-        "family",
-        "variant",
-        "n_layers",
-        "d_model",
-        "n_heads",
-        "d_head",
-        "n_params",
-    ]
-    assert [row[name] for name in columns] == ["lab/small", "Lab", "small", "base", 3, 8, 2, 4, 2840]
-    assert set(row) == set(TABLES["models"].columns)
-    prompts = store.load("prompts", small_store).assign(category=["", "Odd"], text=["", "Hello"])
-    store.save(prompts, "prompts", small_store / "prompts.csv")
-    rows, columns = listing.rows("prompts", small_store)
-    assert columns == ["prompt_set", "prompts", "texts", "categories"]
-    assert rows == [{"prompt_set": "two", "prompts": 2, "texts": 1, "categories": "Odd"}]
-
-
-def test_runs_then_what_is_not_measured(small_store: Path) -> None:
-    state = spec_states.SpecState("lab/big", "main", "bfloat16", "two", "failed", "no such model")
-    spec_states.write(small_store, "x", state)
-    (done, failed), columns = listing.rows("runs", small_store)
-    assert columns == ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    assert done["run_id"] == run()["run_id"]
-    assert [done[name] for name in columns[1:]] == ["lab/small", "main", "float32", "two", "tests", "done", ""]
-    assert [failed[name] for name in columns] == [
-        "",
-        "lab/big",
-        "main",
-        "bfloat16",
-        "two",
-        "",
-        "failed",
-        "no such model",
-    ]
-    assert set(failed) == set(done) and failed["seconds"] is None and done["seconds"] is None
 
 
 def test_claims_of_the_package() -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import command, model, snapshot, table
+from conftest import model, snapshot, table
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.tables import store
@@ -62,15 +62,3 @@ def test_a_lab_that_is_new_but_spelt_like_another_is_asked_about(mine: Path) -> 
         assert caught.value.allowed == "EleutherAI" and "thermostats set me/x" in caught.value.next_step
     for lab in ("EleutherAI", "A new lab", ""):
         check_lab(lab, "me/x", mine)
-
-
-def test_several_models_are_set_at_once_by_the_word_for_labs(mine: Path) -> None:
-    """One command for all of them; the lab may be called so, and a name that is wrong changes none."""
-    rows = own_models(mine).head(1).assign(model_id="my-other")
-    join(rows, table="models", data=mine)
-    done = command("set", "my-model", "my-other", "lab=Lab B", "--data", mine)
-    assert done.returncode == 0, done.stderr
-    assert set(own_models(mine)["heritage"]) == {"Lab B"}
-    wrong = command("set", "my-model", "my-othr", "lab=Lab C", "--data", mine)
-    assert wrong.returncode == 2 and "my-other" in wrong.stderr
-    assert set(own_models(mine)["heritage"]) == {"Lab B"}

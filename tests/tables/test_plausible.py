@@ -11,9 +11,7 @@ import pytest
 from conftest import model, snapshot, table
 
 from thermostats.errors import DataError
-from thermostats.tables import store
 from thermostats.tables.join import join
-from thermostats.tables.schemas import key
 
 SMALL = "lab/small"
 """The model of the small store: 3 layers, a vocabulary of 10 words."""
@@ -84,16 +82,6 @@ FAIR += [("transitions", peak(relative_depth=2 / 3)), ("models", other(architect
 @pytest.mark.parametrize(("name", "rows"), FAIR)
 def test_what_is_usual_is_taken_as_it_is(name: str, rows: pd.DataFrame, small_store: Path) -> None:
     assert join(rows, table=name, data=small_store)[-1].added == len(rows)
-
-
-@pytest.mark.parametrize("name", ["layers", "summaries"])
-def test_figures_of_a_study_joined_as_a_users_are_plausible(name: str, tmp_path: Path) -> None:
-    runs = store.load("runs")
-    theirs = runs[runs["source"].isin(store.load("sources")["file"])][["run_id", "model_id"]]
-    rows = store.load(name).merge(theirs, on="run_id").drop(columns="run_id").assign(source="theirs")
-    rows = rows.drop_duplicates(["model_id", *(label for label in key(name) if label not in ("run_id", "prompt_id"))])
-    done = join(rows.assign(prompt_id=""), table=name, data=tmp_path / "mine", dry_run=True)
-    assert done[1].added > 20
 
 
 def test_a_dry_run_counts_and_writes_nothing(small_store: Path) -> None:

@@ -80,25 +80,6 @@ def test_damage_is_named_with_its_place(
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("cosine,", "", "lacking cosine"),
-        ("cosine,", "cosine,more,", "unknown 'more'"),
-        ("cosine,anisotropy", "angle,anisotropy", "lacking cosine; unknown 'angle'"),
-        ("cosine,anisotropy", "anisotropy,cosine", "another order"),
-    ],
-)
-def test_columns_that_are_lacking_unknown_or_elsewhere_are_named(
-    old: str, new: str, message: str, small_store: Path
-) -> None:
-    path = own_files("layers", small_store)[0]
-    edit(path, old, new)
-    with pytest.raises(DataError, match="columns of table layers are not as declared") as caught:
-        store.read(path, "layers")
-    assert caught.value.got == message
-
-
 def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: Path) -> None:
     texts = ["a\rb", "a\nb", "a\r\nb", "\x1e", 'a"b', "a,b", " "]
     rows = [{"run_id": "r", "prompt_id": f"p{i}", "top_token": text} for i, text in enumerate(texts)]
