@@ -1,6 +1,7 @@
 """Files written here byte by byte, or by safetensors and torch; headers that lie in every field."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -97,6 +98,26 @@ def test_index_that_is_damaged(tmp_path, content, message):
         open_checkpoint(tmp_path)
 
 
+def test_index_that_names_a_tensor_its_shard_lacks(tmp_path):
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "one.safetensors")
+    with pytest.raises(DataError, match="shard lacks 1 tensors"):
+        open_checkpoint(sharded(tmp_path, {"a": "one.safetensors", "b": "one.safetensors"}))
+
+
+def test_folder_without_weights(tmp_path):
+    with pytest.raises(DataError, match="no weights in this folder"):
+        open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 4, 8, 20, -1])
+def test_truncated_file(tmp_path, size):
+    path = tmp_path / "model.safetensors"
+    save_file({"a": np.ones((4, 4), np.float32)}, path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(DataError, match="truncated"):
+        read_safetensors(path)
+
+
 @pytest.mark.parametrize(
     "header",
     [
@@ -121,3 +142,10 @@ def test_quantised_weights_are_refused_by_name(tmp_path, dtype):
     tensors = read_safetensors(write(tmp_path / "m.safetensors", {"q": entry(dtype, (24,), (0, 24))}, bytes(24)))
     with pytest.raises(DataError, match=f"tensor q .* got {dtype}"):
         tensors["q"].raw()
+
+
+def test_pickle_without_torch_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DataError, match=r"only be read with torch.*install thermostats\[measure\]"):
+        open_checkpoint(tmp_path)

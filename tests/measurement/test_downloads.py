@@ -73,6 +73,14 @@ def models(cache: Path) -> list[str]:
     return sorted(path.name for path in cache.glob("models--*"))
 
 
+def test_models_come_in_order_and_a_broken_connection_is_tried_again(tmp_path: Path, net: list[str]) -> None:
+    queue = Downloads(jobs(tmp_path, "lab/a", "lab/flaky", "lab/b"))
+    ready = [each for _ in range(3) for each in queue.take(5.0)]
+    queue.close()
+    assert [(job.spec.model, error) for job, error in ready] == [("lab/a", None), ("lab/flaky", None), ("lab/b", None)]
+    assert net == ["lab/a", "lab/flaky", "lab/flaky", "lab/flaky", "lab/b"]
+
+
 def test_the_budget_holds_and_what_is_needed_stays(tmp_path: Path, net: list[str]) -> None:
     cache, others = tmp_path / "own", tmp_path / "others"
     snapshot_of(cache, "lab/left-over")

@@ -56,3 +56,10 @@ def test_memory_disk_and_time_are_told_before_anything_is_loaded(tmp_path: Path)
     assert outcome.reason == ""
     refused = beforehand(spec, tmp_path / "data", Place("cpu", 1000))
     assert refused.status == "failed" and "cannot fit into memory" in refused.reason
+
+
+def test_a_class_that_is_not_measured_is_refused_with_the_reason(tmp_path: Path) -> None:
+    tiny.build("gpt2").config.save_pretrained(tmp_path)  # type: ignore[union-attr, operator]
+    (tmp_path / "config.json").write_text('{"model_type": "pvt"}')
+    outcome = planned(Job(RunSpec(str(tmp_path))), TEXTS, tmp_path / "data", HERE)
+    assert outcome.status == "failed" and "width changes between stages" in outcome.reason

@@ -174,6 +174,15 @@ def test_missing_and_misplaced_parts_are_named(tmp_path: Path, cache: Path) -> N
     assert "not in order" in refused(first, cache)
 
 
+def test_parts_of_two_models_are_refused(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=False))
+    first, _ = small.write_split(tmp_path, held, [5])
+    (tmp_path / "other").mkdir()
+    _, other = small.write_split(tmp_path / "other", held, [9])
+    shutil.copy(other, tmp_path)
+    assert "two models" in refused(first, cache)
+
+
 @pytest.mark.parametrize("lost", [0, 1])
 def test_missing_pieces_are_named(lost: int, tmp_path: Path, cache: Path) -> None:
     content = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False))).read_bytes()
@@ -226,3 +235,22 @@ def test_tensors_that_would_be_passed_over_are_named(tmp_path: Path, cache: Path
     assert "1 missing (model.layers.2.mlp.up_proj.weight" in refused(
         small.write(tmp_path / "m.gguf", lacking), cache, ThermostatsError
     )
+
+
+def test_a_class_that_transformers_does_not_read_is_refused(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "m.gguf"
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_name("small")
+    writer.add_tensor("v.patch_embd.weight", np.ones((4, 4), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert "does not read this model" in refused(path, cache, UsageError)
+
+
+def test_without_a_cache_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
+    path = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False)))
+    with pytest.raises(UsageError, match="switched off"):
+        gguf_folder(path)

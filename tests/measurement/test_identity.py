@@ -31,7 +31,7 @@ from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.identity import standing
 from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.versions import older
-from thermostats.tables import store
+from thermostats.tables import folders, store
 from thermostats.tables.features import features
 from thermostats.tables.schemas import OF_RUNS
 
@@ -220,8 +220,9 @@ def test_older_runs_that_are_measured_again_give_way(before: Path, folder: Path,
 
 def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> None:
     models = store.read(before / "models.csv", "models")
-    models = models.assign(architecture="modernbert", gated_mlp=False)
+    models = models[models["model_id"] == "checkpoint-500"].assign(architecture="modernbert", gated_mlp=False)
     store.save(models, "models", before / "models.csv")
+    (before / folders.MARK).write_text(f"schema = {folders.SCHEMA}\n")
     sentences = [line for line in older(before) if "gated_mlp" in line]
     assert sentences == [
         "checkpoint-500 @ main: gated_mlp False is not what its class has; "

@@ -117,6 +117,28 @@ def test_shards_and_plain_pickles_are_loaded_as_one_file_is(folder: Path, tmp_pa
         assert all(torch.equal(state[name], tensor) for name, tensor in stored.items())
 
 
+def test_folders_without_tokenizer(folder: Path, tmp_path: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    for name in ("gpt2", "gpt_neox", "opt"):
+        tiny.build(name).save_pretrained(tmp_path / name)
+    for place in (folder, *(tmp_path / name for name in ("gpt2", "gpt_neox", "opt"))):
+        with pytest.raises(DataError, match="no usable tokenizer"):
+            opened(place)
+    assert opened(folder, tokenizer=False).tokenizer is None
+
+
+def test_eager_attention_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
+    tiny.build("falcon_multi_head_sequential").save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match="eager attention is wrong for this model"):
+        opened(tmp_path, attention="eager", tokenizer=False)
+
+
+def test_a_device_that_is_not_there(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no such device here"):
+        load(model_folder(str(folder)), device="quantum")
+
+
 def test_folders_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no config\.json"):
         model_folder(str(tmp_path))
