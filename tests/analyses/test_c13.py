@@ -31,7 +31,7 @@ def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
         return frame
 
     found = judged(analysis("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")["accuracy.hunt"]
-    assert (found.verdict, found.estimate) == (YES, 1.0)
+    assert (found.verdict, found.headline.value) == (YES, 1.0)
 
 
 @pytest.mark.parametrize(("changed", "n", "verdict"), [(0, 8, OPEN), (8, 8, YES), (0, 40, NO), (4, 4, UNMEASURED)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.run import claims
 from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.pages.index import by_group, index_text
@@ -19,7 +19,7 @@ from thermostats.tables import folders
 
 
 def entry(claim: str, verdict: str = "supported") -> Entry:
-    finding = Finding(claim, "share", verdict, "So.", n_models=48, n_heritages=16)
+    finding = Finding(f"{claim}.share", "share", verdict, "So.", sample=Sample(n_models=48, n_groups=16))
     return Entry(claim, Claim(claim, f"Title of {claim}", "", "", "", ""), (finding,))
 
 
@@ -37,11 +37,11 @@ def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
     """Of the first finding alone; the controlled study is no new measurement of it, nor is what needs measurement."""
     of_set = {"published": "inconclusive", "pooled": "supported", "external": "supported", "nursery": "not supported"}
     first = entry("C03").findings[0]
-    findings = [replace(first, id="C03.sign", evidence=name, verdict=verdict) for name, verdict in of_set.items()]
+    findings = [replace(first, id="C03.sign", sample=Sample(name), verdict=verdict) for name, verdict in of_set.items()]
     further = [replace(each, id="C03.second", verdict="not supported") for each in findings]
     changed = replace(entry("C03"), findings=(*findings, *further))
     same = [replace(each, verdict="inconclusive") for each in findings[:2]]
-    same += [replace(first, id="C03.sign", evidence="measured", verdict="needs measurement")]
+    same += [replace(first, id="C03.sign", sample=Sample("measured"), verdict="needs measurement")]
     text = index_text([changed, replace(entry("C04"), findings=tuple(same))], {})
     lines = text.partition("Where new measurements change a verdict")[2].partition("\n\n\n")[0].splitlines()
     assert [line for line in lines if line.startswith("- ")] == [

@@ -8,12 +8,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, report_of_five, write_analysis
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
-from thermostats.claims.kept import Made
+from thermostats.claims.claim import Audit, Claim
+from thermostats.claims.finding import Finding, from_columns
+from thermostats.claims.stored import Made
 from thermostats.reporting import render as rendered
 from thermostats.reporting.pages.claim import claim_files
 from thermostats.reporting.render import html
@@ -129,7 +130,8 @@ def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path)
         ('"rule", "figure 1"', '"rule", "figure 1", history=("Before, it was wrong.",)'),
         (
             '"supported", plain',
-            '"inconclusive", plain, reason="too little data", could="It was tried.", worlds=1, operating=WORLDS',
+            '"inconclusive", plain, reason="too little data",'
+            'criterion=Criterion(could="It was tried.", worlds=1, rates=WORLDS)',
         ),
         ("CLAIM =", WORLDS + "CLAIM ="),
     )
@@ -156,7 +158,7 @@ WORLDS = pd.DataFrame(
 CLAIM = Claim(
     id="C01",
     title="A claim",
-    said="So.",
+    statement="So.",
     estimand="mean",
     rule="Above 0.",
     source="here",
@@ -173,18 +175,22 @@ def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[
     return claim_files(CLAIM, made, "c01.py", MADE_OF)
 
 
-def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:
+def made_by_hand(
+    figures: int, wrong: int, *rules: str, rates: pd.DataFrame | None = None, **fields: object
+) -> tuple[str, str]:
     """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
     published = {f"figure {i}": 1.0 for i in range(figures)}
     reproduced = {name: 2.0 if i < wrong else 1.0 for i, name in enumerate(published)}
     found: dict[str, Any] = {"verdict": "supported", "plain": "It is.", "n_models": 3, "n_heritages": 2, **fields}
     first, *others = [
-        Finding(claim="C01", estimand=f"mean {i}", rule=rule, **found) for i, rule in enumerate(rules or ("",))
+        from_columns({"id": f"C01.{i}", "estimand": f"mean {i}", "rule": rule, "estimate": None, **found})
+        for i, rule in enumerate(rules or ("",))
     ]
-    first = replace(first, published=published, reproduced=reproduced)
+    criterion = replace(first.criterion, rates=rates)
+    first = replace(first, audit=Audit(published, reproduced), criterion=criterion)
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, whole=False).decode(), text
+    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
 
 
 @pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])

@@ -52,12 +52,12 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
 
 def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:
     join(table("prompts", {"prompt_set": "own", "prompt_id": "a"}), data=tmp_path / "mine")
-    assert [listing.rows(name, tmp_path / "mine", own=True)[0] for name in ("models", "runs")] == [[], []]
+    assert [listing.rows(name, tmp_path / "mine", yours=True)[0] for name in ("models", "runs")] == [[], []]
     first = [table("models", model("aaa/first")), table("runs", run("aaa/first", prompt_set="", prompt_sha=""))]
     join(first, data=tmp_path / "mine")
     for name in ("models", "runs"):
         rows, _ = listing.rows(name, tmp_path / "mine")
         shipped = store.load(name, store.shipped("data"))
         assert [row["model_id"] for row in rows] == [*shipped["model_id"], "aaa/first"]
-        (row,), columns = listing.rows(name, tmp_path / "mine", own=True)
+        (row,), columns = listing.rows(name, tmp_path / "mine", yours=True)
         assert row == rows[-1] and set(columns) <= set(row)

@@ -78,7 +78,7 @@ def _line_with_nuisances(
     line: Signal = partial(_of_line, outcome, predictor, r)
     said = f"correlation {declared(r)}" if r else "no relation"
     if not math.isnan(mean):
-        line, said = Off(line, outcome, mean), f"{said}, {Off.said(mean)}"
+        line, said = Off(line, outcome, mean), f"{said}, {Off.place(mean)}"
     return World("", f"{said}, {errors.words}", bool(r), line, errors)
 
 
@@ -102,7 +102,7 @@ class Off:
         return made.assign(**{self.outcome: made[self.outcome] + TOTAL * mean})
 
     @staticmethod
-    def said(off: float) -> str:
+    def place(off: float) -> str:
         """Where the mean is."""
         return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
 
