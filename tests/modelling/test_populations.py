@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thermostats.modelling.populations import effects, members, population, told
+from thermostats.modelling.populations import effects, informed_share, members, population
 from thermostats.modelling.sampling import Sampled
 
 N, SIZE = 3, 8
@@ -33,6 +33,6 @@ def test_levels_have_their_mean_and_covariance_seen_or_not(weight: float) -> Non
 
 
 def test_how_far_outcomes_tell() -> None:
-    assert told(np.array([]), 0.1) == 0.0
-    assert told(np.array([0.1, -0.1]), 0.1) == pytest.approx(0.5)
-    assert told(np.array([3.0, -3.0]), 0.1) > 0.95
+    assert informed_share(np.array([]), 0.1) == 0.0
+    assert informed_share(np.array([0.1, -0.1]), 0.1) == pytest.approx(0.5)
+    assert informed_share(np.array([3.0, -3.0]), 0.1) > 0.95
