@@ -78,7 +78,7 @@ def test_the_share_of_the_seed(rows: pd.DataFrame, noise: float, verdict: str) -
     rng = np.random.default_rng(3)
     known = 0.5 * rows["x peak"] + 0.3 * rows["log_L"] + rng.normal(0, noise, len(rows))
     said = found(rows.assign(log_gain=known), "seed")
-    assert said.verdict == verdict and (said.upper < 0.05) == (verdict == OPEN)
+    assert said.verdict == verdict and (said.headline.upper < 0.05) == (verdict == OPEN)
     assert ("too often to be believed" in said.criterion.settles) == (verdict == OPEN)
     assert found(rows[~distinct(rows).duplicated()].reset_index(drop=True), "seed").verdict == UNMEASURED
 
@@ -89,7 +89,7 @@ def test_one_pair_that_did_not_learn_decides_nothing_about_the_seed(rows: pd.Dat
     again = known.index[known["replicate_of"] != ""][0]
     known.loc[again, "log_gain"] += 2.0
     one = found(known, "seed")
-    assert one.estimate > 0.05 and (one.verdict, one.reason) == (OPEN, "hangs on one unit")
+    assert one.headline.value > 0.05 and (one.verdict, one.reason) == (OPEN, "hangs on one unit")
     assert f"Without the two trainings of {known.loc[again, 'replicate_of']} it is 0." in one.plain
 
 
