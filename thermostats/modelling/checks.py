@@ -20,14 +20,12 @@ from thermostats.modelling import residuals
 from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import folds
-from thermostats.modelling.residuals import Design
+from thermostats.modelling.residuals import Design, Statistic
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
-Statistic = Callable[[Array], Array]
-"""One number from every data set, … × n to …"""
 Quantities = Mapping[str, Array]
 Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
 """Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a fit's own draws, which

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.checks import Statement
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array
@@ -26,6 +26,7 @@ from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.lines import Line, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.rivals import compare
 from thermostats.plots.marks import ABOVE
 from thermostats.plots.scales import log_axis

@@ -14,13 +14,14 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statistic
+from thermostats.modelling.checks import Quantities
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position, named, numbers
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.general import forest
 

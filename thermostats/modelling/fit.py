@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling import checks, display
 from thermostats.modelling.calls import READ, Call
-from thermostats.modelling.checks import LOCATION, Gate, Statement, Statistic, truth_of
+from thermostats.modelling.checks import LOCATION, Gate, Statement, truth_of
 from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.settings import at_level, options
 

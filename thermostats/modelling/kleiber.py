@@ -20,7 +20,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.checks import Statement
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.classical.quantiles import quantile_power_law
 from thermostats.modelling.columns import Columns, gain_columns
@@ -30,6 +30,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.sampling import Declare, Sampled, padded
 from thermostats.modelling.scales import HalfNormals

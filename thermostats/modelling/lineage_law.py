@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling import residuals
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
@@ -29,7 +28,7 @@ from thermostats.modelling.lineage_processes import (
     sources,
 )
 from thermostats.modelling.mixture import Mixture
-from thermostats.modelling.residuals import Design
+from thermostats.modelling.residuals import Design, Statistic
 from thermostats.modelling.scales import Shares
 from thermostats.tables.tree import Tree
 

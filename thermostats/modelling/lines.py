@@ -20,7 +20,7 @@ from thermostats.errors import UsageError
 from thermostats.formatting import listed
 from thermostats.modelling import residuals
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.checks import Statement
 from thermostats.modelling.classical.estimates import labels, numbers
 from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.crossed_table import numbered
@@ -28,7 +28,7 @@ from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.residuals import Design
+from thermostats.modelling.residuals import Design, Statistic
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.marks import ABOVE, mark
 

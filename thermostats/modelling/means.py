@@ -17,11 +17,11 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.sampling import Sampled, padded
 
 LEAST = 4

@@ -17,13 +17,14 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
+from thermostats.modelling.checks import Statement
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.columns import comparable_only, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.general import forest
 

@@ -19,13 +19,14 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statement, Statistic
+from thermostats.modelling.checks import Quantities, Statement
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import informed_share, members, population
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.settings import options
 

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statistic
+from thermostats.modelling.checks import Quantities
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.populations import effects, informed_share, members, population
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.plots.general import forest
 from thermostats.plots.scales import log_axis

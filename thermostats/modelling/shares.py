@@ -14,11 +14,11 @@ from scipy.special import expit
 
 from thermostats.errors import UsageError, first_line
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import labels
 from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.plots.general import MUTED, forest
 

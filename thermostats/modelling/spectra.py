@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Constants, Fit, Law, law_fitted
@@ -21,6 +20,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, lab_statistics, line_law
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.rivals import compare
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis

@@ -19,7 +19,7 @@ from scipy.special import expit, logit
 
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import LOCATION, Statement, Statistic
+from thermostats.modelling.checks import LOCATION, Statement
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.columns import Columns, gain_columns, units_once
 from thermostats.modelling.draws import SEED, Array, equal_tailed
@@ -27,6 +27,7 @@ from thermostats.modelling.fit import Constants, Fit, Law, Prior, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, line_law
+from thermostats.modelling.residuals import Statistic
 from thermostats.modelling.scales import HalfNormals
 from thermostats.plots.marks import ABOVE
 from thermostats.settings import options
