@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermostats.modelling.draws import Array
+from thermostats.modelling.statements import Statistic
 
-Statistic = Callable[[Array], Array]
-"""One number from every data set, … × n to …"""
 LEAST = 3
 """Degrees of freedom that must be left."""
 TINY = 1e-6
