@@ -242,5 +242,11 @@ def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> N
     assert (answer["whose"], len(answer["models"]), answer["labs"]) == ("your", 15, 5)
     assert [each["p"] < 1e-3 for each in answer["questions"]] == [True, True]
     assert all(each["false"] <= 0.05 + 4 * (0.05 * 0.95 / 200) ** 0.5 for each in answer["questions"])
+    last = rows.rename(columns={"penultimate_gain": "last_gain"})
+    how = {"columns": {name: name for name in last}, "constants": {"source": "mine"}}
+    join(last, mapping=how, data=tmp_path / "last")
+    made = json.loads(command("new", "heritage", "last", "--json", "--data", tmp_path / "last", cwd=tmp_path).stdout)
+    assert (made["first_answer"]["gain"], len(made["first_answer"]["models"])) == ("last_gain", 15)
+    assert 'GAIN = "last_gain"' in (tmp_path / made["path"]).read_text()
     said = command("new", "heritage", "again", cwd=tmp_path).stdout
     assert "Does the lab matter at all?" in said and "facebook/opt-350m" in said

@@ -44,7 +44,7 @@ def test_other_values_are_refused_with_the_largest_difference_named(small_store:
     before = snapshot(small_store)
     layers.loc[0, "gain_block"] = 1.2500001
     layers.loc[2, "gain_block"] = 4.5
-    message = r"2 of these rows .* gain_block at .*layer 3.* there .*1\.25.* new .*4\.5.*--replace"
+    message = r"2 of these rows .* gain_block at .*layer 3.* there .*1\.25.* new .*4\.5.*replace=True"
     with pytest.raises(DataError, match=message):
         join(layers, data=small_store)
     layers.loc[1, ["gain_block", "missing"]] = [None, "overflow"]

@@ -33,7 +33,7 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:
-    """What the rule concludes from a posterior, and the classical test beside it."""
+    """What the rule concludes from a posterior, and the classical test next to it."""
 
     rule: str
     """Which posterior probability supports the claim, which speaks against it."""

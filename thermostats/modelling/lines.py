@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.formatting import listed
+from thermostats.formatting import listed, short_name
 from thermostats.modelling import residuals
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import labels, numbers
@@ -31,7 +31,8 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Statement, Statistic
-from thermostats.plots.marks import ABOVE, mark
+from thermostats.plots.general import legend_above
+from thermostats.plots.marks import mark
 
 LAB, MODEL = "heritage", "model_id"
 LEAST = 4
@@ -311,9 +312,9 @@ def _figure(line: Line, fit: Fitted, axes: Axes) -> Axes:
     axes.set_xlabel(last.replace("_", " "))
     axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
     if not last:
-        axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
+        axes.set_xticks(x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right")
     if rows["heritage"].nunique() <= MOST_NAMED:
-        axes.legend(**ABOVE)
+        legend_above(axes)
     return axes
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.formatting import short_name
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import numbered, sources_of
@@ -28,6 +29,7 @@ from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import informed_share, members, population
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Quantities, Statement, Statistic
+from thermostats.plots.scales import log_axis
 from thermostats.settings import options
 
 SCALE = 0.5
@@ -279,6 +281,12 @@ def _pairs(margin: float, fit: Fitted) -> pd.DataFrame:
     return observed.reset_index().merge(estimates, on="pair")
 
 
+def _tuned(pair: str) -> str:
+    """A pair by the short name of its tuned model, and of its base where that one's does not begin it."""
+    base, _, tuned = (short_name(name) for name in pair.partition(" → "))
+    return tuned if tuned.startswith(base) or not tuned else f"{base} → {tuned}"
+
+
 def _figure(margin: float, fit: Fitted, axes: Axes) -> Axes:
     """Ratios of the pairs with their intervals; the band counts as no change."""
     table = fit.table("pairs")
@@ -287,7 +295,7 @@ def _figure(margin: float, fit: Fitted, axes: Axes) -> Axes:
     axes.plot(table["ratio"], at, "o")
     axes.axvspan(1 / margin, margin, alpha=0.12)
     axes.axvline(1, linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yticks(at, [str(name).replace(" → ", "\n→ ") for name in table["pair"]])
     axes.set_xlabel("gain of the tuned model over that of its base; band: counts as no change")
+    log_axis(axes, "x")
+    axes.set_yticks(at, [_tuned(str(name)) for name in table["pair"]])
     return axes
