@@ -28,7 +28,11 @@ def test_claims_of_the_package() -> None:
     rows, columns = listing.rows("claims")
     assert columns == ["claim", "reads", "needs", "title"]
     reads = {row["claim"]: row["reads"] for row in rows}
-    assert (reads["C04"], reads["C15"], reads["N01"]) == ("study and measured", "study and measured", "nursery")
+    assert (reads["C04"], reads["C15"], reads["N01"]) == (
+        "study, external and measured",
+        "study, external and measured",
+        "nursery",
+    )
     assert all(row["title"] and row["said"] and row["rule"] for row in rows)
     plain = listing.rows("claims", rules=False)[0]  # as on a terminal, where no script is loaded
     assert plain == [{name: row[name] for name in columns} for row in rows]
