@@ -59,7 +59,9 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)
         finished, sentence = ((), "") if planned is None else complete_runs(planned, data)
-        outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} {sentence}".rstrip())
+        outcome = replace(
+            outcome, finished=finished, reason=". ".join(filter(None, (outcome.reason.rstrip("."), sentence)))
+        )
         with suppress(DataError):  # where nothing can be written, the outcome says it
             write_state(data, spec, spec_states.FAILED, outcome.reason, attempt)
         return outcome
