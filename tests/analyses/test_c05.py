@@ -58,7 +58,7 @@ def test_the_shipped_norms_decide_nothing() -> None:
     first = found["ratio.right_value_matrix"]
     assert first.sample.evidence == "pooled" and f"over {first.sample.n_models} models" in first.plain
     assert "a perfect order" in found["ratio.as_published"].plain
-    (row,) = comparison(found["value_norm.labs"].published, found["value_norm.labs"].reproduced)
+    (row,) = comparison(found["value_norm.labs"].audit.published, found["value_norm.labs"].audit.reproduced)
     assert row.agrees and is_drawn(first)
 
 

@@ -51,4 +51,4 @@ def test_an_expander_above_all_dampeners_in_every_file_would_decide_nothing_with
         return attention
 
     found = judged(c08, altered(attention=lifted), "trace.as_labelled")["trace.as_labelled"]
-    assert found.verdict == OPEN and found.estimate == 1 and "no data of these numbers" in found.plain
+    assert found.verdict == OPEN and found.headline.value == 1 and "no data of these numbers" in found.plain

@@ -64,7 +64,7 @@ def test_findings_say_what_they_rest_on() -> None:
     assert any("With 64 heads" in note for note in first.notes) and first.table is not None
     assert any("One model left out" in note for note in steepest.notes)
     assert "The other models' mean fraction of depth" in first.plain
-    assert is_drawn(first) and steepest.draw is None
+    assert is_drawn(first) and steepest.figure.draw is None
 
 
 def test_too_few_models_have_no_fit() -> None:

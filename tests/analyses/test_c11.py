@@ -16,7 +16,7 @@ def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves() -> None:
     assert "[0.41, 0.62]" in found["magnitude"].plain and "was not tuned from" in " ".join(found["sign"].notes)
     rows = [row for one in found.values() for row in comparison(one.audit.published, one.audit.reproduced)]
     assert len(rows) >= 23 and all(row.agrees for row in rows)
-    assert agrees("", 0.498, found["magnitude"].reproduced["gemma-7b-it over its base"])
+    assert agrees("", 0.498, found["magnitude"].audit.reproduced["gemma-7b-it over its base"])
 
 
 @pytest.mark.parametrize(("flip", "verdict"), [(["gemma-7b-it"], OPEN), (["gemma-7b-it", "3.1-8B-Instruct"], NO)])

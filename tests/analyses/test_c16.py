@@ -39,7 +39,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, shapes: list[tuple[float, float]]) 
     rows = pd.concat([maps(*shape, model) for shape, model in zip(shapes, models, strict=True)])
     monkeypatch.setattr(c16, "at_the_end", lambda *_: rows)
     found = judged(c16, tables, "contraction.trained_absolute")["contraction.trained_absolute"]
-    assert found.group == "recipe"
+    assert found.sample.group == "recipe"
     return found.verdict
 
 

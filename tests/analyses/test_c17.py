@@ -13,7 +13,7 @@ def test_published_figures_follow_but_for_the_claimed_exponent() -> None:
     assert found["whole"].verdict == NO and found["whole"].headline.value is None
     rows = [row for one in found.values() for row in comparison(one.audit.published, one.audit.reproduced)]
     assert len(rows) >= 22 and {row.name for row in rows if row.agrees is not True} == {"exponent as claimed"}
-    figures = found["exponent"].reproduced
+    figures = found["exponent"].audit.reproduced
     assert agrees("", 0.265, figures["exponent"]) and agrees("", 0.079, figures["standard error of the exponent"])
 
 

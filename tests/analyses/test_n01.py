@@ -88,7 +88,7 @@ def test_the_primary_finding_says_what_the_published_models_show_and_what_other_
     n01, name = by_rules_alone("n01"), "order"
     n01.published = lambda _: published_rows(shipped())
     primary = findings(n01, recipe_first, name)[name]
-    assert primary.verdict == YES and primary.group == "recipe" and len(primary.notes) == 10
+    assert primary.verdict == YES and primary.sample.group == "recipe" and len(primary.notes) == 10
     assert set(primary.table["study"]) == {"nursery, caused", "published, observed"}
     assert "without second seeds, " in " ".join(primary.notes)
 
@@ -99,7 +99,7 @@ def test_the_share_of_the_seed(rows: pd.DataFrame, noise: float, verdict: str) -
     rng = np.random.default_rng(3)
     known = 0.5 * rows["x peak"] + 0.3 * rows["log_L"] + rng.normal(0, noise, len(rows))
     said = found(rows.assign(log_gain=known), "seed")
-    assert said.verdict == verdict and (said.upper < 0.05) == (verdict == OPEN)
+    assert said.verdict == verdict and (said.headline.upper < 0.05) == (verdict == OPEN)
     assert ("too often to be believed" in said.criterion.settles) == (verdict == OPEN)
     assert found(rows[~distinct(rows).duplicated()].reset_index(drop=True), "seed").verdict == UNMEASURED
 
@@ -110,7 +110,7 @@ def test_one_pair_that_did_not_learn_decides_nothing_about_the_seed(rows: pd.Dat
     again = known.index[known["replicate_of"] != ""][0]
     known.loc[again, "log_gain"] += 2.0
     one = found(known, "seed")
-    assert one.estimate > 0.05 and (one.verdict, one.reason) == (OPEN, "hangs on one unit")
+    assert one.headline.value > 0.05 and (one.verdict, one.reason) == (OPEN, "hangs on one unit")
     assert f"Without the two trainings of {known.loc[again, 'replicate_of']} it is 0." in one.plain
 
 

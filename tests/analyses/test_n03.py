@@ -107,7 +107,7 @@ def published(matrix):
 @pytest.mark.parametrize(("truth", "beta", "verdict"), [(published, 1, YES), (lambda m: 0.5 + 0 * m["log_L"], 0, NO)])
 def test_the_published_curve_is_known_when_it_is_there(truth, beta, verdict):
     law = judged(by_rules_alone("n03"), WithTraces(truth, noise=0.01), "exponent")["exponent"]
-    assert law.verdict == verdict and law.estimate == pytest.approx(beta, abs=0.1)
+    assert law.verdict == verdict and law.headline.value == pytest.approx(beta, abs=0.1)
 
 
 def test_curve_by_least_squares_is_that_of_scipy():
@@ -139,7 +139,7 @@ def test_the_trace_carries_the_effect_where_the_gain_follows_it():
     for gain in ("penultimate_gain", "penultimate_gain_geometric"):
         rows[gain] *= np.exp(rows["model_id"].map(shift))
     found = judged(by_rules_alone("n03"), tables, "through_trace")["through_trace"]
-    assert found.verdict == YES and found.estimate == pytest.approx(-0.3, abs=0.06)
+    assert found.verdict == YES and found.headline.value == pytest.approx(-0.3, abs=0.06)
     assert len(found.table) == 3
     assert verdicts(falls, "through_trace") == [OPEN]
 

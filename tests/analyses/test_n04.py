@@ -88,7 +88,7 @@ def test_verdicts_on_when_turn_with_the_truth(fixed_at, early, initial):
     n04.checkpoints = lambda _: trainings(fixed_at)
     found = judged(n04, shipped(), "sign.tenth", "sign.start")
     assert [finding.verdict for finding in found.values()] == [early, initial]
-    assert found["sign.tenth"].n_models == 64 and found["sign.tenth"].n_heritages == 16
+    assert found["sign.tenth"].sample.n_models == 64 and found["sign.tenth"].sample.n_groups == 16
 
 
 def of_shape(noise):
@@ -103,7 +103,9 @@ def test_what_shape_makes_is_no_memory_of_training():
     n04.checkpoints = lambda _: of_shape(0.05)
     found = judged(n04, shipped(), "sign.tenth")["sign.tenth"]
     assert (
-        found.verdict == NO and found.upper < 0.71 and "10% of training 64 models already have the side" in found.plain
+        found.verdict == NO
+        and found.headline.upper < 0.71
+        and "10% of training 64 models already have the side" in found.plain
     )
 
 
@@ -175,7 +177,7 @@ def test_verdicts_on_pairs_turn_with_the_truth(changes, noise, sign, magnitude):
     found = of_pairs(pairs(changes, noise=noise))
     assert (found["tuning.sign"].verdict, found["tuning.magnitude"].verdict) == (sign, magnitude)
     assert set(found["tuning.sign"].table["study"]) == {"here, by design", "published, C11"}
-    assert found["tuning.magnitude"].estimate == pytest.approx(np.exp(max(changes)), rel=0.05)
+    assert found["tuning.magnitude"].headline.value == pytest.approx(np.exp(max(changes)), rel=0.05)
     assert ("cannot come out as supported" in " ".join(found["tuning.sign"].notes)) == (len(changes) < 36)
 
 
@@ -184,7 +186,7 @@ def test_few_pairs_need_measurement_and_pinned_gains_are_left_out():
     gains = pairs([0.1] * 12)
     pinned = gains["model_id"].str.startswith("m00")
     found = of_pairs(gains.assign(norm_place=np.where(pinned, "post", "pre")))
-    assert found["tuning.sign"].n_models == 22
+    assert found["tuning.sign"].sample.n_models == 22
 
 
 def test_a_pair_is_by_hand_what_the_table_says():

@@ -145,12 +145,12 @@ def test_the_page_of_the_ratio_shows_spreads_and_scores_the_predictions(monkeypa
         table.loc["SD of recipe", "inside"]
     )
     axes = Figure(figsize=(6, 8)).add_subplot()
-    ratio.draw(axes)
+    ratio.figure.draw(axes)
     assert [label.get_text().partition(" ")[0].strip(",:") for label in axes.get_yticklabels()] == [
         *("corpus", "recipe", "shape", "size")
     ]
     axes = Figure(figsize=(6, 8)).add_subplot()
-    corpus.draw(axes)
+    corpus.figure.draw(axes)
     assert len(axes.get_yticklabels()) == 40 and len(axes.get_xticklabels()) == 12
     assert not [label for label in axes.get_yticklabels() if label.get_text().startswith("c0")]
     assert len(axes.collections[1].get_offsets()) == 1  # one model did not learn
@@ -218,7 +218,7 @@ def test_every_share_of_training_is_compared_with_the_end(monkeypatch):
     table = found.table.set_index("share")
     assert list(table.index) == [0.1, 0.4] and table.loc[0.4, ["r", "kappa"]].tolist() == pytest.approx([1, 1])
     assert "The correlation is 1.0 at 40% of training." in found.plain
-    found.draw(Figure().add_subplot())
+    found.figure.draw(Figure().add_subplot())
 
 
 def test_crossings_are_counted_by_base(monkeypatch):
@@ -228,7 +228,7 @@ def test_crossings_are_counted_by_base(monkeypatch):
     monkeypatch.setattr(second, "along", lambda tables: rows)
     found = judged(analysis("n04"), shipped().fork(), "tuning.share")["tuning.share"]
     assert "6 of 42 pairs cross it" in found.plain and "14 bases, of which 14 dampened" in found.plain
-    assert "those that cross 1 come from 2 bases" in found.plain and found.upper > 0.35  # 6 of 42 alone: 0.29
+    assert "those that cross 1 come from 2 bases" in found.plain and found.headline.upper > 0.35  # 6 of 42 alone: 0.29
 
 
 def test_contrasts_of_factors_are_those_of_least_squares():

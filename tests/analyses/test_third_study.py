@@ -87,7 +87,7 @@ def test_a_side_that_errs_is_withheld_whatever_the_rule_says() -> None:
 
 def test_the_order_is_that_of_both_ratios() -> None:
     found = judged(by_rules_alone("n01"), study(STRONG), *FINDINGS["n01"])
-    assert found["whole"].verdict == YES and found["whole"].group == "recipe"
+    assert found["whole"].verdict == YES and found["whole"].sample.group == "recipe"
     assert judged(by_rules_alone("n01"), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
 
 

@@ -14,7 +14,7 @@ def test_the_lineage_crosses_by_its_gain_and_not_by_the_sum_before_the_norm() ->
         **dict.fromkeys(SIGNS, YES),
         **dict.fromkeys(("sum.cls", "sum.mean"), OPEN),
     }
-    assert found["sign.mean"].n_models == 3 and "0.957 in bert_pretrained" in found["sign.mean"].plain
+    assert found["sign.mean"].sample.n_models == 3 and "0.957 in bert_pretrained" in found["sign.mean"].plain
     assert "all-MiniLM-L6-v2 is not counted" in " ".join(found["sign.cls"].notes)
 
 
