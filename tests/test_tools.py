@@ -103,6 +103,7 @@ def _with_an_own_model(folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,19 +215,6 @@ def test_the_package_lists_its_functions_and_no_other_name() -> None:
     assert dir(thermostats) == sorted(thermostats.__all__)
     with pytest.raises(AttributeError, match="no attribute 'loaded'; it has check, citations"):
         thermostats.loaded  # noqa: B018
-
-
-def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path) -> None:
-    done = command("new", "claim", "x", cwd=tmp_path)
-    assert done.stdout == "analyses/u01_x.py\n"
-    assert "thermostats report U01 --analyses analyses" in done.stderr
-    done = command("new", "heritage", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["path"] == "analyses/u02_heritage_with_my_models.py"
-    done = command("export", tmp_path / "out", "--data", small_store)
-    assert done.stdout.splitlines()[1].split("\t")[:2] == ["models", "1"]
-    assert "pandas.read_csv" in done.stderr
-    again = command("export", tmp_path / "out", "--data", small_store)
-    assert (again.returncode, again.stdout) == (2, "")
 
 
 def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> None:

@@ -73,8 +73,3 @@ def test_our_own_names_need_no_mapping_and_no_more_than_is_known(tmp_path: Path)
         model_id="b-1", source="hooks", position="last"
     )
     assert [each.added for each in thermostats.join(layers, data=tmp_path / "mine")] == [1, 4]
-
-
-def test_what_names_no_model_gets_no_mapping(tmp_path: Path) -> None:
-    said = refusal(pd.DataFrame({"x": [1], "y": [2]}), tmp_path / "mine")
-    assert "do not match any table" in str(said)
