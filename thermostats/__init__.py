@@ -94,6 +94,8 @@ _CALLED = "claims"
 __all__ = ["__version__", _CALLED, *_HOME]  # noqa: PLE0604
 _GONE = {"import_published": "join, which takes rows and the texts of prompts"}
 """Names of earlier versions, and what does their job now."""
+_INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
+"""Names that one may look for, and the call that does what they would."""
 
 
 def __getattr__(name: str) -> Any:
@@ -103,7 +105,11 @@ def __getattr__(name: str) -> Any:
     if name == _CALLED:
         return import_module(f"{__name__}.{_CALLED}")
     if name not in _HOME:
-        raise AttributeError(f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}")
+        from thermostats.errors import nearest  # noqa: PLC0415 - as above
+
+        step = _INSTEAD.get(name) or (f"thermostats.{near}" if (near := nearest(name, _HOME)) else "")
+        what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
+        raise AttributeError(what + f". Next: {step}" * bool(step))
     return getattr(import_module(_HOME[name]), name)
 
 

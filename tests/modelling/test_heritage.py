@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from scipy import stats
 
+import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
@@ -218,3 +221,20 @@ def test_blocks_have_unit_expected_variance() -> None:
     deficient = rng.normal(size=(9, 2))
     assert scaled_map(np.column_stack([deficient, deficient.sum(axis=1)])).shape == (3, 2)
     assert scaled_map(np.ones((4, 2))).shape == (2, 0)
+
+
+def test_rows_too_few_for_shares_say_what_they_do_say() -> None:
+    """Three models, one lab, one model a lab: the geometric mean with its t interval, and a call that works."""
+    df = rows(24, 6).drop_duplicates("model_id").drop(columns="prompt_id")
+    few = df.head(3)
+    interval = stats.ttest_1samp(np.log(few["gain"]), 0.0).confidence_interval(0.95)
+    said = f"geometric mean gain is {stats.gmean(few['gain']):.3g}, 95% interval {np.exp(interval.low):.3g} to "
+    with pytest.raises(UsageError, match=re.escape(said)) as caught:
+        fit_heritage(few)
+    assert caught.value.next_step.endswith('df.groupby("heritage")["gain"].describe()')
+    for table in (df.assign(heritage="one"), df.drop_duplicates("heritage")):
+        with pytest.raises(UsageError, match="geometric mean gain is") as caught:
+            fit_heritage(table)
+        call = caught.value.next_step
+        assert "lab=None" in call
+        assert eval(call, {"thermostats": thermostats, "df": table}).quantities  # noqa: S307 - the line is ours
