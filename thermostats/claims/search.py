@@ -2,7 +2,7 @@
 
 A claim declares where to look, next to its worlds:
 
-    Trial(rows, test, worlds=worlds_of_line("y", "x", -0.7), searches=searches_of_line("y", "x", -0.7, mean=(0, 0.5)))
+    Trial(rows, test, worlds=worlds_of_line("y", "x", -0.7), searches=searches_of_line("y", "x", -0.7, mean=(-1, 1)))
 
 `make worlds` then tries every corner of the bounds and a Sobol sequence between them, each with errors of a kind in
 turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
@@ -33,18 +33,22 @@ LONGER = 10
 """Times that the worst point may take as long as another world."""
 MOST_CORNERS = 32
 """Corners that are tried."""
+WORDS = ("kind", "like")
+"""What of a point is no number."""
 Point = Mapping[str, Any]
 
 
 def points(search: Search) -> Iterator[Point]:
-    """Corners of the bounds, their middle, and points spread between them; kinds of errors in turn."""
+    """Corners of the bounds, their middle, points between them, each with every signal; kinds of errors in turn."""
     names, (low, high) = list(search.bounds), np.array(list(search.bounds.values()), dtype=np.float64).T.reshape(2, -1)
     corners = [*itertools.islice(itertools.product((0.0, 1.0), repeat=len(names)), MOST_CORNERS)]
     between = qmc.Sobol(max(len(names), 1), seed=1).random(search.effort.between)[:, : len(names)]
     places = np.vstack([np.array(corners).reshape(len(corners), -1), np.full((1, len(names)), 0.5), between])
-    kinds = itertools.cycle(search.kinds)
-    for values in dict.fromkeys(map(tuple, low + places * (high - low))):
-        yield {**{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)}, "kind": next(kinds)}
+    for place, values in enumerate(dict.fromkeys(map(tuple, low + places * (high - low)))):
+        point = {name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)}
+        for number, signal in enumerate(search.signals or ("",)):
+            kind = search.kinds[(place + number) % len(search.kinds)]
+            yield {**point, **({"like": signal} if signal else {}), "kind": kind}
 
 
 def errs(question: Any, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
@@ -81,5 +85,5 @@ def text(point: Point) -> str:
 
 def world_at(search: Search, said: str) -> World:
     """The world of a row of the table, by its column `point`."""
-    named = dict(part.split("=") for part in said.split("; "))
-    return search.world(**{name: value if name == "kind" else float(value) for name, value in named.items()})
+    named = dict(part.split("=", 1) for part in said.split("; "))
+    return search.world(**{name: value if name in WORDS else float(value) for name, value in named.items()})

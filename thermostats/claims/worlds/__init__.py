@@ -37,7 +37,6 @@ from thermostats.claims.worlds.levels import (
     worlds_of_shift,
 )
 from thermostats.claims.worlds.lines import (
-    Off,
     searches_of_line,
     worlds_in_groups,
     worlds_of_curve,
@@ -46,13 +45,20 @@ from thermostats.claims.worlds.lines import (
     worlds_of_path,
     worlds_of_slopes,
 )
-from thermostats.claims.worlds.searches import FULL, QUICK, UNSAID, Effort, Search
-from thermostats.claims.worlds.truths import worlds_of_contrast, worlds_of_share
-from thermostats.claims.worlds.world import TOTAL, Signal, World
+from thermostats.claims.worlds.searches import BRIEF, FULL, QUICK, SPARE, UNSAID, Effort, Search, searches_among
+from thermostats.claims.worlds.truths import (
+    searches_of_contrast,
+    searches_of_share,
+    worlds_of_contrast,
+    worlds_of_share,
+)
+from thermostats.claims.worlds.world import TOTAL, Off, Signal, World
 
 __all__ = [
+    "BRIEF",
     "FULL",
     "QUICK",
+    "SPARE",
     "TOTAL",
     "UNSAID",
     "Effort",
@@ -60,7 +66,10 @@ __all__ = [
     "Search",
     "Signal",
     "World",
+    "searches_among",
+    "searches_of_contrast",
     "searches_of_line",
+    "searches_of_share",
     "worlds_in_groups",
     "worlds_of_bound",
     "worlds_of_causes",
