@@ -42,6 +42,14 @@ ALONG = {
     "log_ratio": "ratio of norms",
     "log_norm": "norm",
     "place": "place in the order",
+    "column": "value of what is asked about",
+    "ranked": "early gain",
+    "predicted": "predicted gain",
+    "published": "value of the published curve",
+    "log_L": "depth",
+    "log_rho": "head density",
+    "log_rate": "rate",
+    "log_embed": "scale of the embedding",
 }
 """Columns along which errors differ, in words."""
 AMONG = {
@@ -49,6 +57,8 @@ AMONG = {
     "apart": "in one recipe",
     "expander": "in models that expand",
     "cliche": "for clichés",
+    "x corpus": "in recipes of one corpus",
+    "english": "in recipes of the English corpus",
 }
 """Columns of truth values, by where they are true."""
 IN_ONE_LAB = ("normal", "t3", "t4", "lognormal", "one aberrant model")
@@ -107,8 +117,7 @@ class Errors:
     def words(self) -> str:
         """What they are like."""
         said = [ERRORS[self.kind]]
-        groups = {"heritage": "labs", "family": "families"}.get(self.group, f"{self.group}s")
-        said += [f"{self.between:.0%} of their variance between {groups}"] * bool(self.between)
+        said += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
         said += [f"correlated at {declared(self.ar)} between neighbours in {_column(self.along)}"] * bool(self.ar)
         return ", ".join([*said, *_uneven_words(self.along, self.ratio)])
 
@@ -150,6 +159,11 @@ class PromptErrors:
         said = [BY_PROMPT[self.kind]]
         said += [f"{self.shared:.0%} of their variance of prompts in all models"] * (self.shared != SHARED)
         return ", ".join([*said, *_uneven_words(self.along, self.ratio)])
+
+
+def groups_of(column: str) -> str:
+    """The groups that a column names, in words."""
+    return {"heritage": "labs", "family": "families"}.get(column, f"{column}s")
 
 
 def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:

@@ -26,7 +26,7 @@ from scipy.stats import qmc
 
 from thermostats.claims.operating import judged, plain, simulated
 from thermostats.claims.trial import digest, key
-from thermostats.claims.verdict import AGAINST, SUPPORTED
+from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
 from thermostats.claims.worlds import Search, World
 
 LONGER = 10
@@ -54,8 +54,14 @@ def points(search: Search) -> Iterator[Point]:
 def errs(question: Any, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
     """Share of n studies with the verdict that is false in a world."""
     rng = np.random.default_rng(zlib.crc32(f"{key(question)} {len(rows)} {seed}".encode()))
-    false, rows = AGAINST if world.holds else SUPPORTED, plain(rows)
-    return sum(judged(question.primary, question.trial, world.change(rows, rng))[0] == false for _ in range(n)) / n
+    false, rows = false_in(world), plain(rows)
+    said = (judged(question.primary, question.trial, world.change(rows, rng), false)[0] for _ in range(n))
+    return sum(verdict == false for verdict in said) / n
+
+
+def false_in(named: World | Search) -> Verdict:
+    """The verdict that is false there, the only one of which a search has a rate."""
+    return AGAINST if named.holds else SUPPORTED
 
 
 def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
@@ -71,10 +77,10 @@ def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
 
 
 def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
-    """The row of the table for a search: rates at its worst point, which may take ten times as long as a world."""
+    """The row of the table for a search: the false rate at its worst point, which may take ten times as long as a world."""
     point = worst(question, rows, search)
     world = replace(search.world(**point), id=f"{search.id} {text(point)}", declared=False)
-    row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds)
+    row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds, false_in(search))
     return {**row, "world": search.id, "point": text(point), "digest": digest(question, search)}
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.noise import Errors, Noise, Rng
+from thermostats.claims.noise import Errors, Noise, Rng, groups_of
 from thermostats.claims.worlds.searches import QUICK, SHARED, Effort, Search
 from thermostats.claims.worlds.world import World
 from thermostats.formatting import declared
@@ -100,7 +100,7 @@ def _alike(
     both = shares or (share, share)
     said = " and elsewhere ".join(declared(one) for one in dict.fromkeys(both))
     change = partial(_of_share, column, focal, both, (alike / (1 - alike)) ** 0.5 * LOGISTIC, group)
-    words = f"share {said}, {alike:.0%} of the variance of log odds between values of {group}"
+    words = f"share {said}, {alike:.0%} of the variance of log odds between {groups_of(group)}"
     return World("", words, holds, change, Errors(kind))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
 from thermostats.claims.rule import Decide, Given
-from thermostats.claims.worlds import World, worlds_of_line
+from thermostats.claims.worlds import SPARE, World, searches_among, worlds_of_line
 from thermostats.studies.nursery.signs import HALF, KAPPA, RARE, RARER, R, by_ranks, fixed_from, log_gains, ranked_in
 
 ALPHA, FIXED = 0.05, 0.9
@@ -31,6 +32,10 @@ def inside(r: float) -> World:
 
 AT_HALF = replace(inside(HALF), id="half", holds=False, declared=False)
 WORLDS = (inside(FIXED), AT_HALF, *ON_A_LINE[1:])
+ON_RANKS = partial(
+    searches_among, along="ranked", ordered=False, group="recipe", outcome="end", mean=(-1.0, 1.0), effort=SPARE
+)
+"""Where rules of ranks are looked at hardest; models of a study are drawn, so that their errors have no order."""
 
 
 @dataclass(frozen=True)
