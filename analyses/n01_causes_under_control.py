@@ -75,7 +75,7 @@ from thermostats.tables.vocabulary import NURSERY
 
 STATED = ORDER.replace("heritage", "recipe")
 PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
-PREDICTED_AT_WORST = searches_among(PREDICTED, along="predicted", outcome="log_gain", mean=(-1.0, 1.0), effort=SPARE)
+PREDICTED_AT_WORST = searches_among(PREDICTED, along="predicted", outcome="log_gain", mean=(-1.0, 1.0), effort=BRIEF)
 CAUSES = worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair")
 SEEDS = worlds_of_groups("log_gain", "pair", 1 - LITTLE, 1 - SMALL)
 UNSEEN = worlds_in_groups("log_gain", "log_L", QUARTER, BETWEEN)
@@ -238,7 +238,7 @@ def corpus(evidence: Evidence) -> Result:
     primary=ORDERED,
     robustness=Posterior(STATED),
     trial=Trial(
-        read, by_shares, worlds=CAUSES, searches=searches_at(EVEN, KINDS, "log_L", families=(0.0, 0.0), effort=SPARE)
+        read, by_shares, worlds=CAUSES, searches=searches_at(EVEN, KINDS, "log_L", families=(0.0, 0.0), effort=BRIEF)
     ),
     **CONTROLLED,
 )
@@ -321,7 +321,7 @@ def seed(evidence: Evidence) -> Result:
         read,
         by_recipes_left_out,
         worlds=UNSEEN,
-        searches=searches_among(UNSEEN, along="log_L", ordered=False, group="recipe", effort=SPARE),
+        searches=searches_among(UNSEEN, along="log_L", ordered=False, group="recipe", effort=BRIEF),
     ),
     **CONTROLLED,
 )

@@ -77,7 +77,7 @@ def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
 
 
 def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
-    """The row of the table for a search: the false rate at its worst point, which may take ten times as long as a world."""
+    """The row of the table for a search: the rate of the false verdict at its worst point."""
     point = worst(question, rows, search)
     world = replace(search.world(**point), id=f"{search.id} {text(point)}", declared=False)
     row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds, false_in(search))

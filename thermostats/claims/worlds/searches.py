@@ -41,7 +41,7 @@ QUICK = Effort(few=20, more=60, fresh=1000, best=2)
 """For a slow test."""
 BRIEF = Effort(few=10, more=30, fresh=400, best=1, between=8)
 """For one that leaves units out, each with a fit, or resamples."""
-SPARE = Effort(few=4, more=10, fresh=200, best=1, between=2)
+SPARE = Effort(few=8, more=20, fresh=400, best=1, between=4)
 """For one that takes a tenth of a second or more."""
 SHARED = (0.0, 0.6)
 """Bounds of what is common to a lab, or to a prompt in all models, of the errors' variance."""
