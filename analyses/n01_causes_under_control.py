@@ -14,7 +14,6 @@ from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Below, Posterior
 from thermostats.claims.worlds import (
     BRIEF,
-    SPARE,
     searches_among,
     worlds_in_groups,
     worlds_of_causes,

@@ -60,6 +60,15 @@ def test_rates_of_every_rule_are_known_as_it_stands(claim: str) -> None:
         assert (known["simulations"] >= LEAST).all() and known["declared"].sum() == 1, name
 
 
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_every_rule_with_a_trial_has_searches_for_its_worst_worlds_or_says_why_not(claim: str) -> None:
+    for question in analysis(claim).CLAIM.questions:
+        if (own := question.trial) is not None:
+            assert bool(own.searches) != bool(own.unsearched), question.id
+            assert not own.searches or {one.holds for one in own.searches} == {True, False}, question.id
+            assert not own.unsearched or own.unsearched.endswith("."), question.id
+
+
 def test_no_verdict_stands_on_a_side_that_errs() -> None:
     """In more than 5% of studies in any world, beyond chance, or 7.5% in the worst that was found."""
     frozen = json.loads((ROOT / "tests" / "golden" / "findings.json").read_text(encoding="utf-8"))

@@ -82,6 +82,10 @@ _AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "on
 class Drawn(Protocol):
     """Errors that can be drawn for rows."""
 
+    @property
+    def kind(self) -> str:
+        """Their kind."""
+
     def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
         """One error for each row, of variance 1 but for what is aberrant."""
 

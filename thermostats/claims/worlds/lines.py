@@ -43,6 +43,7 @@ def searches_of_line(
     return searches_among(
         worlds_of_line(outcome, predictor, r),
         along=predictor,
+        ordered=True,
         group=group,
         outcome=outcome,
         names=("no relation", "as claimed"),

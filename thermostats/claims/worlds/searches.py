@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from thermostats.claims.noise import ERRORS, LARGEST_AR, LARGEST_RATIO, LEVELS, Errors, PromptErrors
 from thermostats.claims.worlds.world import Off, Signal, World
@@ -43,7 +43,7 @@ BRIEF = Effort(few=10, more=30, fresh=400, best=1, between=8)
 """For one that leaves units out, each with a fit, or resamples."""
 SPARE = Effort(few=8, more=20, fresh=400, best=1, between=4)
 """For one that takes a tenth of a second or more."""
-SHARED = (0.0, 0.6)
+COMMON = (0.0, 0.6)
 """Bounds of what is common to a lab, or to a prompt in all models, of the errors' variance."""
 UNEVEN = (1 / LARGEST_RATIO, LARGEST_RATIO)
 """Bounds of the ratio of standard deviations at the two ends of a column."""
@@ -102,7 +102,7 @@ def searches_among(
     usual |= {"ratio": UNEVEN} if along else {}
     limits = {**usual, **bounds}
     for name in ("shared",) if by_prompt else ("between",) if group else ():
-        limits.setdefault(name, SHARED)
+        limits.setdefault(name, COMMON)
     fixed = {"along": along} | ({"group": group} if group and not by_prompt else {})
     own = dict.fromkeys(world.errors.kind for world in worlds if not world.errors.kind.startswith(LEVELS))
     tried = tuple(kinds or own)
@@ -127,7 +127,7 @@ def _opened(
     **nuisances: float,
 ) -> World:
     world = signals[like or next(iter(signals))]
-    errors: Any = replace(world.errors, kind=kind, **fixed, **nuisances)  # type: ignore[type-var]
+    errors: Any = replace(cast("Any", world.errors), kind=kind, **fixed, **nuisances)
     said = re.sub(r",? ?\bnormal( errors)?\b", "", world.words, count=1)
     change: Signal = world.signal
     if not math.isnan(mean):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import Errors, Noise, Rng, groups_of
-from thermostats.claims.worlds.searches import QUICK, SHARED, Effort, Search
+from thermostats.claims.worlds.searches import COMMON, QUICK, Effort, Search
 from thermostats.claims.worlds.world import World
 from thermostats.formatting import declared
 
@@ -77,7 +77,7 @@ def _searches(
             f"worst, {'held' if holds else 'not held'}",
             holds,
             partial(_alike, column, focal, shares, group, holds),
-            {"alike": SHARED} if shares else {"alike": SHARED, **bounds},
+            {"alike": COMMON} if shares else {"alike": COMMON, **bounds},
             ("normal",),
             effort,
         )
