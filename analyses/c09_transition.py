@@ -97,7 +97,7 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, levels="heritage")
-SEARCHES = searches_among(WORLDS, along="n_layers", effort=BRIEF)
+SEARCHES = searches_among(WORLDS, along="n_layers", effort=BRIEF, sided=True)
 TRIAL = Trial(by_definition, nearer, worlds=WORLDS, searches=SEARCHES)
 FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
 

@@ -211,7 +211,7 @@ def by_prompts(rows: pd.DataFrame) -> Result:
 
 AT_1 = dict.fromkeys(LEVELS, 1.0)
 BY_LEVELS = worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE)
-PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt", searches_among(BY_LEVELS))
+PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt", searches_among(BY_LEVELS, sided=True))
 
 
 @CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2))

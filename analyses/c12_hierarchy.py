@@ -100,7 +100,11 @@ def with_order(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, st
 
 VIEWS = Views(models=4, groups=4)
 TRIED = partial(
-    Trial, test=in_order, unit="category", worlds=WORLDS, searches=searches_among(WORLDS, along="place", effort=BRIEF)
+    Trial,
+    test=in_order,
+    unit="category",
+    worlds=WORLDS,
+    searches=searches_among(WORLDS, along="place", effort=BRIEF, sided=True),
 )
 
 

@@ -147,7 +147,7 @@ SIGN = Trial(
     known_both_ways,
     changed,
     worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED),
-    searches=searches_of_share("changes_sides", SIGNS, MISJUDGED),
+    searches=searches_of_share("changes_sides", SIGNS, MISJUDGED, sided=True),
 )
 
 

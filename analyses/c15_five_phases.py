@@ -109,7 +109,10 @@ def decided(evidence: Evidence, here: bool) -> pd.DataFrame:
 
 
 TRIED = partial(
-    Trial, test=shares, worlds=worlds_of_share("five", MOSTLY, HALF), searches=searches_of_share("five", MOSTLY, HALF)
+    Trial,
+    test=shares,
+    worlds=worlds_of_share("five", MOSTLY, HALF),
+    searches=searches_of_share("five", MOSTLY, HALF, sided=True),
 )
 OTHERS, HERE = (TRIED(partial(decided, here=here)) for here in (False, True))
 PREFERS = Posterior("share > 0.5")

@@ -57,7 +57,7 @@ STUDY, TRIED = (
         shares,
         unit,
         worlds_of_share("shows_it", share, HALF),
-        searches=searches_of_share("shows_it", share, HALF),
+        searches=searches_of_share("shows_it", share, HALF, sided=bool(unit)),
     )
     for rows, unit, share in ((of_the_study, "", EVERY_MODEL), (of_training, "heritage", MOSTLY))
 )

@@ -169,7 +169,9 @@ def apart(two: pd.DataFrame) -> Result:
 
 
 BY_KIND = worlds_of_slopes("entropy", "cliche", APART, ALIKE)
-KINDS = Trial(by_kind, apart, "prompt_id", BY_KIND, "prompt", searches_among(BY_KIND, along="cliche", effort=SPARE))
+KINDS = Trial(
+    by_kind, apart, "prompt_id", BY_KIND, "prompt", searches_among(BY_KIND, along="cliche", effort=SPARE, sided=True)
+)
 
 
 @CLAIM.finding("cliches", primary=Below("difference of mean entropies", 0), robustness=LESS, trial=KINDS)

@@ -148,7 +148,9 @@ def of_training(evidence: Evidence) -> pd.DataFrame:
 
 
 LINES = worlds_of_line("log_gain", "log_norm", CLEAR)
-ON_NORM = partial(Trial, test=correlated, worlds=LINES, searches=searches_among(LINES, along="log_norm", effort=BRIEF))
+ON_NORM = partial(
+    Trial, test=correlated, worlds=LINES, searches=searches_among(LINES, along="log_norm", effort=BRIEF, sided=True)
+)
 
 
 @CLAIM.finding("unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(of_files))
@@ -204,7 +206,7 @@ SMALL_OF, UNCHANGED_OF = (
         unit="category",
         worlds=worlds,
         larger="prompt",
-        searches=searches_among(worlds, effort=BRIEF),
+        searches=searches_among(worlds, effort=BRIEF, sided=True),
     )
     for worlds in (SMALLER, UNCHANGED)
 )

@@ -123,7 +123,8 @@ def changed(rows: pd.DataFrame) -> Result:
 
 
 VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED, NURSERY))
-WORLDS, SEARCHES = (of("changes", CLAIMED, SELDOM) for of in (worlds_of_share, searches_of_share))
+WORLDS = worlds_of_share("changes", CLAIMED, SELDOM)
+SEARCHES = searches_of_share("changes", CLAIMED, SELDOM, sided=True)
 TRIAL = Trial(rows_of, changed, "heritage", WORLDS, "pair", SEARCHES)
 
 

@@ -293,7 +293,7 @@ CLAIM.curve(
         "pair",
         SEEDS,
         "pair",
-        searches_among(SEEDS, along="log_L", ordered=False, group="", effort=BRIEF),
+        searches_among(SEEDS, along="log_L", ordered=False, group="", effort=BRIEF, sided=True),
     ),
 )
 def seed(evidence: Evidence) -> Result:

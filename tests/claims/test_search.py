@@ -223,3 +223,15 @@ def test_a_search_rates_the_false_verdict_alone_as_a_world_does() -> None:
     assert only["supported"] == both["supported"] and np.isnan(only["not_supported"]) and both["not_supported"] >= 0
     true = operating.simulated(asked, study(), asked.trial.worlds[0], 20, only=AGAINST)
     assert true["not_supported"] == 0 and np.isnan(true["supported"]) and np.isnan(true["exaggeration"])
+
+
+def test_next_to_a_null_without_margin_either_verdict_may_be_false() -> None:
+    worlds = worlds_of_mean("y", 1.0, 0.0, 1.0)
+    false, true = searches_among(worlds, sided=True)
+    assert true.signals == ("as claimed", "next to normal") and not false.signals
+    world = true.world(kind="normal", like="next to normal")
+    assert world.holds and world.words == "next to mean 0, normal errors"
+    made = world.change(study(4000), np.random.default_rng(1))
+    assert made["y"].mean() == pytest.approx(0.0, abs=0.06)
+    _, held = searches_of_share("holds", 0.9, 0.5, sided=True)
+    assert held.bounds["share"] == (0.5, 0.9) and held.world(kind="normal", alike=0.0, share=0.5).holds

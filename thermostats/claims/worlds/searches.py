@@ -85,6 +85,7 @@ def searches_among(
     names: tuple[str, str] = ("not held", "held"),
     kinds: Sequence[str] = (),
     effort: Effort = QUICK,
+    sided: bool = False,
     **bounds: tuple[float, float],
 ) -> tuple[Search, ...]:
     """Where a rule is looked at hardest: the signals of some worlds, with errors whose nuisances lie within bounds.
@@ -95,6 +96,9 @@ def searches_among(
     along a column `ar` (correlation of neighbours' errors, unless it has no order) and `ratio` (of their standard
     deviations at its two ends); of values by prompt, `shared` and `ratio`. On request `mean`: of the outcome, as `Off`
     has it.
+
+    sided: whether the rule compares with the null itself. Next to it the statement may hold, so that either verdict
+    may be the false one, and the null's signals are tried on both sides. With a margin it does not hold there.
     """
     plain = {world.id: world for world in worlds if world.errors in (Errors(), PromptErrors())}
     by_prompt = any(isinstance(world.errors, PromptErrors) for world in plain.values())
@@ -109,6 +113,9 @@ def searches_among(
     made: list[Search] = []
     for name, holds in zip(names, (False, True), strict=True):
         signals = {key: world for key, world in plain.items() if world.holds == holds}
+        if holds and sided:
+            next_to = {key: replace(world, holds=True, words=f"next to {world.words}") for key, world in plain.items()}
+            signals |= {f"next to {key}": world for key, world in next_to.items() if key not in signals}
         if signals:
             world = partial(_opened, signals, fixed, outcome)
             several = tuple(signals) if len(signals) > 1 else ()

@@ -45,10 +45,15 @@ def worlds_of_contrast(
 
 
 def searches_of_share(
-    column: str, claimed: float, null: float, group: str = "heritage", *, effort: Effort = QUICK
+    column: str, claimed: float, null: float, group: str = "heritage", *, effort: Effort = QUICK, sided: bool = False
 ) -> tuple[Search, Search]:
-    """Where a rule of a share is looked at hardest: at either share, with units alike within groups within bounds."""
-    return _searches(column, "", {False: (null, null), True: (claimed, claimed)}, group, effort, {})
+    """Where a rule of a share is looked at hardest: at either share, with units alike within groups within bounds.
+
+    sided: whether the rule compares with the null, as for `searches_among`; then the statement holds between the two.
+    """
+    between = (min(null, claimed), max(null, claimed))
+    held, bounds = (None, {"share": between}) if sided else ((claimed, claimed), {})
+    return _searches(column, "", {False: (null, null), True: held}, group, effort, bounds)
 
 
 def searches_of_contrast(

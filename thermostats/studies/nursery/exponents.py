@@ -72,7 +72,7 @@ EDGES = ("weak decay", "weak rate", "strong rate")
 def searches() -> tuple[Search, ...]:
     """Where the rule is looked at hardest: the law and the edges of its margin, with SDs as designed and as found."""
     tried = [world for world in worlds() if world.holds or world.id.partition(",")[0] in EDGES]
-    return searches_among(tried, along="log_rate", ordered=False, group="", effort=BRIEF)
+    return searches_among(tried, along="log_rate", ordered=False, group="", effort=BRIEF, sided=True)
 
 
 def _as_wide(name: str, kind: str, rate: float, decay: float) -> World:
