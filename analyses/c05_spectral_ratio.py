@@ -11,7 +11,7 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import QUICK, SPARE, Effort, searches_among, worlds_of_line, worlds_of_shift
+from thermostats.claims.worlds import BRIEF, SPARE, Effort, searches_among, worlds_of_line, worlds_of_shift
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.spectra import fit_spectral
@@ -69,7 +69,7 @@ def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Re
 
 
 def tried(
-    rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked, effort: Effort = QUICK
+    rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked, effort: Effort = BRIEF
 ) -> dict[str, Any]:
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe."""
     worlds = worlds_of_line("gain", "log_ratio", WEAK, "heritage")

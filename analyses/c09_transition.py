@@ -8,7 +8,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Above, Posterior, V
-from thermostats.claims.worlds import BRIEF, searches_among, worlds_of_shift
+from thermostats.claims.worlds import searches_among, worlds_of_shift
 from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
@@ -97,7 +97,7 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, levels="heritage")
-SEARCHES = searches_among(WORLDS, along="n_layers", effort=BRIEF, sided=True)
+SEARCHES = searches_among(WORLDS, along="n_layers", sided=True)
 TRIAL = Trial(by_definition, nearer, worlds=WORLDS, searches=SEARCHES)
 FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
 

@@ -10,7 +10,7 @@ from scipy import stats
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import BRIEF, searches_among, searches_of_share, worlds_of_parts, worlds_of_share
+from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_parts, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
@@ -166,8 +166,8 @@ def parts_of_variance(rows: pd.DataFrame, whose: str) -> Result:
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))
 PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 EVERY = worlds_of_share("crosses", 0.0, NONE)
-OF_SIDES = partial(Trial, test=sides, worlds=SIDES, searches=searches_among(SIDES, effort=BRIEF, sided=True))
-OF_PARTS = partial(Trial, test=parts, worlds=PARTS, searches=searches_among(PARTS, effort=BRIEF, sided=True))
+OF_SIDES = partial(Trial, test=sides, worlds=SIDES, searches=searches_among(SIDES, sided=True))
+OF_PARTS = partial(Trial, test=parts, worlds=PARTS, searches=searches_among(PARTS, sided=True))
 FAMILY, SIDED, SIDED_HERE = OF_SIDES(of_the_family, unit="model_id"), OF_SIDES(published), OF_SIDES(measured)
 SHARED, SHARED_HERE = OF_PARTS(published), OF_PARTS(measured)
 VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))

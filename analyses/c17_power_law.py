@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Posterior, V
-from thermostats.claims.worlds import BRIEF, searches_among, searches_of_share, worlds_of_exponent, worlds_of_share
+from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.lines import fit_line
@@ -69,7 +69,7 @@ def line(last: pd.DataFrame) -> Result:
 
 CONTRACTS, EXPANDED = "models with a block at or above 1", "models that do not expand"
 WORLDS = worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER)
-LINE = Trial(last_blocks, line, "model_id", WORLDS, searches=searches_among(WORLDS, along="log_params", effort=BRIEF))
+LINE = Trial(last_blocks, line, "model_id", WORLDS, searches=searches_among(WORLDS, along="log_params"))
 contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
 expanding = partial(every, column="expands", counterexamples=EXPANDED)
 ATTENTION, MLP = (

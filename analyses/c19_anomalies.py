@@ -14,7 +14,7 @@ from scipy import stats
 from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.verdict import AGAINST, SUPPORTED
-from thermostats.claims.worlds import BRIEF, searches_among, worlds_of_levels, worlds_of_line
+from thermostats.claims.worlds import searches_among, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, reference, scatter_labelled, strip_by_group
@@ -148,9 +148,7 @@ def of_training(evidence: Evidence) -> pd.DataFrame:
 
 
 LINES = worlds_of_line("log_gain", "log_norm", CLEAR)
-ON_NORM = partial(
-    Trial, test=correlated, worlds=LINES, searches=searches_among(LINES, along="log_norm", effort=BRIEF, sided=True)
-)
+ON_NORM = partial(Trial, test=correlated, worlds=LINES, searches=searches_among(LINES, along="log_norm", sided=True))
 
 
 @CLAIM.finding("unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(of_files))
@@ -206,7 +204,7 @@ SMALL_OF, UNCHANGED_OF = (
         unit="category",
         worlds=worlds,
         larger="prompt",
-        searches=searches_among(worlds, effort=BRIEF, sided=True),
+        searches=searches_among(worlds, sided=True),
     )
     for worlds in (SMALLER, UNCHANGED)
 )

@@ -13,7 +13,6 @@ from thermostats.claims.heritage import tables_of, variance_shares
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Below, Posterior
 from thermostats.claims.worlds import (
-    BRIEF,
     searches_among,
     worlds_in_groups,
     worlds_of_causes,
@@ -74,7 +73,7 @@ from thermostats.tables.vocabulary import NURSERY
 
 STATED = ORDER.replace("heritage", "recipe")
 PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
-PREDICTED_AT_WORST = searches_among(PREDICTED, along="predicted", outcome="log_gain", mean=(-1.0, 1.0), effort=BRIEF)
+PREDICTED_AT_WORST = searches_among(PREDICTED, along="predicted", outcome="log_gain", mean=(-1.0, 1.0))
 CAUSES = worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair")
 SEEDS = worlds_of_groups("log_gain", "pair", 1 - LITTLE, 1 - SMALL)
 UNSEEN = worlds_in_groups("log_gain", "log_L", QUARTER, BETWEEN)
@@ -288,12 +287,7 @@ CLAIM.curve(
     evidence=NURSERY,
     needs=PAIRS,
     trial=Trial(
-        read,
-        by_seeds,
-        "pair",
-        SEEDS,
-        "pair",
-        searches_among(SEEDS, along="log_L", ordered=False, group="", effort=BRIEF, sided=True),
+        read, by_seeds, "pair", SEEDS, "pair", searches_among(SEEDS, along="log_L", ordered=False, group="", sided=True)
     ),
 )
 def seed(evidence: Evidence) -> Result:
@@ -320,7 +314,7 @@ def seed(evidence: Evidence) -> Result:
         read,
         by_recipes_left_out,
         worlds=UNSEEN,
-        searches=searches_among(UNSEEN, along="log_L", ordered=False, group="recipe", effort=BRIEF),
+        searches=searches_among(UNSEEN, along="log_L", ordered=False, group="recipe"),
     ),
     **CONTROLLED,
 )

@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Each, Pick, Posterior, Some, V
-from thermostats.claims.worlds import BRIEF, SPARE, searches_among, worlds_in_groups, worlds_of_line, worlds_of_path
+from thermostats.claims.worlds import SPARE, searches_among, worlds_in_groups, worlds_of_line, worlds_of_path
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.studies.nursery import crossed_factors, languages, second, third, together
@@ -49,7 +49,7 @@ through a ratio that has as much, or none of it; recipes differ by 20% whatever 
 A_FACTOR = worlds_in_groups("log_gain", "x corpus", SIZE, BETWEEN)
 EMBEDDED = worlds_in_groups("log_gain", "log_embed", SIZE, BETWEEN)
 MEDIATED = worlds_of_path("log_gain", "x corpus", "log_ratio", SIZE)
-DRAWN = partial(searches_among, ordered=False, group="recipe", effort=BRIEF)
+DRAWN = partial(searches_among, ordered=False, group="recipe")
 """Recipes were drawn independently, so errors of neighbours along a factor are no nuisance."""
 
 CLAIM = Claim.read(__file__)

@@ -18,13 +18,13 @@ from thermostats.studies.nursery import glance, second, third
 from thermostats.studies.nursery.early import (
     MOMENTS,
     ON_A_LINE,
-    ON_RANKS,
     PREDICTS,
     SETTLES,
     WORLDS,
     Moment,
     along_training,
     at,
+    at_the_bar,
     early_and_end,
     of_corpus,
     ranked,
@@ -103,7 +103,7 @@ def crossed(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third",
     primary=SETTLES,
-    trial=Trial(crossed, by_ranks, "recipe", ON_A_LINE, searches=ON_RANKS(ON_A_LINE), version=2),
+    trial=Trial(crossed, by_ranks, "recipe", ON_A_LINE, searches=at_the_bar(32, 640), version=2),
     **third.STUDY,
 )
 def of_third_study(evidence: Evidence) -> Result:
@@ -123,7 +123,7 @@ def of_third_study(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "together",
     primary=SETTLES,
-    trial=Trial(of_both, by_ranks, "recipe", ON_A_LINE, searches=ON_RANKS(ON_A_LINE), version=2),
+    trial=Trial(of_both, by_ranks, "recipe", ON_A_LINE, searches=at_the_bar(51, 480), version=2),
     statement=SETTLED,
     evidence=NURSERY,
     needs=HALF_WITH_CHOSEN,
@@ -142,7 +142,7 @@ def moments(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "second",
     primary=SETTLES,
-    trial=Trial(moments, by_ranks, "heritage", ON_A_LINE, searches=ON_RANKS(ON_A_LINE), version=2),
+    trial=Trial(moments, by_ranks, "heritage", ON_A_LINE, searches=at_the_bar(24, 432), version=2),
     statement=SETTLED,
     evidence=NURSERY,
     needs=HALF_WITH_CHOSEN,
@@ -163,7 +163,7 @@ def of_second_study(evidence: Evidence) -> Result:
     "sign",
     primary=PREDICTS,
     over=MOMENTS,
-    trial=Trial(at_moment, by_ranks, "recipe", WORLDS, searches=ON_RANKS(WORLDS)),
+    trial=Trial(at_moment, by_ranks, "recipe", WORLDS, searches=at_the_bar(23, 64)),
     **CONTROLLED,
 )
 def sign(evidence: Evidence, moment: Moment) -> Result:

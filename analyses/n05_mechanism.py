@@ -8,7 +8,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
-from thermostats.claims.worlds import BRIEF, searches_among, worlds_of_line
+from thermostats.claims.worlds import searches_among, worlds_of_line
 from thermostats.studies.nursery import glance, third
 from thermostats.studies.nursery.exponents import DECAY, LAW, MARGIN, RATE, exponents, searches, worlds
 from thermostats.studies.nursery.rows import jackknife
@@ -23,7 +23,7 @@ FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN,
 INDIRECT = V("effect through the spectra")
 CLAIM = Claim.read(__file__)
 MEDIATED = worlds_of_line("log_gain", "log_norm", R)
-AT_WORST = searches_among(MEDIATED, along="log_norm", ordered=False, group="", effort=BRIEF)
+AT_WORST = searches_among(MEDIATED, along="log_norm", ordered=False, group="")
 
 
 @CLAIM.shared

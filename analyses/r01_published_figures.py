@@ -77,7 +77,10 @@ def ratio(rows: pd.DataFrame) -> Result:
 ENOUGH = AtLeast(models=5)
 WORLDS = worlds_of_mean("log_ratio", 0.0, float(np.log(MARGIN)), SPREAD)
 TRIAL = Trial(
-    lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), ratio, worlds=WORLDS, searches=searches_among(WORLDS)
+    lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)),
+    ratio,
+    worlds=WORLDS,
+    searches=searches_among(WORLDS, sided=True),
 )
 
 

@@ -84,7 +84,7 @@ def searches_among(
     outcome: str = "",
     names: tuple[str, str] = ("not held", "held"),
     kinds: Sequence[str] = (),
-    effort: Effort = QUICK,
+    effort: Effort = BRIEF,
     sided: bool = False,
     **bounds: tuple[float, float],
 ) -> tuple[Search, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import Errors, Noise, Rng, groups_of
-from thermostats.claims.worlds.searches import COMMON, QUICK, Effort, Search
+from thermostats.claims.worlds.searches import BRIEF, COMMON, Effort, Search
 from thermostats.claims.worlds.world import World
 from thermostats.formatting import declared
 
@@ -45,7 +45,7 @@ def worlds_of_contrast(
 
 
 def searches_of_share(
-    column: str, claimed: float, null: float, group: str = "heritage", *, effort: Effort = QUICK, sided: bool = False
+    column: str, claimed: float, null: float, group: str = "heritage", *, effort: Effort = BRIEF, sided: bool = False
 ) -> tuple[Search, Search]:
     """Where a rule of a share is looked at hardest: at either share, with units alike within groups within bounds.
 
@@ -63,7 +63,7 @@ def searches_of_contrast(
     share: tuple[float, float],
     group: str = "heritage",
     *,
-    effort: Effort = QUICK,
+    effort: Effort = BRIEF,
 ) -> tuple[Search, Search]:
     """The same for a contrast; share: bounds of the share in both, where there is none."""
     return _searches(column, focal, {False: None, True: claimed}, group, effort, {"share": share})

@@ -14,7 +14,7 @@ import pandas as pd
 
 from thermostats.claims.noise import ERRORS, Errors, Noise
 from thermostats.claims.result import Estimate, Result
-from thermostats.claims.worlds import BRIEF, Search, World, searches_among
+from thermostats.claims.worlds import Search, World, searches_among
 from thermostats.studies.nursery.rows import by_t, slope_within
 
 LAW, MARGIN = 0.5, 0.25
@@ -72,7 +72,7 @@ EDGES = ("weak decay", "weak rate", "strong rate")
 def searches() -> tuple[Search, ...]:
     """Where the rule is looked at hardest: the law and the edges of its margin, with SDs as designed and as found."""
     tried = [world for world in worlds() if world.holds or world.id.partition(",")[0] in EDGES]
-    return searches_among(tried, along="log_rate", ordered=False, group="", effort=BRIEF, sided=True)
+    return searches_among(tried, along="log_rate", ordered=False, group="", sided=True)
 
 
 def _as_wide(name: str, kind: str, rate: float, decay: float) -> World:
