@@ -13,6 +13,7 @@ from thermostats.claims.heritage import tables_of, variance_shares
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Below, Posterior
 from thermostats.claims.worlds import (
+    BRIEF,
     searches_among,
     worlds_in_groups,
     worlds_of_causes,
