@@ -2,7 +2,7 @@
 
 A claim declares where to look, next to its worlds:
 
-    Trial(rows, test, worlds=worlds_of_line("y", "x", -0.7), searches=searches_of_line("y", "x", -0.7, mean=(-1, 1)))
+    Trial(rows, test, worlds=WORLDS, searches=searches_among(WORLDS, along="x"))
 
 `make worlds` then tries every corner of the bounds and a Sobol sequence between them, each with errors of a kind in
 turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
