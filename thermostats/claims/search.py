@@ -6,7 +6,7 @@ A claim declares where to look, next to its worlds:
 
 `make worlds` then tries every corner of the bounds and a Sobol sequence between them, each with errors of a kind in
 turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
-fresh seeds (`Search.effort` says how many). That is one more row of `data/worlds.csv`, whose column `point` has the
+fresh seeds (`Search.effort` says how many; as many as a full search has, where that is near the bar). That is one more row of `data/worlds.csv`, whose column `point` has the
 parameters.
 Where it errs in more than `error_rates.WORST` of studies, that side of the rule is withheld.
 """
@@ -24,10 +24,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import qmc
 
+from thermostats.claims.error_rates import WORST
 from thermostats.claims.operating import judged, plain, simulated
 from thermostats.claims.trial import digest, key
 from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
-from thermostats.claims.worlds import Search, World
+from thermostats.claims.worlds import FULL, Search, World
 
 LONGER = 10
 """Times that the worst point may take as long as another world."""
@@ -77,10 +78,16 @@ def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
 
 
 def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
-    """The row of the table for a search: the rate of the false verdict at its worst point."""
-    point = worst(question, rows, search)
+    """The row of the table for a search: the rate of the false verdict at its worst point.
+
+    A rate within two standard errors of the bar is made of as many studies as a full search has.
+    """
+    point, false = worst(question, rows, search), false_in(search)
     world = replace(search.world(**point), id=f"{search.id} {text(point)}", declared=False)
-    row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds, false_in(search))
+    row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds, false)
+    rate = row["supported" if false == SUPPORTED else "not_supported"]
+    if abs(rate - WORST) < 2 * (rate * (1 - rate) / row["simulations"]) ** 0.5:
+        row = simulated(question, rows, world, FULL.fresh, LONGER * seconds, false)
     return {**row, "world": search.id, "point": text(point), "digest": digest(question, search)}
 
 
