@@ -6,8 +6,8 @@ A claim declares where to look, next to its worlds:
 
 `make worlds` then tries every corner of the bounds and a Sobol sequence between them, each with errors of a kind in
 turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
-fresh seeds (`Search.effort` says how many; as many as a full search has, where that is near the bar). That is one more row of `data/worlds.csv`, whose column `point` has the
-parameters.
+fresh seeds (`Search.effort` says how many; near the bar there are as many as in a full search). That is one more row
+of `data/worlds.csv`, whose column `point` has the parameters.
 Where it errs in more than `error_rates.WORST` of studies, that side of the rule is withheld.
 """
 
