@@ -62,6 +62,11 @@ def of_the_family(evidence: Evidence) -> pd.DataFrame:
     return logged(by_prompt.published_or_set(evidence, "penultimate_gain"))
 
 
+def words_of_family(evidence: Evidence) -> str:
+    """Gain and models of `of_the_family`, in words."""
+    return f"penultimate gain, {'Pythia family' if evidence.name == PUBLISHED else 'all models of this set'}"
+
+
 def measured(evidence: Evidence) -> pd.DataFrame:
     """Last gain by prompt of models measured here."""
     return logged(FEWEST.of(by_prompt.measured_here(evidence, "last_gain")))
@@ -192,7 +197,7 @@ OF_LAST = OF_EVERY(lambda evidence: both_sides(published(evidence)))
 @CLAIM.finding("every_prompt.penultimate_gain", primary=ANY, trial=OF_FAMILY, views=VIEWS)
 def every_prompt_of_pythia(evidence: Evidence) -> Result:
     """Is the side the same over all prompts, for the Pythia family of figure 7?"""
-    return every_prompt(of_the_family(evidence), "penultimate gain, Pythia family")
+    return every_prompt(of_the_family(evidence), words_of_family(evidence))
 
 
 @CLAIM.finding("every_prompt.last_gain", primary=ANY, trial=OF_LAST, views=OTHERS)
@@ -205,7 +210,7 @@ def every_prompt_of_last_gains(evidence: Evidence) -> Result:
 def of_pythia(evidence: Evidence) -> Result:
     """The Pythia family of figure 7."""
     rows = of_the_family(evidence)
-    return own_side(rows, "penultimate gain, Pythia family", audit.figure_7_audit(evidence, rows))
+    return own_side(rows, words_of_family(evidence), audit.figure_7_audit(evidence, rows))
 
 
 @CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS)

@@ -117,7 +117,7 @@ def models() -> str:
         module, _, name = home.rpartition(".")
         code = import_module(module)
         equation = (getattr(code, name).__doc__ or "").partition("\n")[0].rstrip(".")
-        engine = "PyMC" if "Sampled(declare" in inspect.getsource(code) else "exact"
+        engine = "PyMC" if "Sampled(" in inspect.getsource(code) else "exact"
         cells = (f"`{name}`", equation.replace("|", "\\|"), engine, ", ".join(_using(name)) or "none")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, POOLED, ROWS, Evidence
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = {name: claim_of(path) for name, path in scripts(ROOT / "analyses").items()}
@@ -30,6 +30,7 @@ def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
     else:
         assert claim.rows in ROWS and claim.rows.startswith("study") and sets(claim) - {NURSERY}
         assert claim.rows.endswith(" measured") or not sets(claim) & {POOLED, MEASURED}
+        assert ("external" in claim.rows) == bool(sets(claim) & {POOLED, EXTERNAL})
 
 
 def test_a_claim_reads_the_sets_of_its_findings_alone() -> None:

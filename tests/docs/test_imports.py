@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import configparser
+import inspect
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,16 @@ def test_pymc_and_arviz_are_known_where_models_are_declared_and_drawn() -> None:
     assert found == {f"thermostats/modelling/{name}.py" for name in ("draws", "sampling", *laws)} | {
         "thermostats/modelling/heritage/law.py"
     }
+
+
+def test_every_law_takes_any_frame_and_can_be_read_again() -> None:
+    """`fits` binds an argument `table` and keeps the call for a saved fit; a lineage's tree cannot be kept."""
+    page = (ROOT / "docs" / "reference" / "api" / "fits.md").read_text(encoding="utf-8")
+    homes = re.findall(r"^::: (thermostats\.modelling\S+)\.(fit_\w+)$", page, re.MULTILINE)
+    laws = {name: getattr(import_module(module), name) for module, name in homes if name != "fit_lineage"}
+    assert len(laws) > 10
+    assert [name for name, law in laws.items() if not hasattr(law, "fits")] == []
+    assert [name for name, law in laws.items() if "table" not in inspect.signature(law).parameters] == []
 
 
 def _names(path: Path) -> set[str]:

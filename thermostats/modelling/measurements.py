@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
+from thermostats.modelling.calls import fits
 from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.columns import comparable_only, units_once
@@ -68,6 +69,7 @@ class Measurements:
         return Laid(model=model, constants={"labels": names, "kinds": self.kinds, "models": models})
 
 
+@fits
 def fit_sources(
     table: pd.DataFrame, gain: str = "penultimate_gain", *, seed: int = SEED, sources: Sequence[str] = ()
 ) -> Fit:

@@ -47,7 +47,9 @@ class About:
         if name == INDEX:
             pictures = index_page.pictures_of(self._entries())
             return {called.INDEX: self._index_text().encode(), called.TABLE: self._findings(), **pictures}
-        return self._bundle()
+        if name == BUNDLE:
+            return self._bundle()
+        raise KeyError(name)
 
     def snapshot(self) -> tuple[list[str], list[str]]:
         """Write what is kept under version control; files written and removed."""

@@ -24,7 +24,8 @@ DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
 """File that makes a folder a store: the package's tables are read beneath its own."""
 SCHEMA = 1
-"""Number of the form of the tables: it rises when a column is added, renamed or comes to mean something else."""
+"""Number of the form of the tables: it rises when a column is renamed or comes to mean something else, or when one
+is added of which `ADDED` (schemas.py) cannot say what it was in files without it."""
 INSTALLED = Path(__file__).resolve().parents[1] / "_shipped"
 """What a wheel carries: read, never written."""
 ARCHIVE = ".parquet"
