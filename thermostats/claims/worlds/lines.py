@@ -49,6 +49,7 @@ def searches_of_line(
         names=("no relation", "as claimed"),
         kinds=kinds,
         effort=effort,
+        sided=False,
         **bounds,
     )
 
