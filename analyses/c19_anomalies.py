@@ -70,10 +70,10 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     asked = gains(evidence.named(PUBLISHED))
     asked = asked[~asked["model_id"].isin(anomalies.NOT_ASKED)]
     verdicts = {name: found[name].verdict for name in PARTS}
-    table = pd.DataFrame([{name: getattr(found[part], name) for name in SHOWN} for part in (*PARTS, *APART)])
+    table = pd.DataFrame([{name: found[part].columns()[name] for name in SHOWN} for part in (*PARTS, *APART)])
     fits = [found[part].posterior for part in (*PARTS, *APART)]
-    table["statement"] = [fit.statement if fit else "" for fit in fits]
-    table["probability"] = [fit.probability if fit else None for fit in fits]
+    table["statement"] = [fit.conclusion.statement if fit else "" for fit in fits]
+    table["probability"] = [fit.conclusion.probability if fit else None for fit in fits]
     stand, fall = (list(verdicts.values()).count(verdict) for verdict in (SUPPORTED, AGAINST))
     xlabel = "last gain, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)

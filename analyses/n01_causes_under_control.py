@@ -141,7 +141,13 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
             "largest": {"corpus": corpus, "least": least, "most": most},
             "extent": third.extent(third.ends(evidence)),
         }
-    return Result(words=words, table=first.table, draw=first.draw, n_models=first.n_models, n_groups=first.n_heritages)
+    return Result(
+        words=words,
+        table=first.table,
+        draw=first.figure.draw,
+        n_models=first.sample.n_models,
+        n_groups=first.sample.n_groups,
+    )
 
 
 def of_third(name: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.component_worlds import logs
 from thermostats.studies.nursery.crossed import LEVEL, Array, Interval, coded, lines, ratios
 from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, World, worlds
-from thermostats.studies.nursery.second import ends, whole
+from thermostats.studies.nursery.second import at_every_shape, ends
 from thermostats.tables.atomic import write_atomically
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "nursery" / "third"
@@ -95,7 +95,7 @@ def predictions() -> pd.DataFrame:
     """What the second study says of every corpus that it has, with 95% intervals."""
     models, rows = ends(Evidence(OUT.parents[1]).named("nursery")), []
     for corpus, of_corpus in models.groupby("corpus"):
-        y, x = whole(of_corpus)
+        y, x = at_every_shape(of_corpus)
         for name, interval in ratios(y[None], x).items():
             if np.isfinite(interval.estimate):
                 rows.append({"corpus": corpus, "quantity": name} | vars(interval))

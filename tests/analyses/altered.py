@@ -45,7 +45,7 @@ def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Findin
     first: dict[str, Finding] = {}
     for finding in found:
         first.setdefault(finding.id.partition(".")[2], finding)
-        assert finding.plain.endswith(".") and (finding.draw is None or finding.caption)
+        assert finding.plain.endswith(".") and (finding.figure.draw is None or finding.figure.caption)
         assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
     return first
 

@@ -21,7 +21,7 @@ def test_bounds_that_two_models_break_fall_and_the_page_names_them() -> None:
     )
     assert "1 of 22 models" in found["total.from_block_1"].plain
     first = found["bound.max_gain"]
-    (row,) = comparison(first.published, first.reproduced)
+    (row,) = comparison(first.audit.published, first.audit.reproduced)
     assert (row.name, row.agrees) == ("total gain ≤", False)
 
 

@@ -41,7 +41,7 @@ def test_what_does_not_follow_from_the_files_is_no_evidence_against_the_claim() 
     found = judged(by_rules_alone("c03"), altered())
     assert {name: one.verdict for name, one in found.items()} == {"sign.penultimate_gain": OPEN}
     first = found["sign.penultimate_gain"]
-    assert (first.estimate or 0) > 0.4 and first.probability == pytest.approx(9 / 35)
+    assert (first.headline.value or 0) > 0.4 and first.headline.p == pytest.approx(9 / 35)
     assert "does not follow from the files" in " ".join(first.notes) and "follow" not in first.plain
     assert "No model of another lab lies clearly below 1" in first.plain
 

@@ -52,7 +52,7 @@ def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict:
     c04.rivals_of_lab = lambda _: []  # nor a year or a tokenizer
     found = judged(c04, shipped(), f"{finding}.{GAIN}")[f"{finding}.{GAIN}"]
     assert (found.verdict, found.reason) == (verdict, reason)
-    assert ("settle nothing" in found.settles) == bool(reason)
+    assert ("settle nothing" in found.criterion.settles) == bool(reason)
 
 
 def test_codings_are_one_span_and_answer_differently() -> None:

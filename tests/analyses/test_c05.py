@@ -56,7 +56,7 @@ def test_the_shipped_norms_decide_nothing() -> None:
     found = judged(c05, shipped(), *published)
     assert [finding.verdict for finding in found.values()] == [OPEN, OPEN, OPEN, UNMEASURED]
     first = found["ratio.right_value_matrix"]
-    assert first.evidence == "pooled" and f"over {first.n_models} models" in first.plain
+    assert first.sample.evidence == "pooled" and f"over {first.sample.n_models} models" in first.plain
     assert "a perfect order" in found["ratio.as_published"].plain
     (row,) = comparison(found["value_norm.labs"].published, found["value_norm.labs"].reproduced)
     assert row.agrees and is_drawn(first)

@@ -11,7 +11,7 @@ def test_four_models_of_three_labs_do_not_decide() -> None:
     """Of the study's removed files; on what it published alone there is no pair with the right matrix."""
     found = judged(analysis("c06"), shipped(), "late.labs")["late.labs"]
     assert found.verdict == OPEN
-    assert "ratio of squared W_V norms, late layers" in found.published
+    assert "ratio of squared W_V norms, late layers" in found.audit.published
 
 
 @pytest.mark.parametrize(

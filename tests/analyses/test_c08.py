@@ -38,7 +38,7 @@ def test_the_shipped_traces_do_not_separate() -> None:
     assert [finding.verdict for finding in found.values()] == [OPEN, NO, OPEN]
     assert [finding.reason for finding in found.values()] == ["hangs on one unit", "", "hangs on one unit"]
     first = found["trace.as_labelled"]
-    rows = comparison(first.published, first.reproduced)
+    rows = comparison(first.audit.published, first.audit.reproduced)
     assert len(rows) == 14 and all(row.agrees for row in rows)
     assert "3 of 3 pairs among the 4 larger models" in first.plain and "no cut can separate them" in first.plain
     assert any("labels alike" in note for note in first.notes) and not found["trace.by_gain"].notes

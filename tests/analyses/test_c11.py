@@ -14,7 +14,7 @@ def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves() -> None:
     found = judged(by_rules_alone("c11"), altered())
     assert {name: one.verdict for name, one in found.items()} == {"sign": OPEN, "magnitude": YES}
     assert "[0.41, 0.62]" in found["magnitude"].plain and "was not tuned from" in " ".join(found["sign"].notes)
-    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
+    rows = [row for one in found.values() for row in comparison(one.audit.published, one.audit.reproduced)]
     assert len(rows) >= 23 and all(row.agrees for row in rows)
     assert agrees("", 0.498, found["magnitude"].reproduced["gemma-7b-it over its base"])
 

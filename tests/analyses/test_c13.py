@@ -18,8 +18,8 @@ def test_accuracy(p: float, right: int, wrong: int, verdict: str) -> None:
 
 def test_the_hunt_has_the_published_figure_either_way_and_decides_nothing() -> None:
     found = judged(analysis("c13"), altered(), "accuracy.hunt")["accuracy.hunt"]
-    assert (found.verdict, found.posterior.classical, found.posterior.verdict) == (OPEN, NO, OPEN)
-    assert found.reproduced["hunt, with it, %"] == found.reproduced["hunt, without the norm, %"] == 43.75
+    assert (found.verdict, found.posterior.conclusion.classical, found.posterior.conclusion.verdict) == (OPEN, NO, OPEN)
+    assert found.audit.reproduced["hunt, with it, %"] == found.audit.reproduced["hunt, without the norm, %"] == 43.75
 
 
 def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
@@ -37,7 +37,7 @@ def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
         return frame
 
     found = judged(analysis("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")["accuracy.hunt"]
-    assert (found.verdict, found.estimate) == (YES, 1.0)
+    assert (found.verdict, found.headline.value) == (YES, 1.0)
 
 
 @pytest.mark.parametrize(("changed", "n", "verdict"), [(0, 8, OPEN), (8, 8, YES), (0, 40, NO), (4, 4, UNMEASURED)])
@@ -48,4 +48,4 @@ def test_the_norm_alone_is_judged_on_enough_models(changed: int, n: int, verdict
 
 def test_too_few_models_are_known_both_ways() -> None:
     found = judged(analysis("c13"), altered(), "sign")["sign"]
-    assert (found.verdict, found.n_models) == (UNMEASURED, 2)
+    assert (found.verdict, found.sample.n_models) == (UNMEASURED, 2)

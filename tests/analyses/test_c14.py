@@ -20,7 +20,7 @@ def test_on_the_published_tables() -> None:
         "own_side.measured": OPEN,
         "variance.measured": OPEN,
     }
-    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
+    rows = [row for one in found.values() for row in comparison(one.audit.published, one.audit.reproduced)]
     assert len(rows) >= 41 and all(row.agrees for row in rows)
     for name, printed in (("Pearson r", 0.2075225), ("Spearman p", 0.2847570)):
         assert agrees(name, printed, found["entropy"].reproduced[name])
@@ -57,5 +57,7 @@ def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
 def test_models_measured_here_have_findings_of_their_own() -> None:
     mine = altered(**dict.fromkeys(("runs", "layers", "summaries"), measured_again))
     found = judged(by_rules_alone("c14"), mine, "own_side.measured", "variance.measured")
-    assert [one.n_models for one in found.values()] == [4, 4] and found["variance.measured"].verdict != UNMEASURED
+    assert [one.sample.n_models for one in found.values()] == [4, 4] and found[
+        "variance.measured"
+    ].verdict != UNMEASURED
     assert all("measured here" in one.estimand and "measured here" in one.plain for one in found.values())

@@ -48,7 +48,7 @@ def test_the_one_model_speaks_against_it_and_its_operator_norm_was_not_measured(
     relative, absolute = found["contraction.relative"], found["contraction.absolute"]
     assert (relative.verdict, absolute.verdict) == (NO, UNMEASURED)
     assert "expand in none" in relative.plain
-    rows = comparison(relative.published, relative.reproduced)
+    rows = comparison(relative.audit.published, relative.audit.reproduced)
     assert len(rows) == 2 and not any(row.agrees for row in rows)
 
 

@@ -10,8 +10,8 @@ from thermostats.formatting import agrees, comparison
 
 def test_published_figures_follow_but_for_the_claimed_exponent() -> None:
     found = judged(by_rules_alone("c17"), shipped())
-    assert found["whole"].verdict == NO and found["whole"].estimate is None
-    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
+    assert found["whole"].verdict == NO and found["whole"].headline.value is None
+    rows = [row for one in found.values() for row in comparison(one.audit.published, one.audit.reproduced)]
     assert len(rows) >= 22 and {row.name for row in rows if row.agrees is not True} == {"exponent as claimed"}
     figures = found["exponent"].reproduced
     assert agrees("", 0.265, figures["exponent"]) and agrees("", 0.079, figures["standard error of the exponent"])

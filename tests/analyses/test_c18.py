@@ -19,7 +19,7 @@ def quick() -> object:
 def test_published_figures_follow() -> None:
     found = judged(quick(), shipped())
     assert found["whole"].verdict == OPEN and found["entropy.measured"].verdict == UNMEASURED
-    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
+    rows = [row for one in found.values() for row in comparison(one.audit.published, one.audit.reproduced)]
     assert len(rows) >= 42 and all(row.agrees for row in rows)
     assert agrees("", 0.6292308, found["entropy.base"].reproduced["gemma-7b Spearman"])
     assert agrees("", -2.00026, found["cliches"].reproduced["Mistral-7B-v0.1 t"])

@@ -10,9 +10,9 @@ def test_every_family_amplifies_and_the_products_follow() -> None:
     found = judged(by_rules_alone("c20"), shipped())
     assert [one.verdict for one in found.values()] == [YES, OPEN]
     product = found["with_input_and_norm"]
-    rows = comparison(product.published, product.reproduced)
+    rows = comparison(product.audit.published, product.audit.reproduced)
     assert len(rows) >= 12 and all(row.agrees for row in rows)
-    assert agrees("", 17212.091, product.reproduced["product of Apertus-8B-2509"])
+    assert agrees("", 17212.091, product.audit.reproduced["product of Apertus-8B-2509"])
 
 
 @pytest.mark.parametrize(("models", "verdict"), [("falcon-7b", OPEN), (("falcon-7b", "bloom-3b"), NO)])

@@ -100,7 +100,7 @@ def test_the_share_of_the_seed(rows: pd.DataFrame, noise: float, verdict: str) -
     known = 0.5 * rows["x peak"] + 0.3 * rows["log_L"] + rng.normal(0, noise, len(rows))
     said = found(rows.assign(log_gain=known), "seed")
     assert said.verdict == verdict and (said.upper < 0.05) == (verdict == OPEN)
-    assert ("too often to be believed" in said.settles) == (verdict == OPEN)
+    assert ("too often to be believed" in said.criterion.settles) == (verdict == OPEN)
     assert found(rows[~distinct(rows).duplicated()].reset_index(drop=True), "seed").verdict == UNMEASURED
 
 
@@ -179,8 +179,8 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
     n01 = analysis("n01")
     n01.models, n01.recipe_fit, n01.published = lambda *_: rows, lambda *_: fit, lambda _: gains
     finding = findings(n01, shipped(), "carry_over")["carry_over"]
-    assert finding.verdict in verdicts and (finding.estimate > 0) == (slope > 0)
-    assert (finding.posterior.probability > 0.95) == (slope > 0)
+    assert finding.verdict in verdicts and (finding.headline.value > 0) == (slope > 0)
+    assert (finding.posterior.conclusion.probability > 0.95) == (slope > 0)
 
 
 def test_the_interval_of_a_prediction_is_the_wider_of_labs_and_of_models() -> None:
@@ -210,7 +210,7 @@ def test_the_whole_analysis(recipe_first: Simulated) -> None:
     n01.CLAIM.questions[:] = [replace(each, curve=None) for each in n01.CLAIM.questions]  # it reads gains by prompt
     whole = findings(n01, recipe_first)
     primary = whole["order"]
-    assert len(whole) == 12 and primary.posterior is not None and primary.posterior.probability > 0.95
+    assert len(whole) == 12 and primary.posterior is not None and primary.posterior.conclusion.probability > 0.95
     for finding in whole.values():
-        if finding.draw is not None:
-            assert is_drawn(finding) and finding.caption
+        if finding.figure.draw is not None:
+            assert is_drawn(finding) and finding.figure.caption

@@ -113,5 +113,5 @@ def test_too_few_models_need_measurement() -> None:
 @pytest.mark.slow
 def test_the_fit_decides_with_the_test() -> None:
     found = findings(analysis("n02"), Simulated(lambda x: 0.3 * x["peak"], noise=0.02))["effect"]
-    assert found.posterior is not None and found.posterior.probability > 0.95
+    assert found.posterior is not None and found.posterior.conclusion.probability > 0.95
     assert "pooled" in found.table and "p_flip" in found.table

@@ -113,7 +113,10 @@ def test_with_few_models_on_the_rarer_side_there_is_too_little_data():
     rare = rows["model"].isin(rows["model"].drop_duplicates()[:4])
     n04.checkpoints = lambda _: rows.assign(last_gain_geometric=np.where(rare, 0.9, 1.1))
     found = judged(n04, shipped(), "sign.tenth")["sign.tenth"]
-    assert (found.verdict, found.reason) == (OPEN, "too little data") and "too little data unless" in found.rule
+    assert (found.verdict, found.reason) == (
+        OPEN,
+        "too little data",
+    ) and "too little data unless" in found.criterion.words
 
 
 def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():

@@ -47,8 +47,8 @@ def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
 @pytest.mark.parametrize("claim", FINDINGS)
 def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
     for name, found in judged(by_rules_alone(claim), study(worlds()[2], crossing=9), *FINDINGS[claim]).items():
-        assert found.verdict != UNMEASURED and found.n_models
-        assert found.draw is None or is_drawn(found), name
+        assert found.verdict != UNMEASURED and found.sample.n_models
+        assert found.figure.draw is None or is_drawn(found), name
         assert "{{" not in " ".join(found.notes) and not {"nan", "None"} & set(" ".join(found.notes).split()), name
 
 
@@ -82,7 +82,7 @@ def test_verdicts_turn_with_the_truth(claim, finding, world, truth, verdict):
 def test_a_side_that_errs_is_withheld_whatever_the_rule_says() -> None:
     assert rule(RECIPE).verdict(by_ratios(third.read(study(WEAK)), RECIPE)) == NO
     found = judged(by_rules_alone("n01"), study(WEAK), "recipe")["recipe"]
-    assert found.verdict == OPEN and "too often to be believed" in found.settles
+    assert found.verdict == OPEN and "too often to be believed" in found.criterion.settles
 
 
 def test_the_order_is_that_of_both_ratios() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections import Counter
 
 from surface import ROOT, SURFACE, surface
@@ -44,3 +45,24 @@ def test_no_name_of_a_class_stands_for_two_things() -> None:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     classes = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
     assert len(classes) > 100 and [name for name, times in classes.items() if times > 1] == []
+
+
+DIALECT = frozenset(["found", "one", "own", "said", "known", "asked", "shown", "told", "whole", "kept", "given"])
+KEYS = {"Lacking.own"}
+"""A field that is a key of `needs --json`."""
+
+
+def test_public_names_are_nouns_of_the_field() -> None:
+    """Modules, classes, functions, their arguments, fields: none says only where its value came from."""
+    names = []
+    for path in (ROOT / "thermostats").rglob("*.py"):
+        names += [path.stem]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+                names += [node.name, *(f"{node.name}.{field.id}" for field in fields if isinstance(field, ast.Name))]
+            elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                names += [node.name, *(f"{node.name}({each.arg}" for each in arguments)]
+    assert len(names) > 5000
+    assert sorted(name for name in names if re.split(r"[.(]", name)[-1] in DIALECT and name not in KEYS) == []

@@ -45,7 +45,7 @@ def model(request: pytest.FixtureRequest) -> Decoder:
 
 
 def row_of(folder: Path, reads: str = "text") -> dict[str, Any]:
-    return model_row(folder, model_id="a/b", revision="main", known=KNOWN, reads=reads)
+    return model_row(folder, model_id="a/b", revision="main", models=KNOWN, reads=reads)
 
 
 def loaded(folder: Path, reads: str = "text") -> Decoder:

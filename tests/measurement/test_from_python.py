@@ -160,7 +160,7 @@ def test_a_refused_part_says_which_runs_are_kept(folder: Path, tmp_path: Path, m
     monkeypatch.setitem(session.MEASURE, "residual", refuse)
     with pytest.raises(DataError, match="no gains today") as refused:
         measure(str(folder), tmp_path / "mine", prompts=TEXTS, what=["weights", "gains"])
-    assert re.fullmatch(r"Kept: weights \(\w{16}\)\.", refused.value.__notes__[0])
+    assert re.fullmatch(r"Stored: weights \(\w{16}\)\.", refused.value.__notes__[0])
     assert not store.load("weights", tmp_path / "mine").empty
 
 

@@ -59,7 +59,7 @@ def test_parameters_are_those_of_the_decoder(folder: Path) -> None:
     models = pd.DataFrame({name: [] for name in TABLES["models"].columns}).astype(
         {"model_id": "str", "heritage": "str"}
     )
-    row = model_row(folder, model_id="tiny", revision="main", known=models)
+    row = model_row(folder, model_id="tiny", revision="main", models=models)
     tower = tiny.build("gemma3").model.language_model
     assert row["n_params"] == sum(parameter.numel() for parameter in tower.parameters())
     assert (row["architecture"], row["n_layers"], row["norm_place"]) == ("gemma3", 3, "sandwich")

@@ -241,4 +241,4 @@ def test_of_a_model_that_fails_the_runs_that_are_kept_are_named(
     runs = store.load("runs", data)
     assert set(outcome.finished) == set(runs["run_id"])
     assert set(runs["model_id"]) == {"me/mine"}
-    assert re.search(r"no attention today.* Kept: weights \(\w{16}\), residual \(\w{16}\)\.", outcome.reason)
+    assert re.search(r"no attention today.* Stored: weights \(\w{16}\), residual \(\w{16}\)\.", outcome.reason)

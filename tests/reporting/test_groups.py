@@ -10,7 +10,7 @@ import pytest
 from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.run import claims
 from thermostats.claims.scripts import chosen
 from thermostats.errors import UsageError
@@ -23,7 +23,7 @@ from thermostats.tables import folders
 
 
 def entry(claim: str, verdict: str = "supported") -> Entry:
-    finding = Finding(claim, "share", verdict, "So.", n_models=48, n_heritages=16)
+    finding = Finding(f"{claim}.share", "share", verdict, "So.", sample=Sample(n_models=48, n_groups=16))
     return Entry(claim, Claim(claim, f"Title of {claim}", "", "", "", ""), (finding,))
 
 
@@ -39,7 +39,8 @@ def test_each_group_has_its_own_summary() -> None:
 
 def test_the_summary_takes_each_group_in_turn_what_rests_on_most_labs_first() -> None:
     entries = [entry("C01"), entry("C02"), entry("C03", "inconclusive"), entry("N01"), entry("N02", "not supported")]
-    entries[1] = replace(entries[1], findings=(replace(entries[1].findings[0], n_heritages=20),))
+    most = replace(entries[1].findings[0], sample=Sample(n_models=48, n_groups=20))
+    entries[1] = replace(entries[1], findings=(most,))
     summary = index_text(entries, {}).partition("\n## ")[0]
     lines = [line.split(" (")[-1][:4] for line in summary.splitlines() if line.startswith(("- ", "**What"))]
     assert lines == ["**Wh", "[C02", "[N01", "[C01", "**Wh", "[N02", "**Wh", "[C03"]
@@ -47,8 +48,9 @@ def test_the_summary_takes_each_group_in_turn_what_rests_on_most_labs_first() ->
 
 def test_a_matrix_has_the_first_verdict_of_every_claim_on_every_set_of_evidence() -> None:
     both = entry("C01")
-    other = [replace(both.findings[0], evidence="nursery", verdict=word) for word in ("not supported", "supported")]
-    both = replace(both, findings=(replace(both.findings[0], evidence="published"), *other))
+    published, nursery = (replace(both.findings[0], sample=Sample(name)) for name in ("published", "nursery"))
+    other = [replace(nursery, verdict=word) for word in ("not supported", "supported")]
+    both = replace(both, findings=(published, *other))
     lines = index_text([both, entry("C02")], {}).splitlines()
     assert [line.rstrip() for line in lines if re.match(r"\| (published|nursery|overall|measured) ", line)] == [
         "| published | ✔ |  |",
@@ -61,11 +63,11 @@ def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
     """Of the first finding alone; the controlled study is no new measurement of it, nor is what needs measurement."""
     of_set = {"published": "inconclusive", "pooled": "supported", "external": "supported", "nursery": "not supported"}
     first = entry("C03").findings[0]
-    findings = [replace(first, id="C03.sign", evidence=name, verdict=verdict) for name, verdict in of_set.items()]
+    findings = [replace(first, id="C03.sign", sample=Sample(name), verdict=verdict) for name, verdict in of_set.items()]
     further = [replace(each, id="C03.second", verdict="not supported") for each in findings]
     changed = replace(entry("C03"), findings=(*findings, *further))
     same = [replace(each, verdict="inconclusive") for each in findings[:2]]
-    same += [replace(first, id="C03.sign", evidence="measured", verdict="needs measurement")]
+    same += [replace(first, id="C03.sign", sample=Sample("measured"), verdict="needs measurement")]
     text = index_text([changed, replace(entry("C04"), findings=tuple(same))], {})
     lines = text.partition("Where new measurements change a verdict")[2].partition("\n\n\n")[0].splitlines()
     assert [line for line in lines if line.startswith("- ")] == [

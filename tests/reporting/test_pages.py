@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, report_of_five, write_analysis
 
-from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
-from thermostats.claims.kept import Made
+from thermostats.claims.claim import Audit, Claim
+from thermostats.claims.finding import Drawing, Finding, from_columns
+from thermostats.claims.stored import Made
 from thermostats.formatting import comparison
 from thermostats.reporting import render as rendered
 from thermostats.reporting.pages.claim import claim_files, compared_figures
@@ -155,7 +155,8 @@ def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path)
         ('"rule", "figure 1"', '"rule", "figure 1", history=("Before, it was wrong.",)'),
         (
             '"supported", plain',
-            '"inconclusive", plain, reason="too little data", could="It was tried.", worlds=1, operating=WORLDS',
+            '"inconclusive", plain, reason="too little data",'
+            'criterion=Criterion(could="It was tried.", worlds=1, rates=WORLDS)',
         ),
         ("CLAIM =", WORLDS + "CLAIM ="),
     )
@@ -182,7 +183,7 @@ WORLDS = pd.DataFrame(
 CLAIM = Claim(
     id="C01",
     title="A claim",
-    said="So.",
+    statement="So.",
     estimand="mean",
     rule="Above 0.",
     source="here",
@@ -199,18 +200,22 @@ def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[
     return claim_files(CLAIM, made, "c01.py", MADE_OF)
 
 
-def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:
+def made_by_hand(
+    figures: int, wrong: int, *rules: str, rates: pd.DataFrame | None = None, **fields: object
+) -> tuple[str, str]:
     """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
     published = {f"figure {i}": 1.0 for i in range(figures)}
     reproduced = {name: 2.0 if i < wrong else 1.0 for i, name in enumerate(published)}
     found: dict[str, Any] = {"verdict": "supported", "plain": "It is.", "n_models": 3, "n_heritages": 2, **fields}
     first, *others = [
-        Finding(claim="C01", estimand=f"mean {i}", rule=rule, **found) for i, rule in enumerate(rules or ("",))
+        from_columns({"id": f"C01.{i}", "estimand": f"mean {i}", "rule": rule, "estimate": None, **found})
+        for i, rule in enumerate(rules or ("",))
     ]
-    first = replace(first, published=published, reproduced=reproduced)
+    criterion = replace(first.criterion, rates=rates)
+    first = replace(first, audit=Audit(published, reproduced), criterion=criterion)
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, whole=False).decode(), text
+    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
 
 
 @pytest.mark.parametrize(
@@ -245,7 +250,7 @@ def test_what_would_settle_it_names_the_models_needed_where_they_were_computed(
 ) -> None:
     row = {"words": "as claimed", "holds": True, "simulations": 400, "supported": power, "not_supported": 0.0}
     rates = pd.DataFrame([row | {"declared": True, "n_models": 3, "models_wanted": wanted, "groups_wanted": 32.0}])
-    _, text = made_by_hand(0, 0, verdict="inconclusive", reason="undecided", operating=rates)
+    _, text = made_by_hand(0, 0, verdict="inconclusive", reason="undecided", rates=rates)
     assert shown in text
 
 
@@ -303,7 +308,10 @@ def test_a_caption_stands_once_below_its_figure(out: Path) -> None:
 
 
 def test_the_first_figure_there_is_heads_the_page() -> None:
-    found = [Finding("C01", f"mean {i}", "supported", "It is.", caption=f"Figure of {i}.") for i in range(3)]
+    found = [
+        Finding(f"C01.{i}", f"mean {i}", "supported", "It is.", figure=Drawing(caption=f"Figure of {i}."))
+        for i in range(3)
+    ]
     made = files_of(*found, drawn={2: b"<svg/>", 3: b"<svg/>"})
     text = made["c01/index.md"].decode()
     assert text.index("](figure.svg)") < text.index("Claimed.") < text.index("](figure-3.svg)")
@@ -316,7 +324,9 @@ def test_a_rule_is_short_its_exact_form_folded_and_its_changes_marked_beside_the
     assert re.search(r"<details[^>]*><summary>The exact rule</summary>\s*<p>Above 0 exactly\.</p>", page)
     assert "Rule fixed before its test was run" in text and "rule changed" not in text
     changed = replace(CLAIM, history=("It was above 1.",))
-    made = claim_files(changed, [Made(Finding("C01", "mean", "supported", "It is."), b"", (), {})], "c01.py", MADE_OF)
+    made = claim_files(
+        changed, [Made(Finding("C01.mean", "mean", "supported", "It is."), b"", (), {})], "c01.py", MADE_OF
+    )
     assert ".** ([rule changed](#history)) It is." in made["c01/index.md"].decode()
 
 
@@ -410,11 +420,11 @@ def test_the_data_page_lists_every_column_and_file(out: Path) -> None:
 
 
 def test_another_verdict_on_another_set_is_announced_and_one_by_p_alone_explained() -> None:
-    same: dict[str, Any] = {"claim": "C01", "estimand": "mean", "plain": "It is.", "id": "C01.mean", "below": 0.0}
-    own = Finding(**same, verdict="inconclusive", evidence="published")
+    same: dict[str, Any] = {"estimand": "mean", "plain": "It is.", "id": "C01.mean", "below": 0.0}
+    own = from_columns({**same, "estimate": None, "verdict": "inconclusive", "evidence": "published"})
     view = {**same, "view_of": "published", "estimate": -0.3, "lower": -0.6, "upper": 0.1, "interval": "95% t interval"}
     by_p = {"probability": 0.03, "probability_kind": "p-value", "n_models": 9, "n_heritages": 2}
-    pooled = Finding(**view, **by_p, verdict="supported", evidence="pooled")
+    pooled = from_columns({**view, **by_p, "verdict": "supported", "evidence": "pooled"})
     text = files_of(own, pooled)["c01/index.md"].decode()
     assert "**On other evidence.** ✔ supported on the set pooled (9 models of 2 labs)." in text
     assert "On pooled a verdict is decided although its interval contains the number" in text

@@ -129,19 +129,19 @@ def test_findings_that_are_damaged(tmp_path: Path) -> None:
 
 def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:
     join(table("prompts", {"prompt_set": "own", "prompt_id": "a"}), data=tmp_path / "mine")
-    assert [listing.rows(name, tmp_path / "mine", own=True)[0] for name in ("models", "runs")] == [[], []]
+    assert [listing.rows(name, tmp_path / "mine", yours=True)[0] for name in ("models", "runs")] == [[], []]
     first = [table("models", model("aaa/first")), table("runs", run("aaa/first", prompt_set="", prompt_sha=""))]
     join(first, data=tmp_path / "mine")
     for name in ("models", "runs"):
         rows, _ = listing.rows(name, tmp_path / "mine")
         shipped = store.load(name, store.shipped("data"))
         assert [row["model_id"] for row in rows] == [*shipped["model_id"], "aaa/first"]
-        (row,), columns = listing.rows(name, tmp_path / "mine", own=True)
+        (row,), columns = listing.rows(name, tmp_path / "mine", yours=True)
         assert row == rows[-1] and set(columns) <= set(row)
 
 
 def test_own_rows_alone_are_those_that_lie_in_the_folder(small_store: Path) -> None:
-    assert listing.rows("models", small_store, own=True) == listing.rows("models", small_store)
+    assert listing.rows("models", small_store, yours=True) == listing.rows("models", small_store)
     with pytest.raises(UsageError, match="own rows are not listed separately") as caught:
-        listing.rows("claims", small_store, own=True)
+        listing.rows("claims", small_store, yours=True)
     assert (caught.value.got, caught.value.allowed) == ("claims", "models, runs")

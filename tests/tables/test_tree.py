@@ -44,7 +44,7 @@ def test_a_merge_is_the_mean_of_its_parents() -> None:
         tree.newick()
 
 
-def test_kept_nodes_lose_the_stem_that_all_share() -> None:
+def test_stored_nodes_lose_the_stem_that_all_share() -> None:
     tree = thermostats.tree(ROWS, models=["m1", "m1-it", "m2"])
     assert tree.names[0] == "A: f" and set(tree.names) == {"A: f", "m1", "m1-it", "m2"}
     assert thermostats.tree(ROWS, models=["m1", "m1-it"]).names == ("m1", "m1-it")

@@ -63,8 +63,8 @@ class Evidence(Selection):
             other = self.fork()
             other.name, other.left_out = self.name, source
             self.memo[key] = other
-        found: Evidence = self.memo[key]
-        return found
+        evidence: Evidence = self.memo[key]
+        return evidence
 
     def sources(self, models: Collection[str]) -> list[str]:
         """Who measured some models of the set: sources by name, the files of a study as one."""

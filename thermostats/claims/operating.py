@@ -51,7 +51,11 @@ def judged(rule: Rule, trial: Trial, rows: pd.DataFrame, only: Verdict | None = 
 
 def _covered(headlines: Sequence[Estimate], truth: float) -> float:
     """Share of the intervals that hold a value, of those that there are."""
-    ends = [(one.lower, one.upper) for one in headlines if one.lower is not None and one.upper is not None]
+    ends = [
+        (estimate.lower, estimate.upper)
+        for estimate in headlines
+        if estimate.lower is not None and estimate.upper is not None
+    ]
     return float(np.mean([low <= truth <= high for low, high in ends])) if ends else np.nan
 
 
@@ -73,13 +77,13 @@ def simulated(
     """
     seed = zlib.crc32(f"{key(question)} {len(rows)} {world.id}".encode())
     rng, rows = np.random.default_rng(seed), plain(rows)
-    found: list[tuple[Verdict, Estimate]] = []
+    outcomes: list[tuple[Verdict, Estimate]] = []
     start = time.process_time()
-    while len(found) < n and (len(found) < LEAST or time.process_time() - start < seconds):
-        found.append(judged(question.primary, question.trial, world.change(rows, rng), only))
-    verdicts = pd.Series([verdict for verdict, _ in found])
-    estimates = pd.Series([headline.value for _, headline in found], dtype=float)
-    covered = np.nan if world.truth is None else _covered([headline for _, headline in found], world.truth)
+    while len(outcomes) < n and (len(outcomes) < LEAST or time.process_time() - start < seconds):
+        outcomes.append(judged(question.primary, question.trial, world.change(rows, rng), only))
+    verdicts = pd.Series([verdict for verdict, _ in outcomes])
+    estimates = pd.Series([headline.value for _, headline in outcomes], dtype=float)
+    covered = np.nan if world.truth is None else _covered([headline for _, headline in outcomes], world.truth)
     yes = verdicts == SUPPORTED
     power = float(yes.mean()) if only != AGAINST else np.nan
     wanted = larger(question, rows, world, power) if world.declared else (np.nan, np.nan)
@@ -90,7 +94,7 @@ def simulated(
         world.holds,
         world.declared,
         len(rows),
-        len(found),
+        len(outcomes),
         power,
         float((verdicts == AGAINST).mean()) if only != SUPPORTED else np.nan,
         float(estimates[yes].mean() / estimates.mean()) if world.holds and not only and yes.any() else np.nan,

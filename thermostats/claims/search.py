@@ -96,7 +96,7 @@ def text(point: Point) -> str:
     return "; ".join(f"{name}={value}" for name, value in point.items())
 
 
-def world_at(search: Search, said: str) -> World:
+def world_at(search: Search, stated: str) -> World:
     """The world of a row of the table, by its column `point`."""
-    named = dict(part.split("=", 1) for part in said.split("; "))
+    named = dict(part.split("=", 1) for part in stated.split("; "))
     return search.world(**{name: value if name in WORDS else float(value) for name, value in named.items()})

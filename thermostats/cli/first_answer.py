@@ -26,8 +26,8 @@ def answer(data: str | Path | None) -> dict[str, Any]:
     left_out = [*said_of(rows), *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else [])]
     models = _models(rows[rows["heritage"] != ""])
     yours = own_ids(data_folder(data))
-    own = models[models["model_id"].isin(yours)]
-    for whose, chosen in (("your", own), ("all", models)):
+    your_rows = models[models["model_id"].isin(yours)]
+    for whose, chosen in (("your", your_rows), ("all", models)):
         try:
             tested = first_answer(chosen)
         except UsageError as error:
@@ -38,32 +38,32 @@ def answer(data: str | Path | None) -> dict[str, Any]:
             lacking = sorted(yours - set(named))
             why = "no penultimate gain of a base model that may be compared, or no lab"
             left_out = [f"left out of yours, {why}: {', '.join(lacking)}"] if lacking else []
-        said = {"whose": whose, "models": named, "labs": int(chosen["heritage"].nunique()), "left_out": left_out}
-        return {**said, "questions": [{**asdict(each), "error": each.error} for each in tested]}
+        counts = {"whose": whose, "models": named, "labs": int(chosen["heritage"].nunique()), "left_out": left_out}
+        return {**counts, "questions": [{**asdict(each), "error": each.error} for each in tested]}
     return {"whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(result: dict[str, Any]) -> list[str]:
     """The same in words."""
-    if not found["questions"]:
-        return ["No first answer: too few models with a penultimate gain and a lab.", *found["left_out"]]
-    whose = "your own" if found["whose"] == "your" else "all"
-    of = f"{plural(len(found['models']), 'model')} of {plural(found['labs'], 'lab')}"
-    said = [f"First answer, penultimate gain (block L − 1), {whose} models: {of}"]
-    for each in found["questions"]:
+    if not result["questions"]:
+        return ["No first answer: too few models with a penultimate gain and a lab.", *result["left_out"]]
+    whose = "your own" if result["whose"] == "your" else "all"
+    of = f"{plural(len(result['models']), 'model')} of {plural(result['labs'], 'lab')}"
+    text = [f"First answer, penultimate gain (block L − 1), {whose} models: {of}"]
+    for each in result["questions"]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"
-        said.append(
+        text.append(
             f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = {number(tested.f)}, p = {number(tested.p)}"
         )
-        said.append(
+        text.append(
             f"  In {WORLDS} simulated worlds of these models (± {number(100 * tested.error, 2)} points) it says yes in "
             f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ as much as models "
             "of one lab."
         )
         if tested.p > ALPHA:
-            said.append("  " + _settled(tested))
-    return [*said, *(f"  {line}" for line in found["left_out"])]
+            text.append("  " + _settled(tested))
+    return [*text, *(f"  {line}" for line in result["left_out"])]
 
 
 def _settled(tested: Tested) -> str:

@@ -72,7 +72,7 @@ def complete_runs(planned: MeasurementPlan, data: Path) -> tuple[tuple[str, ...]
     runs = [(run.run["run_id"], run) for run in planned.runs]
     complete = {name: run.kind for name, run in runs if not missing_tables(run.tables, name, data)}
     names = ", ".join(f"{kind} ({name})" for name, kind in complete.items())
-    return tuple(complete), f"Kept: {names}." if complete else ""
+    return tuple(complete), f"Stored: {names}." if complete else ""
 
 
 def measure_plan(planned: MeasurementPlan, data: Path, progress: Progress | None = None) -> Outcome:

@@ -323,7 +323,7 @@ def _moved(table: pd.DataFrame, word: str) -> list[str]:
     """Rows whose probability is no longer near that of their statement as fitted; the second column names them."""
     moved = []
     for statement, rows in table.groupby("statement", sort=False):
-        whole, p = float(rows["probability"].iloc[0]), rows["probability"].to_numpy()
-        for at in np.flatnonzero(no_longer_near(whole, p)):
-            moved.append(f"P({statement}) = {whole:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
+        at_all, p = float(rows["probability"].iloc[0]), rows["probability"].to_numpy()
+        for at in np.flatnonzero(no_longer_near(at_all, p)):
+            moved.append(f"P({statement}) = {at_all:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
     return moved

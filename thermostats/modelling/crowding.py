@@ -190,8 +190,8 @@ def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.Dat
     rows = columns.of_new(new)
     rho = numbers(rows["rho"].astype("float64"), "rho", least=1, positive=True)
     x, labs = pd.Series(np.log(rho), index=rows.index), rows["heritage"]
-    known, middle = fitted.groupby("heritage")["log_rho"].mean(), fitted["log_rho"].mean()
-    of_lab = labs.map(known).fillna(x.groupby(labs).transform("mean")).astype("float64")
+    by_lab, middle = fitted.groupby("heritage")["log_rho"].mean(), fitted["log_rho"].mean()
+    of_lab = labs.map(by_lab).fillna(x.groupby(labs).transform("mean")).astype("float64")
     return rows.assign(rho=rho, log_rho=x, within=x - of_lab, between=of_lab - middle, centred=x - middle)
 
 
@@ -214,7 +214,7 @@ def _lay_out_steps(rows: pd.DataFrame, like: Constants | None) -> Laid:
     cuts, widths = (like["cuts"], like["widths"]) if like else gaps(rows["rho"].to_numpy())
     line = _line(rows, "above", slope=2 * SHARE)
     laid = [line.lay_out(rows.assign(above=(rows["rho"] > cut).astype(float)), like) for cut in cuts]
-    nodes = tuple(one.model for one in laid if isinstance(one.model, Gaussian))
+    nodes = tuple(step.model for step in laid if isinstance(step.model, Gaussian))
     return Laid(
         model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
         constants={**laid[0].constants, "cuts": cuts, "widths": widths},

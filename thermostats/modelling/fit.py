@@ -183,8 +183,8 @@ class Fit:
 
         `refits`: also under other priors and without each unit, by refits.
         """
-        asked = self.law.statements if statements is None else statements
-        return checks.gate(self, asked, refits=refits, seed=self.seed if seed is None else seed)
+        asked_for = self.law.statements if statements is None else statements
+        return checks.gate(self, asked_for, refits=refits, seed=self.seed if seed is None else seed)
 
     def sensitivity(self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True) -> pd.DataFrame:
         """Probabilities of statements as fitted and under every alternative, as `checks.sensitivity` has them."""
@@ -425,13 +425,13 @@ def _own_lay_out(
         )
     data[f"{outcome}_observed"] = _as_array(values)
     sampled = Sampled(declare=model, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed"))
-    own = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
-    return Laid(model=sampled, constants={"levels": levels, "own": own})
+    declared = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
+    return Laid(model=sampled, constants={"levels": levels, "own": declared})
 
 
 def _as_array(values: pd.Series) -> NDArray[Any]:
     """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
-    whole = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
-    if whole is np.float64 or values.isna().any():
+    kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
+    if kind is np.float64 or values.isna().any():
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(values.to_numpy(dtype=whole))
+    return np.asarray(values.to_numpy(dtype=kind))

@@ -320,7 +320,7 @@ def _quantiles(fit: Fit) -> pd.DataFrame:
 def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
     """The power law, k = β = 1, a constant, and a line on the log of depth, head density and size."""
     rows, L, middle = fit.rows, fit.constants["L"], fit.constants["middle"]
-    one, x = np.ones((L.size, 1)), np.log(L / middle)
+    constant, x = np.ones((L.size, 1)), np.log(L / middle)
     beta = fit.quantities["beta" if "beta" in fit.quantities else "frontier_beta"]
     grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
     weights = stats.norm.pdf(grid, *BETA) * (grid[1] - grid[0])
@@ -328,13 +328,13 @@ def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
     rivals: dict[str, Gaussian | Mixture] = {
         "published": _exact(rows.assign(log10_gain=rows["log10_gain"] - 1 / L), np.empty((L.size, 0)), scale),
         "power law": Mixture(nodes=curves, weights=weights, seed=fit.seed),
-        "constant": _exact(rows, one, scale),
+        "constant": _exact(rows, constant, scale),
     }
     for name, column in RIVALS.items():
         values = rows.get(column, pd.Series(dtype="float64")).astype("float64")
         if values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all():
             z = stats.zscore(np.log(values.to_numpy()))
-            rivals[name] = _exact(rows, np.column_stack([one, z]), scale)
+            rivals[name] = _exact(rows, np.column_stack([constant, z]), scale)
     ways = {"model": folds(rows["model_id"].astype(str).tolist())}
     if rows["heritage"].nunique() > 1:
         ways["lab"] = folds(rows["heritage"].astype(str).tolist())

@@ -40,7 +40,7 @@ def columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ..
     """Intercept and all columns of blocks, one row per model, and their names; what others determine is left out."""
     rows = means.groupby("model_id", sort=False).first()
     x, names = np.ones((len(rows), 1)), ["(intercept)"]
-    for name in dict.fromkeys(column for own in lineage.blocks.values() for column in own):
+    for name in dict.fromkeys(column for block in lineage.blocks.values() for column in block):
         values = rows[name].to_numpy(np.float64)
         more = np.column_stack([x, np.log(values) if lineage.logs else values])
         if np.linalg.matrix_rank(more / np.maximum(np.abs(more).max(axis=0), 1e-300), tol=1e-8) == more.shape[1]:
@@ -91,26 +91,26 @@ def likelihood(fit: Fit) -> pd.DataFrame:
     lineage: Lineage = fit.constants["lineage"]
     test = restricted(fit.rows, lineage)
     low, high = test.interval(fit.level)
-    found = [
+    rows = [
         (name, made.method, made.parameter, made.sigma, made.log_likelihood)
         for name, made in _maxima(fit.rows, lineage)
     ]
-    table = pd.DataFrame(found, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
-    own = (table["model"] == "Pagel's λ") & (table["method"] == REML)
+    table = pd.DataFrame(rows, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
+    reml = (table["model"] == "Pagel's λ") & (table["method"] == REML)
     return table.assign(
-        lower=np.where(own, low, np.nan), upper=np.where(own, high, np.nan), p=np.where(own, test.p_value(1), np.nan)
+        lower=np.where(reml, low, np.nan), upper=np.where(reml, high, np.nan), p=np.where(reml, test.p_value(1), np.nan)
     )
 
 
 def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
     y, (x, _), k = outcomes(means), columns(means, lineage), covariance(means, lineage)
-    eye, found = np.eye(len(y)), []
+    eye, maxima = np.eye(len(y)), []
     for method in (REML, ML):
-        found.append(("least squares", line(y, x, eye, method=method, parameter=0.0)))
+        maxima.append(("least squares", line(y, x, eye, method=method, parameter=0.0)))
         if np.linalg.eigvalsh(k)[0] > 1e-10:
-            found.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
-        found.append(("Pagel's λ", pagel(y, x, k, method=method)))
-    return found
+            maxima.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
+        maxima.append(("Pagel's λ", pagel(y, x, k, method=method)))
+    return maxima
 
 
 def slopes(fit: Fit) -> pd.DataFrame:
@@ -125,9 +125,9 @@ def slopes(fit: Fit) -> pd.DataFrame:
                 (model, name, b, s, b - h, b + h)
                 for name, b, s, h in zip(names[1:], made.beta[1:], made.se[1:], half[1:], strict=True)
             ]
-    for block, own in lineage.blocks.items():
+    for block, of_block in lineage.blocks.items():
         drawn = fit.draws.flat(f"u_{block}") @ fit.constants["maps"][block].T
-        for column in own:
+        for column in of_block:
             d = drawn[:, fit.constants["columns"].index(column)]
             lower, upper = equal_tailed(d, fit.level)
             label = f"log {column}" if lineage.logs else column
@@ -144,11 +144,11 @@ def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     lineage: Lineage = fit.constants["lineage"]
     values = fit.draws.few(DRAWS)
     drawn = values["beta"] + descended(fit.constants, values, nodes=True)
-    own = log_gains(values, fit.constants, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
+    gains = log_gains(values, fit.constants, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
     measured = np.zeros(len(lineage.tree), dtype=bool)
     for i, name in enumerate(fit.rows["model_id"]):
         place = lineage.tree.place(name)
-        drawn[:, place], measured[place] = own[:, i], True
+        drawn[:, place], measured[place] = gains[:, i], True
     return drawn, measured
 
 
@@ -169,7 +169,7 @@ def _summary(drawn: Array, level: float) -> dict[str, Array]:
 def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     tree = fit.constants["lineage"].tree
     drawn, measured = node_gains(fit)
-    pairs = [(i, parent) for i, own in enumerate(tree.parents) for parent in own]
+    pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
     child, parent = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
     changed = (drawn[:, child] < 0) != (drawn[:, parent] < 0)
     table = pd.DataFrame(
@@ -234,7 +234,7 @@ def left_out(fit: Fit) -> pd.DataFrame:
     for name in (DESCENT, *lineage.blocks):
         other = lineage.without(name)
         fits[f"without {name}"] = fit.under(replace(fit.law, lay_out=other.lay_out))
-    return compared({name: _held_out(one, folds) for name, one in fits.items()}, fit.model.observed)
+    return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}, fit.model.observed)
 
 
 def _held_out(fit: Fit, folds: list[str]) -> LeftOut:

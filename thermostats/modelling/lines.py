@@ -159,17 +159,17 @@ def fit_line(
         outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
     columns = {"error": error} if formula else {"outcome": outcome, "covariates": [*named], "error": error}
     computed = {"computed": formula.rows} if formula else {}
-    asked = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome", **computed)
-    units = unit_rows(table, asked, [MODEL, *levels] if model == MODEL and levels else model, group)
+    names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome", **computed)
+    units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows, group, warnings = units.rows, units.group, units.warnings
     if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
     y = numbers(rows[outcome].astype("float64"), outcome, least=LEAST + len(named), varied=True)
     for name in named:
         numbers(rows[name].astype("float64"), name, varied=True)
-    known = numbers(rows[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
-    if (known < 0).any():
-        raise UsageError("a standard error below 0", where=error, got=f"{known.min():g}", allowed="0 or above")
+    errors = numbers(rows[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+    if (errors < 0).any():
+        raise UsageError("a standard error below 0", where=error, got=f"{errors.min():g}", allowed="0 or above")
     group, of_levels = _levels(rows, group)
     warnings += [*of_levels, *_further(rows, group, levels)]
     spread, centre = (float(y.std()), float(np.sqrt(np.square(y).mean()))) if scale is None else (scale, scale)
@@ -269,18 +269,18 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
 
 def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> list[str]:
     """Which of the further levels cannot be separated from one another, or are not there."""
-    said, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
+    messages, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
     for name in levels:
         others = list(codes)[: list(codes).index(name)]
         sets = len(set(codes[name]))
         if sets == 1:
-            said.append(f"one {name}: no level of it is fitted")
+            messages.append(f"one {name}: no level of it is fitted")
         for other in others if sets > 1 else ():
             if len(set(zip(codes[name], codes[other], strict=True))) in {sets, len(set(codes[other]))}:
-                said.append(
+                messages.append(
                     f"{name} and {other} coincide or lie in one another: their priors decide between their levels"
                 )
-    return said
+    return messages
 
 
 def _rows(line: Line, fit: Fit) -> pd.DataFrame:

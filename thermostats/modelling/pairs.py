@@ -25,7 +25,7 @@ from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
 from thermostats.modelling.pair_rows import pairs_of
-from thermostats.modelling.populations import members, population, told
+from thermostats.modelling.populations import informed_share, members, population
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.settings import options
 
@@ -145,10 +145,10 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     names, pair = numbered(rows["pair"], like["labels"]["ratio"] if like else ())
     base = rows["base"].to_numpy(dtype=np.float64)
     change = rows["change"].to_numpy(dtype=np.float64) if "change" in rows else np.zeros(len(rows))
-    known = like["known"] if like else {"level_told": _told(base, pair), "change_told": _told(change, pair)}
+    informed = like["known"] if like else {"level_told": _told(base, pair), "change_told": _told(change, pair)}
     data = {
         **priors,
-        **known,
+        **informed,
         **members(like["number"] if like else len(names), padded(max(len(names), 8))),
         "pair": np.tile(pair, 2),
         "base": np.tile(base, 2),
@@ -161,7 +161,7 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     constants = {
         "labels": {"ratio": names},
         "number": int(data["number"]),
-        "known": known,
+        "known": informed,
         "base": base,
         "pair": pair,
         "outcomes": outcomes,
@@ -173,7 +173,7 @@ def _told(y: Array, pair: NDArray[np.int64]) -> Array:
     """How far the prompts tell how pairs differ."""
     by = pd.Series(y).groupby(pair)
     means = by.mean().to_numpy()
-    return np.asarray(told(means - means.mean(), float(by.sem().mean())))
+    return np.asarray(informed_share(means - means.mean(), float(by.sem().mean())))
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

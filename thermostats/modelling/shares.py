@@ -51,8 +51,10 @@ def fit_share(
     Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false, a
     missing group, `against` outside (0, 1).
     """
-    asked = Columns(call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_held, holds, group))
-    units = unit_rows(_compared(table, holds), asked, model, group)
+    request = Columns(
+        call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_held, holds, group)
+    )
+    units = unit_rows(_compared(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
     rows, group = units.rows, units.group

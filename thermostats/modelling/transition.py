@@ -132,8 +132,8 @@ def fit_transition(
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
     """
-    own = not outcome and definition in table and f"L_star_{definition}" not in table
-    column = outcome or (definition if own else f"L_star_{definition}")
+    unprefixed = not outcome and definition in table and f"L_star_{definition}" not in table
+    column = outcome or (definition if unprefixed else f"L_star_{definition}")
     _check_definition(table, column)
     columns = gain_columns("fit_transition", column, model=model, lab=lab, depth=depth, heads=heads)
     placed = transition_rows(columns.read(table), outcome or definition, column=column, source=source)
@@ -189,11 +189,11 @@ def between(line: Line, rows: pd.DataFrame, lower: Array, upper: Array, *, seed:
         centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
         a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
         mean, variance = stats.truncnorm.stats(a, np.maximum(b, a + 1e-9), centre, spread, moments="mv")
-        known = 1 / variance - 1 / np.square(spread)
-        usable = known > LEAST_KNOWN**-2
-        known = np.where(usable, known, LEAST_KNOWN**-2)
-        y = np.where(usable, (mean / variance - centre / np.square(spread)) / known, mean)
-        error = known**-0.5
+        precision = 1 / variance - 1 / np.square(spread)
+        usable = precision > LEAST_KNOWN**-2
+        precision = np.where(usable, precision, LEAST_KNOWN**-2)
+        y = np.where(usable, (mean / variance - centre / np.square(spread)) / precision, mean)
+        error = precision**-0.5
     return np.asarray(y), np.asarray(error)
 
 

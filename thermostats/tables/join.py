@@ -86,7 +86,7 @@ def join(
     Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist,
     contradicts one that does or is hardly what it says, and UsageError where a source belongs to no table.
     """
-    given = _sources(sources)
+    inputs = _sources(sources)
     own_folder(data)
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
     if maps == [None] and (mapping is not None or recipe or constants):
@@ -98,7 +98,7 @@ def join(
         held = store.load("prompts", begun_or_shipped(data), private=False)
         return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
 
-    for source in given:
+    for source in inputs:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         given_rows = read(source)
         using_each = maps_by_name(given_rows, where, data) if maps == [None] and table is None else maps
@@ -117,10 +117,10 @@ def join(
         return _join_all(ordered, folder, replace, accept, dry_run)
 
 
-def _sources(given: Source | Sequence[Source]) -> list[Source]:
+def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
     """Sources as a list, rows that are dicts as one table; UsageError for what is none."""
-    single = isinstance(given, (*KINDS, Mapping)) or not isinstance(given, Iterable)
-    sources = [given] if single else list(cast(Iterable[Source], given))
+    single = isinstance(inputs, (*KINDS, Mapping)) or not isinstance(inputs, Iterable)
+    sources = [inputs] if single else list(cast(Iterable[Source], inputs))
     if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
         got, allowed = repr(wrong[0])[:60], "paths of files, DataFrames, Arrow tables, or dicts of columns"
         raise UsageError("only files and tables can be joined", got=got, allowed=allowed)
@@ -210,19 +210,19 @@ def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[
 
 def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     """Models with facts that new rows do not state as those that are there: what is not stated is no other value."""
-    known = old.set_index(key("models"))
+    stored = old.set_index(key("models"))
     rows = new.set_index(key("models"))
-    known = known.reindex(rows.index)
+    stored = stored.reindex(rows.index)
     stated = {label: rows[label].notna() & rows[label].ne("").fillna(True) for label in rows}
-    filled_in = {label: rows[label].where(stated[label] | known[label].isna(), known[label]) for label in rows}
+    filled_in = {label: rows[label].where(stated[label] | stored[label].isna(), stored[label]) for label in rows}
     return store.validate(rows.assign(**filled_in).reset_index(), "models")
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
-    known, rows = old.set_index(key(name)), new.set_index(key(name))
-    shared = rows.index.intersection(known.index)
+    stored, rows = old.set_index(key(name)), new.set_index(key(name))
+    shared = rows.index.intersection(stored.index)
     compared = [label for label in rows.columns if not (name == "runs" and label in RECORDED)]
-    mine, theirs = rows.loc[shared, compared], known.loc[shared, compared]
+    mine, theirs = rows.loc[shared, compared], stored.loc[shared, compared]
     differs = ~((mine == theirs) | (mine.isna() & theirs.isna())).fillna(False).all(axis=1)
     if differs.any() and not replace:
         raise DataError(
@@ -264,8 +264,8 @@ def _changes(name: str, folder: Path, plan: Plan) -> dict[Path, pd.DataFrame]:
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
                 fresh = fresh.drop(here)
     new = pd.concat([plan.added, fresh.reset_index()])
-    own = f"{name}.csv" if "run_id" not in new else "measured/" + name + "/" + new["run_id"] + ".csv"
-    for place, rows in new.groupby(pd.Series(own, index=new.index)):
+    file = f"{name}.csv" if "run_id" not in new else "measured/" + name + "/" + new["run_id"] + ".csv"
+    for place, rows in new.groupby(pd.Series(file, index=new.index)):
         path = folder / str(place)
         before = [changed[path]] if path in changed else [store.read(path, name)] if path.is_file() else []
         changed[path] = pd.concat([*before, rows], ignore_index=True) if before else rows

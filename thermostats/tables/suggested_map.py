@@ -88,12 +88,12 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
 def _known(frame: pd.DataFrame, names: Mapping[str, str]) -> dict[str, str]:
     """Theirs → ours of columns whose names are known, each of ours once."""
     there = {str(name).casefold(): str(name) for name in frame.columns}
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for ours, others in names.items():
         theirs = next((there[name] for name in (ours, *others.split()) if name in there), None)
         if theirs is not None:
-            found[theirs] = ours
-    return found
+            columns[theirs] = ours
+    return columns
 
 
 def _wide(frame: pd.DataFrame) -> str:

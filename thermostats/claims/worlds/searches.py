@@ -138,5 +138,5 @@ def _opened(
     said = re.sub(r",? ?\bnormal( errors)?\b", "", world.words, count=1)
     change: Signal = world.signal
     if not math.isnan(mean):
-        change, said = Off(change, outcome, mean), f"{said}, {Off.said(mean)}"
+        change, said = Off(change, outcome, mean), f"{said}, {Off.place(mean)}"
     return replace(world, id="", words=f"{said}, {errors.words}", signal=change, errors=errors, declared=False)

@@ -59,7 +59,7 @@ class Off:
         return made.assign(**{self.outcome: made[self.outcome] + TOTAL * mean})
 
     @staticmethod
-    def said(off: float) -> str:
+    def place(off: float) -> str:
         """Where the mean is."""
         return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
 

@@ -55,9 +55,9 @@ def what_rows_cannot_say(rows: pd.DataFrame, heritage: Heritage, without_labs: s
 def _of_groups(name: str, sizes: pd.Series, step: str) -> list[str]:
     """Refuse groups that cannot be separated from the mean or from the residual."""
     if len(sizes) < 2:
-        one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
+        single = "one lab: its effect" if name == LAB else f"one {name}: its effect"
         raise UsageError(
-            f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more", next_step=step
+            f"{single} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more", next_step=step
         )
     if sizes.max() == 1:
         what = "lab" if name == LAB else name

@@ -21,18 +21,18 @@ def equations(heritage: Heritage) -> tuple[str, ...]:
     """The model in lines."""
     parts = " + ".join(f"f_i,{name}" for name in (*heritage.blocks, OWN))
     orders = orders_of(tuple(heritage.blocks))
-    shown = []
+    lines = []
     for name, columns in heritage.blocks.items():
         if name in heritage.groups:
             group = columns[-1] if columns != (LAB,) else "lab"
-            shown.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
+            lines.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
         else:
-            shown.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
+            lines.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
     return (
         "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: standard error from n_i prompts, spreads moderated   (model i)",
         f"m_i = α + {parts}",
         "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
-        "; ".join(shown),
+        "; ".join(lines),
         f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
         "estimands: S_b = SD over the M models of f_b (finite population)"
         + (f"; order: {orders[-1]}" if orders else ""),

@@ -112,8 +112,8 @@ def spreads(y: Array, x: Array) -> dict[str, Interval]:
     effects, noise = lines(y, coded(x))
     names = [field.name for field in fields(Variances) if field.name != "alike"]
     every, left = variances(effects, noise), variances(*without_each(effects, noise))
-    whole, parts = (np.stack([getattr(found, name) for name in names], axis=-1) for found in (every, left))
-    ends = np.sqrt(np.maximum(jackknifed(whole, parts), 0.0))
+    estimate, parts = (np.stack([getattr(parts_of, name) for name in names], axis=-1) for parts_of in (every, left))
+    ends = np.sqrt(np.maximum(jackknifed(estimate, parts), 0.0))
     return {name: Interval(*ends[:, i]) for i, name in enumerate(names)}
 
 
@@ -124,12 +124,12 @@ def without_each(effects: Array, noise: Array) -> tuple[Array, Array]:
     return np.moveaxis(effects[:, others], 1, 0), np.moveaxis(noise[:, others], 1, 0)
 
 
-def jackknifed(whole: Array, parts: Array) -> Array:
+def jackknifed(estimate: Array, parts: Array) -> Array:
     """Figures and the ends of their t intervals, (3, figures); parts: those without each recipe in turn."""
     recipes = len(parts)
     sd = np.sqrt((recipes - 1) / recipes * np.square(parts - parts.mean(axis=0)).sum(axis=0))
     half = stats.t.ppf((1 + LEVEL) / 2, recipes - 1) * sd
-    return np.stack([whole, whole - half, whole + half])
+    return np.stack([estimate, estimate - half, estimate + half])
 
 
 def lines(y: Array, z: Array) -> tuple[Array, Array]:
@@ -147,11 +147,11 @@ def lines(y: Array, z: Array) -> tuple[Array, Array]:
 
 def statistics(effects: Array, noise: Array) -> Array:
     """Half the log of both ratios of variances, and `alike`, (…, 3)."""
-    found = variances(effects, noise)
+    parts = variances(effects, noise)
     recipe, architecture, shape, size = np.log(
-        np.maximum([found.recipe, found.architecture, found.shape, found.size], LEAST)
+        np.maximum([parts.recipe, parts.architecture, parts.shape, parts.size], LEAST)
     )
-    return np.stack([(recipe - architecture) / 2, (shape - size) / 2, found.alike], axis=-1)
+    return np.stack([(recipe - architecture) / 2, (shape - size) / 2, parts.alike], axis=-1)
 
 
 def variances(effects: Array, noise: Array) -> Variances:

@@ -201,15 +201,15 @@ def _at_the_edge(
     return claims.World("", words, holds, partial(placed, own), Errors(kind))
 
 
-def _tried(rule: str, own: World, kind: str, name: str) -> claims.World:
-    words = f"{own.name}: {own.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
-    declared = (own.name, own.alike) == DECLARED[rule] and kind == "normal"
-    return claims.World(name, words, own.truth[rule], partial(placed, own), Errors(kind), declared)
+def _tried(rule: str, world: World, kind: str, name: str) -> claims.World:
+    words = f"{world.name}: {world.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
+    declared = (world.name, world.alike) == DECLARED[rule] and kind == "normal"
+    return claims.World(name, words, world.truth[rule], partial(placed, world), Errors(kind), declared)
 
 
-def placed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
+def placed(world: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
     """Log gains of a world on rows; corpora beyond its own begin anew."""
     corpus, recipe = (pd.factorize(rows[name], sort=True)[0] for name in ("trained_on", "recipe"))
-    corpus, (x, shape) = corpus % len(own.recipe), shapes(rows)
-    means, errors = own.parts(int(recipe.max()) + 1, x, rng)
+    corpus, (x, shape) = corpus % len(world.recipe), shapes(rows)
+    means, errors = world.parts(int(recipe.max()) + 1, x, rng)
     return rows.assign(log_gain=means[corpus, recipe, shape] + errors[corpus, recipe] * noise(rows))

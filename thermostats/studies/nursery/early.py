@@ -90,21 +90,25 @@ def ranked(rows: pd.DataFrame) -> pd.DataFrame:
 
 def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
     """Models on either side at the end, those that kept their side, and the correlation; of one corpus."""
-    found = by_ranks(rows).quantities[R.name]
-    ends = {"r": found.value, "lower": found.lower, "upper": found.upper}
-    kept = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
-    return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": kept}
+    r = by_ranks(rows).quantities[R.name]
+    ends = {"r": r.value, "lower": r.lower, "upper": r.upper}
+    same_side = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
+    return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": same_side}
 
 
 def along_training(at_share: Callable[[float], pd.DataFrame], shares: Sequence[float]) -> pd.DataFrame:
     """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
     rows = []
     for share in shares:
-        if (own := at_share(share)).empty:
+        if (at_step := at_share(share)).empty:
             continue
-        known = by_ranks(own).quantities
-        row: dict[str, float | None] = {"share": share, "models": len(own), "dampen": int((own["early"] < 0).sum())}
-        for name, q in (("r", known[R.name]), ("kappa", known[KAPPA])):
+        quantities = by_ranks(at_step).quantities
+        row: dict[str, float | None] = {
+            "share": share,
+            "models": len(at_step),
+            "dampen": int((at_step["early"] < 0).sum()),
+        }
+        for name, q in (("r", quantities[R.name]), ("kappa", quantities[KAPPA])):
             row |= {name: q.value, f"{name}_lower": q.lower, f"{name}_upper": q.upper}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -30,8 +30,8 @@ INTERVAL = "95% t interval over recipes"
 def exponents(rows: pd.DataFrame) -> Result:
     """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given optimiser and corpus."""
 
-    def of(term: str, *given: str) -> Estimate:
-        return by_t(*slope_within(rows, "spectrum", term, "optimiser", [*given, "synthetic"]), INTERVAL)
+    def of(term: str, *others: str) -> Estimate:
+        return by_t(*slope_within(rows, "spectrum", term, "optimiser", [*others, "synthetic"]), INTERVAL)
 
     decay = of("log_decay", "log_rate")
     value, lower, upper = (-end for end in (decay.value, decay.upper, decay.lower) if end is not None)
