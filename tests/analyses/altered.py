@@ -60,7 +60,7 @@ def verdict(module: ModuleType, name: str, result: Result) -> str:
 def is_drawn(finding: Finding) -> bool:
     """Whether the finding's figure shows something."""
     axes = Figure().add_subplot()
-    finding.draw(axes)
+    finding.figure.draw(axes)
     return axes.has_data()
 
 

@@ -26,7 +26,7 @@ from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.errors import UsageError
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
-LONG = {"c18", "n01", "n02", "n03", "n04"}
+LONG = {"c18", "n01", "n02", "n03", "n04", "n05"}
 IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in CLAIMS]
 """Claims by how long their worlds take."""
 

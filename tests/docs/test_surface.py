@@ -27,6 +27,19 @@ def test_every_public_function_has_a_page() -> None:
     assert not lacking
 
 
+def test_the_page_of_the_package_says_what_can_be_imported() -> None:
+    """Functions there are names of the package, and of the page of fits all but those that the page names."""
+    import thermostats
+
+    page = (ROOT / "docs/reference/api/package.md").read_text()
+    functions = [name for name in re.findall(r"^::: \S+\.(\w+)$", page, re.MULTILINE) if name[0].islower()]
+    assert not {*functions} - {*thermostats.__all__, "errors"}
+    fits = re.findall(r"\.(fit_\w+)$", (ROOT / "docs/reference/api/fits.md").read_text(), re.MULTILINE)
+    assert {name for name in fits if name not in thermostats.__all__} == set(re.findall(r"but `(fit_\w+)`", page))
+    others = {*thermostats.__all__} - {*functions, *fits, "__version__"}
+    assert all(f"`{name}`" in page for name in others)
+
+
 def test_every_fit_has_a_page() -> None:
     pages = (ROOT / "docs/reference/api/fits.md").read_text()
     fits = {

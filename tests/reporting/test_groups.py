@@ -6,17 +6,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.run import claims
-from thermostats.claims.scripts import chosen
-from thermostats.errors import UsageError
 from thermostats.reporting.pages.entry import Entry
 from thermostats.reporting.pages.index import by_group, index_text
-from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.report import report
 from thermostats.reporting.snapshot import read_findings
 from thermostats.tables import folders
@@ -35,28 +31,6 @@ def test_each_group_has_its_own_summary() -> None:
     assert "Of 2 claims put to the test, 1 came out as supported and 1 as inconclusive." in text
     assert "No verdict that leads a page rests on more than 48 models or 16 labs" in text
     assert "No claim has been put to the test yet." in index_text([Entry("N01", None)], {})
-
-
-def test_the_summary_takes_each_group_in_turn_what_rests_on_most_labs_first() -> None:
-    entries = [entry("C01"), entry("C02"), entry("C03", "inconclusive"), entry("N01"), entry("N02", "not supported")]
-    most = replace(entries[1].findings[0], sample=Sample(n_models=48, n_groups=20))
-    entries[1] = replace(entries[1], findings=(most,))
-    summary = index_text(entries, {}).partition("\n## ")[0]
-    lines = [line.split(" (")[-1][:4] for line in summary.splitlines() if line.startswith(("- ", "**What"))]
-    assert lines == ["**Wh", "[C02", "[N01", "[C01", "**Wh", "[N02", "**Wh", "[C03"]
-
-
-def test_a_matrix_has_the_first_verdict_of_every_claim_on_every_set_of_evidence() -> None:
-    both = entry("C01")
-    published, nursery = (replace(both.findings[0], sample=Sample(name)) for name in ("published", "nursery"))
-    other = [replace(nursery, verdict=word) for word in ("not supported", "supported")]
-    both = replace(both, findings=(published, *other))
-    lines = index_text([both, entry("C02")], {}).splitlines()
-    assert [line.rstrip() for line in lines if re.match(r"\| (published|nursery|overall|measured) ", line)] == [
-        "| published | ✔ |  |",
-        "| nursery | ✘ |  |",
-        "| overall |  | ✔ |",
-    ]
 
 
 def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
@@ -90,30 +64,6 @@ def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> No
             assert len(said.split()) <= 25 and not re.search(rf"\b({NAMES})", said), said
 
 
-def test_what_this_means_is_a_line_a_claim_under_its_verdict() -> None:
-    practice = {"supported": "Rely on it.", "inconclusive": "Whether it is so."}
-    entries = [entry("C01"), entry("C02", "inconclusive"), entry("C03", "not supported")]
-    entries = [replace(one, claim=replace(one.claim, practice=practice)) for one in entries if one.claim]
-    holds, fails, unknown = means_text(entries).split("## ")[1:]
-    assert "- Rely on it. ([C01](c01/index.md))" in holds and "C0" not in fails
-    assert "- Whether it is so. ([C02](c02/index.md))" in unknown
-
-
-def test_a_first_page_holds_the_groups_that_there_are(tmp_path: Path) -> None:
-    workplace = make_workplace(tmp_path)
-    analyses, out = workplace["analyses"], workplace["out"]
-    assert report(**workplace, processes=1).ok
-    text = (out / "index.md").read_text(encoding="utf-8")
-    assert "Claims of the study" not in text and "drawn at random" not in text
-    write_analysis(analyses, "N01", "Meta", p=0.04)
-    assert report(**workplace, processes=1).ok
-    for name in ("index.html", "index.md"):
-        text = (out / name).read_text(encoding="utf-8")
-        study, nursery = text.index("Claims of the study"), text.index("The nursery: a controlled study")
-        assert study < text.index("c02/index", study) < nursery < text.index("n01/index", nursery)
-        assert "drawn at random" in text and "Of 2 claims put to the test" in text
-
-
 def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> None:
     workplace = make_workplace(tmp_path)
     for path in workplace["analyses"].glob("*.py"):
@@ -132,8 +82,3 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> Non
     page = (workplace["out"] / "u01" / "index.md").read_text(encoding="utf-8")
     assert not re.search("fixed before its test was run|own figures were known|Source in the study|python anal", page)
     assert "thermostats report U01 --analyses ANALYSES --data DATA --out REPORT" in page
-
-
-def test_a_claim_of_the_package_is_not_looked_for_among_ones_own() -> None:
-    with pytest.raises(UsageError, match="claims that ship with the package are reported without --analyses"):
-        chosen(["C04"], {"U01": Path("u01_a.py")})

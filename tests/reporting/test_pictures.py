@@ -31,12 +31,6 @@ def test_one_scale_counts_half_widths_from_the_number_compared_with(
     assert found and (found.estimate, found.lower, found.upper) == pytest.approx(place)
 
 
-def test_what_is_claimed_ends_at_the_further_of_two_numbers() -> None:
-    found = pictures.seen(finding(estimate=1.2, lower=1.0, upper=1.4, above=1.0, below=3.0))
-    assert found and found.end == pytest.approx(10.0)
-    assert found.words.endswith("claimed: above 1 and below 3")
-
-
 @pytest.mark.parametrize(
     "known",
     [

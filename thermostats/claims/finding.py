@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
@@ -81,20 +82,22 @@ class Drawing:
 class Finding(ByColumn):
     """What the tables say about one estimand of one claim; a row of the table `findings`."""
 
-    COLUMNS: ClassVar = {
-        **{name: name for name in ("claim", "estimand", "verdict", "plain")},
-        **{name: f"audit.{name}" for name in ("published", "reproduced")},
-        **{"estimate": "headline.value", "lower": "headline.lower", "upper": "headline.upper"},
-        **{"interval": "headline.interval", "above": "criterion.above", "below": "criterion.below"},
-        **{"probability": "headline.p", "probability_kind": "headline.p_kind", "n_models": "sample.n_models"},
-        **{"n_heritages": "sample.n_groups", "group": "sample.group", "coincidence": "sample.coincidence"},
-        **{name: f"convergence.{name}" for name in ("rhat_max", "ess_min", "divergences")},
-        **{"notes": "notes", "caption": "figure.caption", "id": "id", "evidence": "sample.evidence"},
-        **{"reason": "reason", "rule": "criterion.words", "rule_in_short": "criterion.brief"},
-        **{"could": "criterion.could", "worlds": "criterion.worlds", "view_of": "sample.view_of"},
-        **{"statement": "criterion.statement", "settles": "criterion.settles"},
-    }
-    EARLIER: ClassVar = {"draw": "figure.draw", "operating": "criterion.rates"}
+    COLUMNS = MappingProxyType(
+        {
+            **{name: name for name in ("claim", "estimand", "verdict", "plain")},
+            **{name: f"audit.{name}" for name in ("published", "reproduced")},
+            **{"estimate": "headline.value", "lower": "headline.lower", "upper": "headline.upper"},
+            **{"interval": "headline.interval", "above": "criterion.above", "below": "criterion.below"},
+            **{"probability": "headline.p", "probability_kind": "headline.p_kind", "n_models": "sample.n_models"},
+            **{"n_heritages": "sample.n_groups", "group": "sample.group", "coincidence": "sample.coincidence"},
+            **{name: f"convergence.{name}" for name in ("rhat_max", "ess_min", "divergences")},
+            **{"notes": "notes", "caption": "figure.caption", "id": "id", "evidence": "sample.evidence"},
+            **{"reason": "reason", "rule": "criterion.words", "rule_in_short": "criterion.brief"},
+            **{"could": "criterion.could", "worlds": "criterion.worlds", "view_of": "sample.view_of"},
+            **{"statement": "criterion.statement", "settles": "criterion.settles"},
+        }
+    )
+    EARLIER = MappingProxyType({"draw": "figure.draw", "operating": "criterion.rates"})
 
     id: str
     """Stable name, such as `C04.architecture.penultimate_gain`."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
@@ -32,7 +33,7 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:
-    """What the rule concludes from a posterior, and the classical test beside it."""
+    """What the rule concludes from a posterior, and the classical test next to it."""
 
     rule: str
     """Which posterior probability supports the claim, which speaks against it."""
@@ -66,14 +67,18 @@ class Computation:
 class FittedModel(ByColumn):
     """A fit as a page shows it; every table is ready to print."""
 
-    COLUMNS: ClassVar = {
-        **{name: name for name in ("model", "equations", "priors")},
-        **{name: f"conclusion.{name}" for name in ("rule", "statement", "probability", "verdict")},
-        **{name: f"computation.{name}" for name in ("warnings", "seed", "versions")},
-        **{"classical": "conclusion.classical", "sources": "sources", "computation": "computation.words"},
-        **{"probability_error": "conclusion.error", "concluded": "concluded"},
-    }
-    EARLIER: ClassVar = {"diagnostics": "computation.diagnostics", "classical_rule": "conclusion.classical_rule"}
+    COLUMNS = MappingProxyType(
+        {
+            **{name: name for name in ("model", "equations", "priors")},
+            **{name: f"conclusion.{name}" for name in ("rule", "statement", "probability", "verdict")},
+            **{name: f"computation.{name}" for name in ("warnings", "seed", "versions")},
+            **{"classical": "conclusion.classical", "sources": "sources", "computation": "computation.words"},
+            **{"probability_error": "conclusion.error", "concluded": "concluded"},
+        }
+    )
+    EARLIER = MappingProxyType(
+        {"diagnostics": "computation.diagnostics", "classical_rule": "conclusion.classical_rule"}
+    )
 
     model: str
     """What was fitted to what, in one sentence."""

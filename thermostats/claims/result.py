@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.modelling.checks import truth_of
+from thermostats.modelling.statements import truth_of
 
 if TYPE_CHECKING:
     from thermostats.claims.posterior import Panel
-    from thermostats.modelling.checks import Statement
     from thermostats.modelling.classical import estimates
     from thermostats.modelling.fit import Fit
+    from thermostats.modelling.statements import Statement
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from thermostats.claims.conditions import NEAR, NEVER, Condition, Each, Pick, So
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Reason, Verdict, if_probable
 from thermostats.formatting import declared, listed, plural
-from thermostats.modelling.checks import Statement, truth_of
+from thermostats.modelling.statements import Statement, truth_of
 
 __all__ = [
     "ACCIDENTS",

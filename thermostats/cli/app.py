@@ -14,7 +14,7 @@ import typer
 from thermostats import __version__
 from thermostats.claims.study import named, studies
 from thermostats.cli.companion_verbs import app as tools
-from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
+from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.measurement.settings import SETTINGS, parsed
@@ -157,8 +157,10 @@ def join(
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
+    from thermostats.tables.remedies import lines_for_a_shell  # noqa: PLC0415 - pandas
 
-    rows = [asdict(done) for done in join_tables(files, data=data, **how)]
+    with lines_for_a_shell():
+        rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
@@ -259,7 +261,8 @@ def measure(
         columns.insert(7, "disk")
     print_rows(listed, columns, as_json)
     if failed := [row for row in rows if row["status"] == "failed"]:
-        say_next(near := near_model(failed[0]["model"], data), visible=bool(near) and not as_json)
+        step = with_option(failed[0], lab, data) or near_model(failed[0]["model"], data)
+        say_next(step, visible=bool(step) and not as_json)
         raise typer.Exit(exit_code(outcomes))
     if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)

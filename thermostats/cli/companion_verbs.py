@@ -294,16 +294,18 @@ def heritage(
     """Write an analysis of heritage, geometry and scale, in the study's models and in yours, and give a first answer.
 
     The first answer takes seconds: does the lab matter at all, does it beyond shape and size, how often would these
-    tests err on the same models? The analysis also fits the heritage model, with its checks.
+    tests err on the same models? The analysis also fits the heritage model, with its checks. Both are about the
+    penultimate gain, or the gain that more of your models have.
 
     Example: `thermostats new heritage --data mine`, then
     `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
-    from thermostats.cli.first_answer import answer, lines  # noqa: PLC0415 - pandas
+    from thermostats.cli.first_answer import answer, gain_of, lines  # noqa: PLC0415 - pandas
     from thermostats.cli.new_analysis import new_heritage  # noqa: PLC0415
 
-    first = answer(data)
-    path = new_heritage(title, folder)
+    gain = gain_of(data)
+    first = answer(data, gain)
+    path = new_heritage(title, folder, gain=gain)
     if as_json:
         print_json({"path": str(path), "first_answer": first})
         return

@@ -13,15 +13,28 @@ from thermostats.errors import UsageError
 from thermostats.formatting import number, plural
 from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.modelling.heritage.rows import gain_rows, said_of
+from thermostats.studies.delia2026.gains import GAIN_WORDS
 from thermostats.tables.folders import data_folder
 from thermostats.tables.model_facts import own_ids
+from thermostats.tables.reading import features
+from thermostats.tables.vocabulary import GAINS
 
 GAIN = "penultimate_gain"
+"""The gain that is asked about unless more of the user's models have another."""
 
 
-def answer(data: str | Path | None) -> dict[str, Any]:
+def gain_of(data: str | Path | None) -> str:
+    """The named gain that most of the user's models have: the penultimate, or where more have another, that."""
+    own = own_ids(data_folder(data))
+    rows = features(data)
+    rows = rows[rows["model_id"].isin(own)]
+    having = {name: rows.loc[rows[name].notna(), "model_id"].nunique() for name in (GAIN, *GAINS)}
+    return max(having, key=lambda name: having[name])
+
+
+def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
     """Which models, which are left out, and each question's test and rates; why there is none where there is none."""
-    rows = gain_rows(GAIN, data=data)
+    rows = gain_rows(gain, data=data)
     unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
     left_out = [*said_of(rows), *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else [])]
     models = _models(rows[rows["heritage"] != ""])
@@ -36,20 +49,26 @@ def answer(data: str | Path | None) -> dict[str, Any]:
         named = sorted(chosen["model_id"])
         if whose == "your":
             lacking = sorted(yours - set(named))
-            why = "no penultimate gain of a base model that may be compared, or no lab"
+            why = f"no {gain} of a base model that may be compared, or no lab"
             left_out = [f"left out of yours, {why}: {', '.join(lacking)}"] if lacking else []
-        counts = {"whose": whose, "models": named, "labs": int(chosen["heritage"].nunique()), "left_out": left_out}
+        counts = {
+            "gain": gain,
+            "whose": whose,
+            "models": named,
+            "labs": int(chosen["heritage"].nunique()),
+            "left_out": left_out,
+        }
         return {**counts, "questions": [{**asdict(each), "error": each.error} for each in tested]}
-    return {"whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
+    return {"gain": gain, "whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
 
 
 def lines(result: dict[str, Any]) -> list[str]:
     """The same in words."""
     if not result["questions"]:
-        return ["No first answer: too few models with a penultimate gain and a lab.", *result["left_out"]]
+        return [f"No first answer: too few models with a {result['gain']} and a lab.", *result["left_out"]]
     whose = "your own" if result["whose"] == "your" else "all"
     of = f"{plural(len(result['models']), 'model')} of {plural(result['labs'], 'lab')}"
-    text = [f"First answer, penultimate gain (block L − 1), {whose} models: {of}"]
+    text = [f"First answer, {GAIN_WORDS.get(result['gain'], result['gain'].replace('_', ' '))}, {whose} models: {of}"]
     for each in result["questions"]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"

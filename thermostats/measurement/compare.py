@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from thermostats.tables.vocabulary import GAINS
 Matrix = NDArray[np.float64]
 NAMED = 5
 """Tensors that a refusal names."""
+SPECTRA = "spectra"
+"""Folder for weights that are measured to be compared."""
 BLOCK = re.compile(r"(^|\.)\d+\.")
 """In the name of a tensor that belongs to a numbered block."""
 
@@ -127,9 +130,18 @@ def shared_tensors(models: Sequence[tuple[str, Path]]) -> tuple[list[list[Stored
             where=", ".join(str(folder) for _, folder in models),
             got=_few(apart, NAMED) if apart else "no tensor in common",
             allowed="models of one shape, such as a base model and those tuned from it",
-            next_step="compare others by their spectra: thermostats.spectral_angles",
+            next_step=f"compare others by their spectra: {_by_spectra([model for model, _ in models])}",
         )
     return shared, left
+
+
+def _by_spectra(models: Sequence[str]) -> str:
+    """The line for a shell that measures weights of models of any shape and prints the angles between their spectra."""
+    measured = shlex.join(["thermostats", "measure", *models, "--what", "weights", "--data", SPECTRA])
+    rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
+    names = ", ".join(f'"{Path(model).resolve().name if Path(model).is_dir() else model}"' for model in models)
+    angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin([{names}])]))"
+    return f"{measured} && python -c {shlex.quote(f'import thermostats; {rows}; {angles}')}"
 
 
 def _few(names: list[str], most: int) -> str:

@@ -16,17 +16,18 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.lines import Line, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
+from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.marks import ABOVE
 from thermostats.plots.scales import log_axis
 
@@ -261,7 +262,7 @@ def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statis
     return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
 
 
-def _thresholds(fit: Fit) -> pd.DataFrame:
+def _thresholds(fit: Fitted) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
     cuts, widths, model = fit.constants["cuts"], fit.constants["widths"], fit.model
     if not isinstance(model, Mixture):
@@ -280,7 +281,7 @@ def _thresholds(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _rivals(fit: Fit) -> pd.DataFrame:
+def _rivals(fit: Fitted) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
     models = {name: _line(rows, *columns).lay_out(rows, None).model for name, columns in straight.items()}
@@ -290,13 +291,13 @@ def _rivals(fit: Fit) -> pd.DataFrame:
     return compare(exact, ways, seed=fit.seed)
 
 
-def _models(fit: Fit) -> pd.DataFrame:
+def _models(fit: Fitted) -> pd.DataFrame:
     return fit.rows[["model_id", "heritage", "rho", "log_gain", "error"]].assign(
         lab_mean_log_rho=fit.rows["log_rho"] - fit.rows["within"]
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     models = fit.table("models")
     points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
     if "threshold" in fit.law.tables:

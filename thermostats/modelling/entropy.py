@@ -14,14 +14,15 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position, named, numbers
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.statements import Quantities, Statistic
 from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5
@@ -202,7 +203,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     return {"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)}
 
 
-def _slopes(fit: Fit) -> pd.DataFrame:
+def _slopes(fit: Fitted) -> pd.DataFrame:
     """One row per model: its slope, and the correlation inside it alone."""
     models, model = fit.constants["labels"]["slopes"], fit.constants["model"]
     slopes = fit.quantities["slopes"].reshape(-1, len(models))
@@ -212,7 +213,7 @@ def _slopes(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **estimates, "correlation_alone": alone.mean(), "n_prompts": alone.size()})
 
 
-def _correlation(fit: Fit) -> pd.DataFrame:
+def _correlation(fit: Fitted) -> pd.DataFrame:
     """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
     wide = fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna().astype("float64")
     if len(wide) < LEAST:
@@ -222,7 +223,7 @@ def _correlation(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame([{name: getattr(within, name) for name in fields}])
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Slopes of the models with their intervals."""
     forest(fit.table("slopes"), axes, label="model_id", estimate="slope")
     axes.set_xlabel("slope of entropy on log gain, both standardised")

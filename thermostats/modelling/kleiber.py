@@ -20,12 +20,12 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.classical.quantiles import quantile_power_law
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds
@@ -33,6 +33,7 @@ from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.sampling import Declare, Sampled, padded
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.marks import ABOVE
 
 SCALE = 0.3
@@ -306,18 +307,18 @@ def _statistics(constants: Constants) -> Mapping[str, Statistic]:
     return statistics
 
 
-def _models(fit: Fit) -> pd.DataFrame:
+def _models(fit: Fitted) -> pd.DataFrame:
     y, error, L = (fit.constants[name] for name in ("y", "error", "L"))
     above = probability_above(y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy())
     models = fit.rows[["model_id", "heritage", "n_layers"]]
     return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
 
 
-def _quantiles(fit: Fit) -> pd.DataFrame:
+def _quantiles(fit: Fitted) -> pd.DataFrame:
     return quantile_power_law(fit.constants["L"], fit.constants["y"], seed=fit.seed)
 
 
-def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
+def _rivals(scale: float, fit: Fitted) -> pd.DataFrame:
     """The power law, k = β = 1, a constant, and a line on the log of depth, head density and size."""
     rows, L, middle = fit.rows, fit.constants["L"], fit.constants["middle"]
     constant, x = np.ones((L.size, 1)), np.log(L / middle)
@@ -357,7 +358,7 @@ def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     models, middle = fit.table("models"), fit.constants["middle"]
     L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
     values = fit.draws.few(500)

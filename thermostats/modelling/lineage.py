@@ -19,7 +19,8 @@ from thermostats.errors import UsageError, unknown
 from thermostats.formatting import plural
 from thermostats.modelling.classical.estimates import columns_of, named, numbers
 from thermostats.modelling.draws import SEED, Settings
-from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Law, Prior
 from thermostats.modelling.heritage.blocks import OWN, in_order, orders_of
 from thermostats.modelling.heritage.law import STANDARD
 from thermostats.modelling.heritage.model_means import model_means

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling import residuals
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fit import Constants, Laid
+from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.lineage_processes import (
@@ -31,6 +30,7 @@ from thermostats.modelling.lineage_processes import (
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import Shares
+from thermostats.modelling.statements import Statistic
 from thermostats.tables.tree import Tree
 
 INSTRUMENT, REPEAT = "instrument", "repeat"

@@ -17,20 +17,22 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.formatting import listed
+from thermostats.formatting import listed, short_name
 from thermostats.modelling import residuals
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import labels, numbers
 from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
-from thermostats.plots.marks import ABOVE, mark
+from thermostats.modelling.statements import Statement, Statistic
+from thermostats.plots.general import legend_above
+from thermostats.plots.marks import mark
 
 LAB, MODEL = "heritage", "model_id"
 LEAST = 4
@@ -283,13 +285,13 @@ def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> l
     return messages
 
 
-def _rows(line: Line, fit: Fit) -> pd.DataFrame:
+def _rows(line: Line, fit: Fitted) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     table = fit.rows[list(dict.fromkeys(["model_id", "heritage", *line.covariates]))]
     return table.assign(outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0)
 
 
-def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
+def _figure(line: Line, fit: Fitted, axes: Axes) -> Axes:
     """Outcomes with their errors over the last covariate, and the line's interval.
 
     Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.
@@ -310,9 +312,9 @@ def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
     axes.set_xlabel(last.replace("_", " "))
     axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
     if not last:
-        axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
+        axes.set_xticks(x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right")
     if rows["heritage"].nunique() <= MOST_NAMED:
-        axes.legend(**ABOVE)
+        legend_above(axes)
     return axes
 
 

@@ -17,14 +17,15 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.columns import comparable_only, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.general import forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")
@@ -185,7 +186,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     }
 
 
-def _levels(fit: Fit) -> pd.DataFrame:
+def _levels(fit: Fitted) -> pd.DataFrame:
     """Factor e^u of every source, prompt set and precision against the mean of its kind, with interval and models."""
     rows = []
     for kind in OF_MEASUREMENT:
@@ -201,7 +202,7 @@ def _levels(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "level", "models", "factor", "lower", "upper"])
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Factors of all levels with their intervals."""
     table = fit.table("levels")
     names = table["kind"].str.replace("_", " ") + ": " + table["level"]

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
 from thermostats.modelling.populations import effects, informed_share, members, population
 from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.statements import Quantities, Statistic
 from thermostats.plots.general import forest
 from thermostats.plots.scales import log_axis
 
@@ -236,7 +237,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     }
 
 
-def _ranks(fit: Fit) -> pd.DataFrame:
+def _ranks(fit: Fitted) -> pd.DataFrame:
     """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
     models = fit.constants["models"]
     level = fit.quantities["level"].reshape(-1, len(models))
@@ -248,17 +249,17 @@ def _ranks(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values("mean_rank", ignore_index=True)
 
 
-def _shares(fit: Fit) -> pd.DataFrame:
+def _shares(fit: Fitted) -> pd.DataFrame:
     shares = fit.quantities["share"].reshape(-1, len(PARTS))
     lower, upper = equal_tailed(shares, fit.level)
     return pd.DataFrame({"part": PARTS, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
 
 
-def _order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
+def _order(order: Sequence[str], fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"rank": np.arange(1, len(order) + 1), "model_id": list(order)})
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Gains of the models with their intervals."""
     forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
     log_axis(axes, "x")

@@ -13,15 +13,16 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import model_rows
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, lab_statistics, line_law
 from thermostats.modelling.rivals import compare
+from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 
@@ -171,7 +172,7 @@ def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     return {name: model for name, model in laid.items() if isinstance(model, Gaussian)}
 
 
-def _left_out(fit: Fit) -> pd.DataFrame:
+def _left_out(fit: Fitted) -> pd.DataFrame:
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     ratio, constant = (
         held_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed) for model in _exact(fit.rows).values()
@@ -189,13 +190,13 @@ def _left_out(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _rivals(fit: Fit) -> pd.DataFrame:
+def _rivals(fit: Fitted) -> pd.DataFrame:
     rows = fit.rows
     ways = {"model": folds(rows["model_id"].astype(str).tolist()), "lab": folds(rows["heritage"].astype(str).tolist())}
     return compare(_exact(rows), ways, seed=fit.seed)
 
 
-def _across_labs(fit: Fit) -> pd.DataFrame:
+def _across_labs(fit: Fitted) -> pd.DataFrame:
     """What leaving labs out comes to."""
     rivals, rows = fit.table("rivals").set_index("rival"), fit.table("left_out")
     y = rows["log_gain"]
@@ -212,7 +213,7 @@ def _across_labs(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     table = fit.table("left_out")
     logs = ["log_ratio", "log_gain", "lower", "upper"]
     scatter_labelled(

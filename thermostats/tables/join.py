@@ -6,8 +6,8 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -29,6 +29,7 @@ from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hash
 from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
 from thermostats.tables.plausible import check_plausible
+from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.suggested_map import doubts_of, suggested
@@ -87,7 +88,37 @@ def join(
     contradicts one that does or is hardly what it says, and UsageError where a source belongs to no table.
     """
     inputs = _sources(sources)
-    own_folder(data)
+    options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
+    call = JoinCall(
+        sources=inputs, mapping=mapping, table=table, recipe=recipe, constants=constants, data=data, options=options
+    )
+    with _in_a_line(call):
+        _check_folder(data)
+        return _joined(inputs, call, replace, accept, dry_run)
+
+
+def _check_folder(data: str | Path | None) -> None:
+    try:
+        own_folder(data)
+    except UsageError as error:
+        error.remedy = Remedy(when="into a folder of your own (--data mine, or $THERMOSTATS_DATA)", data="mine")
+        raise
+
+
+@contextmanager
+def _in_a_line(call: JoinCall) -> Iterator[None]:
+    """Errors that say what would let the rows pass end in the call with it."""
+    try:
+        yield
+    except (DataError, UsageError) as error:
+        if error.remedy is None or not (line := call.line(error.remedy)):
+            raise
+        raise error.ending_in(f"{error.remedy.when}: {line}") from error
+
+
+def _joined(inputs: Sequence[Source], call: JoinCall, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
+    """What `join` does, its sources in a list."""
+    table, mapping, recipe, constants, data = call.table, call.mapping, call.recipe, call.constants, call.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
     if maps == [None] and (mapping is not None or recipe or constants):
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
@@ -228,6 +259,7 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
         raise DataError(
             _conflict(name, mine[differs], theirs[differs]),
             next_step="join with --replace to keep the new values, or leave these rows out",
+            remedy=Remedy(when="to keep the new values", option="replace"),
         )
     return Plan(rows.drop(shared).reset_index(), rows.loc[shared][differs].reset_index(), int((~differs).sum()))
 
@@ -310,6 +342,7 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
             where=where,
             got="model_id without source",
             next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
+            remedy=Remedy(when="add source, from which run_id follows", mapping={"constants": {"source": "mine"}}),
         )
     if lacking or unknown:
         got = [f"without {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
@@ -333,7 +366,7 @@ def maps_by_name(frame: pd.DataFrame, where: str, data: str | Path | None) -> li
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
     if len(ours) < len(names) / 2 and (line := suggested(frame, where, data)):
-        what, step = "its columns are not ours", f"{line}\n{doubts_of(frame)}".strip()
+        what, step = "its columns are not ours", f"{line}\n# {doubts_of(frame)}".removesuffix("\n# ")
         raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]
 

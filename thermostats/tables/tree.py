@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError, UsageError, unknown
+from thermostats.tables.newick_text import newick_text
 
 Array = NDArray[np.float64]
 EQUAL = "equal"
@@ -161,9 +162,13 @@ class Tree:
 
     def newick(self) -> str:
         """The tree in Newick's notation, with names of inner nodes; UsageError where a model has several parents."""
-        from thermostats.tables.newick import written  # noqa: PLC0415 - it makes trees
-
-        return written(self)
+        if self.merges:
+            raise UsageError(
+                "Newick's notation has one parent a node",
+                got=", ".join(self.merges[:5]),
+                next_step="write tree.edges() instead",
+            )
+        return newick_text(self.names, [-1, *(parents[0] for parents in self.parents[1:])], list(self.lengths))
 
 
 def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:

@@ -90,7 +90,7 @@ def fit_heritage(
     if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
         nested = {**heritage.blocks, FAMILY: (LAB, "family")}
         heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
-    warnings += what_rows_cannot_say(rows, heritage, _without_labs(request, before))
+    warnings += what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
     return law_fitted(
@@ -151,6 +151,12 @@ def _without_labs(names: Columns, table: pd.DataFrame) -> str:
     if names.named.get("geometry") or names.named.get("scale"):
         return replace(names, named={**names.named, "lab": None}).filled_in(table, {})
     return f'thermostats.fit_line(df, "{names.named["outcome"]}", model="{names.named["model"]}", group=None)'
+
+
+def _look(names: Columns) -> str:
+    """The call that shows gains by lab."""
+    lab, outcome = names.named.get("lab"), names.named["outcome"]
+    return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
 
 
 def _gains(outcome: str, rows: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fit import Constants, Laid
+from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import FAMILY, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE

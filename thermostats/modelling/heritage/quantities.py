@@ -8,11 +8,11 @@ import numpy as np
 from scipy import special, stats
 
 from thermostats.modelling import residuals
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fit import Constants
+from thermostats.modelling.fitted import Constants
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sds
 from thermostats.modelling.heritage.law import FACTORS
+from thermostats.modelling.statements import Statistic
 
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""

@@ -102,9 +102,17 @@ def gain_picture() -> bytes:
 
 
 def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Headings of the summary with their rows: those of most labs, then models, from each group of claims in turn."""
+    """Headings of the summary with their rows: those of most labs, then models, from each group of claims in turn.
+
+    What is open is listed as the groups have it: of a study's claims the first are those that it rests on.
+    """
+    in_order = list(chain.from_iterable(groups))
+    chosen = {
+        OPEN: [row for row in in_order if row["verdict"] == OPEN],
+        **{verdict: _in_turn(groups, verdict) for verdict in (SUPPORTED, AGAINST, UNMEASURED)},
+    }
     return [
-        (heading, list(chain.from_iterable(_in_turn(groups, verdict) for verdict in verdicts))[:most])
+        (heading, [row for verdict in verdicts for row in chosen[verdict]][:most])
         for heading, verdicts, most in IN_SHORT
     ]
 
