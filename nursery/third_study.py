@@ -18,7 +18,7 @@ from nursery.recipes import CORPORA, drawn
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.component_worlds import logs
 from thermostats.studies.nursery.crossed import LEVEL, Array, Interval, coded, lines, ratios
-from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, World, worlds
+from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, CrossedWorld, worlds
 from thermostats.studies.nursery.second import at_every_shape, ends
 from thermostats.tables.atomic import write_atomically
 
@@ -47,7 +47,7 @@ def verdict(interval: Interval, threshold: float) -> str:
     return "supported" if interval.lower > threshold else "not_supported" if interval.upper < threshold else "open"
 
 
-def rates(world: World, recipes: int, x: Array, simulations: int, seed: int) -> list[dict[str, object]]:
+def rates(world: CrossedWorld, recipes: int, x: Array, simulations: int, seed: int) -> list[dict[str, object]]:
     """How often each rule says what in studies of a world; one row a rule."""
     by_rule: dict[str, list[str]] = {name: [] for name in THRESHOLDS}
     for number in range(simulations):

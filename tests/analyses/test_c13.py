@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, judged, of
+from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, by_rules_alone, judged, of
 from altered import verdict as said
 
 from thermostats.claims.result import Estimate, Result
@@ -30,7 +30,7 @@ def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
         frame.loc[rows, "value"] = frame.loc[rows, "model_id"].map(above).map({True: 3.0, False: 0.3})
         return frame
 
-    found = judged(analysis("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")["accuracy.hunt"]
+    found = judged(by_rules_alone("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")["accuracy.hunt"]
     assert (found.verdict, found.headline.value) == (YES, 1.0)
 
 

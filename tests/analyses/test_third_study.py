@@ -17,7 +17,7 @@ from thermostats.claims.result import Result
 from thermostats.studies.nursery import crossed_factors, third
 from thermostats.studies.nursery import shipped as tables_that_ship
 from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, rule
-from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, World, searches_of, worlds, worlds_of
+from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, CrossedWorld, searches_of, worlds, worlds_of
 
 FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
@@ -26,12 +26,12 @@ FINDINGS = {
     "n04": ("third", "third_tuning"),
     "n05": ("third.log_wv", "third.log_wo", "third_mediation"),
 }
-STRONG = World("recipe", (0.15,) * 4, (0.04,) * 4, (0.005,) * 4, alike=0.95, residual=0.02)
-WEAK = World("architecture", (0.02,) * 4, (0.02,) * 4, (0.15,) * 4, alike=0.0, residual=0.02)
+STRONG = CrossedWorld("recipe", (0.15,) * 4, (0.04,) * 4, (0.005,) * 4, alike=0.95, residual=0.02)
+WEAK = CrossedWorld("architecture", (0.02,) * 4, (0.02,) * 4, (0.15,) * 4, alike=0.0, residual=0.02)
 
 
 @cache
-def study(world: World, **truth: float) -> Evidence:
+def study(world: CrossedWorld, **truth: float) -> Evidence:
     return with_third(made(world, **truth))
 
 

@@ -53,11 +53,11 @@ def test_an_instrument_more_counts_for_more_than_a_run_more() -> None:
 def test_measurements_of_one_model_that_disagree_are_named() -> None:
     rows = pd.DataFrame(
         {
-            "model_id": ["a", "a", "b", "b"],
+            "model_id": ["a", "a", "b", "b", "c", "c"],  # c: as far apart as a, within three errors
             "revision": "main",
-            "source": ["x", "y", "x", "y"],
-            "penultimate_gain": [1.0, 1.2, 1.0, 1.005],
-            "penultimate_gain_sd": 0.05,
+            "source": ["x", "y"] * 3,
+            "penultimate_gain": [1.0, 1.2, 1.0, 1.005, 1.0, 1.2],
+            "penultimate_gain_sd": [0.05] * 4 + [0.5] * 2,
             "penultimate_gain_n": 25,
         }
     )

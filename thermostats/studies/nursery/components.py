@@ -41,7 +41,7 @@ LEAST = 6
 """Recipes of a corpus below which it has no answer."""
 
 
-class Variances(NamedTuple):
+class ComponentVariances(NamedTuple):
     """Draws of one corpus: its level, and variances that an estimate may put below 0."""
 
     level: Array
@@ -66,10 +66,13 @@ class Components:
     residual: Array
 
     @classmethod
-    def of(cls, studies: Sequence[Sequence[Variances]]) -> Components:
+    def of(cls, studies: Sequence[Sequence[ComponentVariances]]) -> Components:
         """Those of studies: of each the corpora, all alike in weight."""
         every = [each for corpora in studies for each in corpora]
-        means = {name: root(np.mean([getattr(each, name) for each in every], axis=0)) for name in Variances._fields[1:]}
+        means = {
+            name: root(np.mean([getattr(each, name) for each in every], axis=0))
+            for name in ComponentVariances._fields[1:]
+        }
         between = [np.var([each.level for each in corpora], axis=0) for corpora in studies]
         return cls(corpus=root(np.mean(between, axis=0)), **means)
 
@@ -79,7 +82,7 @@ class Components:
         return float(np.mean((self.recipe > self.geometry) & (self.geometry > self.scale)))
 
 
-def variances(y: Array, x: Array, *, draws: int = DRAWS, seed: int = 1) -> Variances:
+def variances(y: Array, x: Array, *, draws: int = DRAWS, seed: int = 1) -> ComponentVariances:
     """Draws for the recipes of one corpus: y (recipes, shapes), x (shapes, 3).
 
     Raises UsageError for fewer than six recipes, or shapes that do not tell the slopes apart.
@@ -103,7 +106,7 @@ def variances(y: Array, x: Array, *, draws: int = DRAWS, seed: int = 1) -> Varia
     effects[:, used] = m
     variance[:, used] = np.square(half).sum(axis=2) - noise[:, None] * np.diag(inverse)
     depth = variance[:, 1 + DEPTH] * REFERENCE[DEPTH, DEPTH]
-    return Variances(m[:, 0], variance[:, 0], *over_reference(effects[:, 1:]), depth, noise)
+    return ComponentVariances(m[:, 0], variance[:, 0], *over_reference(effects[:, 1:]), depth, noise)
 
 
 def roots(spread: Array, df: int, draws: int, rng: np.random.Generator) -> Array:

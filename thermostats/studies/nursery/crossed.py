@@ -49,7 +49,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Variances:
+class CrossedVariances:
     """Variances of the log gain over the published models, and `alike`, the share of recipes' that corpora share.
 
     Each has the leading axes of the coefficients that it is of.
@@ -110,7 +110,7 @@ def ratios(y: Array, x: Array) -> dict[str, Interval]:
 def spreads(y: Array, x: Array) -> dict[str, Interval]:
     """Standard deviations of the log gain that corpus, recipe, architecture, shape and size make; 0 where below it."""
     effects, noise = lines(y, coded(x))
-    names = [field.name for field in fields(Variances) if field.name != "alike"]
+    names = [field.name for field in fields(CrossedVariances) if field.name != "alike"]
     every, left = variances(effects, noise), variances(*without_each(effects, noise))
     estimate, parts = (np.stack([getattr(parts_of, name) for name in names], axis=-1) for parts_of in (every, left))
     ends = np.sqrt(np.maximum(jackknifed(estimate, parts), 0.0))
@@ -154,7 +154,7 @@ def statistics(effects: Array, noise: Array) -> Array:
     return np.stack([(recipe - architecture) / 2, (shape - size) / 2, parts.alike], axis=-1)
 
 
-def variances(effects: Array, noise: Array) -> Variances:
+def variances(effects: Array, noise: Array) -> CrossedVariances:
     """The variances of coefficients (…, corpora, recipes, 4) whose errors have the covariances `noise`."""
     corpora, recipes = effects.shape[-3:-1]
     mean = effects.mean(axis=-2)
@@ -168,7 +168,7 @@ def variances(effects: Array, noise: Array) -> Variances:
     several = corpora > 1
     between = (every - of_one) / (corpora * (corpora - 1)) if several else np.full_like(recipe, np.nan)
     apart = (of_one / corpora - between) / recipes
-    return Variances(
+    return CrossedVariances(
         corpus=mean[..., 0].var(axis=-1, ddof=1) - apart if several else np.full_like(recipe, np.nan),
         recipe=recipe,
         architecture=np.einsum("...cij,ij->...c", squares, COVARIANCE).mean(axis=-1),

@@ -37,7 +37,7 @@ TOTAL = 10.0
 """The bound 10^(1/L) of every block lets the product of gains reach this much."""
 
 
-class Curve(NamedTuple):
+class SizeCurve(NamedTuple):
     """Exponent β and level at the middle depth L0 over 1/L0 of log10 G_max = m (L/L0)^(−β), with their intervals."""
 
     beta: tuple[float, float, float]
@@ -47,7 +47,7 @@ class Curve(NamedTuple):
     """Some exponent is where the search ends: such a curve has no form."""
 
 
-def jackknifed_curve(rows: pd.DataFrame) -> Curve:
+def jackknifed_curve(rows: pd.DataFrame) -> SizeCurve:
     """The curve through the largest gains, recipes left out one by one for its intervals."""
     L, y = rows["n_layers"].to_numpy(np.float64), np.log10(rows[LARGEST].to_numpy(np.float64))
     middle = float(np.exp(np.log(L).mean()))
@@ -58,7 +58,7 @@ def jackknifed_curve(rows: pd.DataFrame) -> Curve:
 
     estimate, without, half = jackknife(rows["recipe"], figures)
     beta, level = ((float(v), float(v - h), float(v + h)) for v, h in zip(estimate, half, strict=True))
-    return Curve(beta, level, middle, bool({*without[:, 0], estimate[0]} & set(EDGES)))
+    return SizeCurve(beta, level, middle, bool({*without[:, 0], estimate[0]} & set(EDGES)))
 
 
 LIKE = Within("exponent β", 1 / NEAR, NEAR) & Within("level at the middle depth, times 1/L", 1 / NEAR, NEAR)

@@ -106,7 +106,7 @@ def by_corpus(rows: pd.DataFrame) -> list[Table]:
 
 
 @dataclass(frozen=True)
-class Errors:
+class LineErrors:
     """What lines leave over at the shapes of a recipe: whether one standard deviation can stand for all recipes."""
 
     kurtosis: float
@@ -120,7 +120,7 @@ class Errors:
     """That all are alike, by Levene's test about medians."""
 
 
-def checked(rows: pd.DataFrame) -> Errors:
+def checked(rows: pd.DataFrame) -> LineErrors:
     """Residuals of the lines of every recipe, off what all recipes of its corpus have at a shape."""
     left, sds = [], []
     for y, x in by_corpus(rows):
@@ -130,7 +130,7 @@ def checked(rows: pd.DataFrame) -> Errors:
         sds.append(np.sqrt(squares(residual) / freedom(y, X)))
     errors, sd = np.concatenate(left), np.concatenate(sds)
     kurtosis, by_recipe = (float(stats.kurtosis(values, axis=None)) for values in (errors, errors / sd[:, None]))
-    return Errors(kurtosis, by_recipe, float(sd.min()), float(sd.max()), float(stats.levene(*errors).pvalue))
+    return LineErrors(kurtosis, by_recipe, float(sd.min()), float(sd.max()), float(stats.levene(*errors).pvalue))
 
 
 def power() -> list[dict[str, Any]]:

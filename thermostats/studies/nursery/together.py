@@ -30,7 +30,7 @@ from thermostats.studies.nursery.components import (
     LEAST,
     OVER,
     Components,
-    Variances,
+    ComponentVariances,
     over_reference,
     ratios,
 )
@@ -157,7 +157,7 @@ def crossed(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return rows.assign(**lines), list(lines)
 
 
-def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list[Variances]:
+def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list[ComponentVariances]:
     """Draws of one study, slopes of every corpus apart: t slopes, variances from scaled inverse χ²."""
     lined, names = crossed(rows)
     pooled = within(lined, names)
@@ -182,7 +182,7 @@ def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list
         between = np.square(off).sum(axis=1) / rng.chisquare(df, draws)
         level = at_one_shape.mean(axis=1) + np.sqrt(between / len(size)) * rng.normal(size=draws)
         recipe = between - noise * float((1 / size).mean())
-        parts.append(Variances(level, recipe, *over_reference(lines), np.full(draws, np.nan), noise))
+        parts.append(ComponentVariances(level, recipe, *over_reference(lines), np.full(draws, np.nan), noise))
     return parts
 
 
