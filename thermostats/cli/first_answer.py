@@ -82,6 +82,8 @@ def lines(result: dict[str, Any]) -> list[str]:
         )
         if tested.p > ALPHA:
             text.append("  " + _settled(tested))
+    if result["whose"] == "your":
+        text.append("The report asks the same of these and the study's models together, so that its answer may differ.")
     return [*text, *(f"  {line}" for line in result["left_out"])]
 
 

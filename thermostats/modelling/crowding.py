@@ -22,7 +22,7 @@ from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import model_rows
+from thermostats.modelling.heritage.rows import log_gains_of_models
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.lines import Line, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
@@ -65,7 +65,7 @@ class Crowded:
 def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> Crowded:
     """The rows of `fit_crowding`; raises as it does. `chosen`: source, error_from, prompt_counts."""
     columns_of(table, "rho")
-    models = model_rows(table, estimand, least=5, **chosen)
+    models = log_gains_of_models(table, estimand, least=5, **chosen)
     frame, warnings = models.table.reset_index(drop=True), list(models.warnings)
     rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
     labs, x = frame["heritage"].astype(str), pd.Series(np.log(rho))
@@ -100,7 +100,7 @@ def fit_crowding(
     """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ.
 
     `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` and `density` (ρ) name its columns;
-    the rest as in `model_rows`. Quantities: within (b_w), between (b_b), their difference,
+    the rest as in `log_gains_of_models`. Quantities: within (b_w), between (b_b), their difference,
     lab_sd, residual_sd; a slope is the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals`
     (constant, slope, step, slopes within and between apart: evidence, leave one model out, leave one lab out).
 

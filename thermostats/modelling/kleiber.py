@@ -27,7 +27,7 @@ from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import model_rows
+from thermostats.modelling.heritage.rows import log_gains_of_models
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
@@ -108,7 +108,7 @@ def bounded_rows(
     if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where="scale", got=scale, allowed="a finite number above 0")
     stands = error_from if error_from in table else None
-    models = model_rows(table, estimand, error_from=stands, least=4, **chosen)
+    models = log_gains_of_models(table, estimand, error_from=stands, least=4, **chosen)
     rows, warnings = models.table.reset_index(drop=True), list(models.warnings)
     L = numbers(rows["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
     labs = rows["heritage"].astype(str)
@@ -146,12 +146,12 @@ def fit_kleiber(
     """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the curve in the middle.
 
     `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` (None: all are of one) and `depth`
-    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; the rest as in `model_rows`.
-    `scale`: prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the root of their
-    number. Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the middle depth over
-    1/L). Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by
-    quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is k = β = 1
-    through the middle with its spread free).
+    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; the rest as in
+    `log_gains_of_models`. `scale`: prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE`
+    over the root of their number. Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at
+    the middle depth over 1/L). Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles`
+    (the envelope by quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is
+    k = β = 1 through the middle with its spread free).
 
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """

@@ -135,7 +135,7 @@ class ModelRows:
     warnings: tuple[str, ...]
 
 
-def model_rows(
+def log_gains_of_models(
     table: pd.DataFrame,
     estimand: str,
     *,
