@@ -57,6 +57,7 @@ def test_tensors_that_changed_by_how_much_and_in_what_rank(base: Path, tuned: Pa
     )
 
 
+@pytest.mark.slow
 def test_a_model_is_at_no_distance_from_itself_and_gains_stand_beside(base: Path, tuned: Path, tmp_path: Path) -> None:
     same = thermostats.compare(base, base)
     assert same.distance == 0 and same.changed.empty and same.tensors["rank"].isna().all() and same.gains.empty

@@ -133,7 +133,7 @@ def test_a_folder_of_images_in_any_colours(vision: Path, data: Path, tmp_path: P
         measure(str(vision), data, prompts=str(tmp_path / "empty"), what=("gains",))
 
 
-@pytest.fixture(scope="module", params=["clip", "siglip"])
+@pytest.fixture(scope="module", params=["clip", pytest.param("siglip", marks=pytest.mark.slow)])
 def two_towers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, encoder: Path) -> Path:
     """A whole CLIP or SigLIP, with tokenizer and image processor."""
     folder = tmp_path_factory.mktemp("models") / request.param

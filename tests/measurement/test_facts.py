@@ -197,7 +197,7 @@ def shards(folder: Path, last: float) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("last", [1.0, 7.0])
+@pytest.mark.parametrize("last", [pytest.param(1.0, marks=pytest.mark.slow), 7.0])
 def test_a_tensor_in_two_shards_is_measured_as_it_is_loaded(last: float, tmp_path: Path) -> None:
     folder = shards(saved("llama", tmp_path / "m"), last)
     if last == 1.0:

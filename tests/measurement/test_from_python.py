@@ -86,6 +86,7 @@ def test_a_model_in_parts_gives_the_gains_of_its_folder(how: str, folder: Path, 
     assert gains(rows) == gains(measure(str(folder), tmp_path / "mine", what="gains", prompts=TEXTS))
 
 
+@pytest.mark.slow
 def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
     rows = measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", revision=["step1", "step2"])
     assert rows.groupby("revision")["run_id"].nunique().to_dict() == {"step1": 1, "step2": 1}

@@ -43,7 +43,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("tied", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors(
     tied: bool, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,7 @@ def rope(folder: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "layer_norm_epsilon": 0.1}))
 
 
-@pytest.mark.parametrize("change", [trained, rope])
+@pytest.mark.parametrize("change", [trained, pytest.param(rope, marks=pytest.mark.slow)])
 def test_a_folder_that_changed_is_not_taken_for_the_one_measured(
     change: Callable[[Path], None], folder: Path, prompts: str, tmp_path: Path
 ) -> None:

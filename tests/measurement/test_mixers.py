@@ -37,7 +37,10 @@ def saved(name: str, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("name", "attending"), [("mamba", ()), ("jamba", (2,)), ("qwen3_next", ())])
+@pytest.mark.parametrize(
+    ("name", "attending"),
+    [("jamba", (2,)), *(pytest.param(name, (), marks=pytest.mark.slow) for name in ("mamba", "qwen3_next"))],
+)
 def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
     name: str, attending: tuple[int, ...], tmp_path: Path, data: Path
 ) -> None:

@@ -44,7 +44,7 @@ def saved(name: str, folder: Path) -> torch.nn.Module:
     return model
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", ["t5", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mbart", "bart"))])
 def test_the_encoder_is_measured_out_of_the_whole_folder(name: str, tmp_path: Path, data: Path) -> None:
     model = saved(name, tmp_path / name)
     spec = RunSpec(str(tmp_path / name), prompts=str(small.save_prompts(tmp_path)), heritage="Us")

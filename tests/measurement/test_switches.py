@@ -285,7 +285,9 @@ def test_a_type_with_entries_none_of_which_fits_names_the_setting() -> None:
 END_TO_END = ("dynamic rope", "in chunks", "no final norm")
 
 
-@pytest.mark.parametrize("kind", END_TO_END)
+@pytest.mark.parametrize(
+    "kind", [END_TO_END[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in END_TO_END[1:])]
+)
 def test_a_folder_is_measured_as_its_model_alone(kind: str, tmp_path: Path) -> None:
     name, changes = KINDS[kind]
     folder = saved(tmp_path / "m", name, **copy.deepcopy(changes))

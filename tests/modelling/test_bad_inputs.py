@@ -30,7 +30,13 @@ class ReachedSamplerError(Exception):
 
 
 CHECKS = ["prior predictive", "posterior predictive", "shape", "LOO-PIT", "prior sensitivity", "influence"]
-ASKED = [(fit, bad) for fit, row in EXPECTED.items() for bad in row]
+SAMPLED = {("share", "one lab"), ("share", "one model a lab")}
+"""Fits by chains, of which a warning is all that is asked."""
+ASKED = [
+    pytest.param(fit, bad, marks=[pytest.mark.slow] * ((fit, bad) in SAMPLED))
+    for fit, row in EXPECTED.items()
+    for bad in row
+]
 
 
 def test_the_table_is_whole() -> None:

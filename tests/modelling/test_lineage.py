@@ -145,7 +145,7 @@ def test_instruments_and_repeats_are_told_from_models() -> None:
     assert mean["share_descent"] + mean["share_model"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("process", ["ou", "free"])
+@pytest.mark.parametrize("process", ["ou", pytest.param("free", marks=pytest.mark.slow)])
 def test_other_processes_are_fitted_by_quadrature(process: str) -> None:
     rows = made(lab_sd=0.4)
     fit = thermostats.fit_lineage(rows, thermostats.tree(rows), blocks={}, process=process, settings=FEW)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.error_rates import FALSE
+from thermostats.claims.error_rates import FALSE, WORST
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
 from thermostats.claims.scripts import is_own
@@ -77,6 +77,7 @@ def index_text(
         tried=sum(bool(finding.criterion.worlds) for entry in entries for finding in entry.findings),
         untried=sum(finding.criterion.worlds == 0 for entry in entries for finding in entry.findings),
         most_false=FALSE,
+        worst=WORST,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
         moved=_moved(entries, page_of),

@@ -30,6 +30,7 @@ def methods_text() -> str:
         level=CLASSICAL_LEVEL,
         simulations=operating.SIMULATIONS,
         most_false=error_rates.FALSE,
+        worst=error_rates.WORST,
         fair=error_rates.FAIR,
         near=NEAR,
         interval=INTERVALS[draws.KIND],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from thermostats.claims.rule import Decide, Given
-from thermostats.claims.worlds import World, worlds_of_line
+from thermostats.claims.worlds import Search, World, searches_among, worlds_of_line
 from thermostats.studies.nursery.signs import HALF, KAPPA, RARE, RARER, R, by_ranks, fixed_from, log_gains, ranked_in
 
 ALPHA, FIXED = 0.05, 0.9
@@ -23,14 +23,32 @@ FREE = 5 / 8
 """Share of the errors' variance that lies inside the cells of the design: 24 cells of 64 models."""
 
 
-def inside(r: float) -> World:
-    """A world in which a moment goes with the end at r inside cells, which needs less over all rows."""
-    over_all = (r**2 * FREE / (1 - r**2 * (1 - FREE))) ** 0.5
+def inside(r: float, free: float = FREE) -> World:
+    """A world in which a moment goes with the end at r inside cells, which needs less over all rows.
+
+    free: the share of the errors' variance that lies inside cells, 1 − cells/models.
+    """
+    over_all = (r**2 * free / (1 - r**2 * (1 - free))) ** 0.5
     return replace(worlds_of_line("end", "ranked", over_all)[0], words=f"correlation {r:g} inside cells, normal errors")
 
 
-AT_HALF = replace(inside(HALF), id="half", holds=False, declared=False)
+def halfway(free: float = FREE) -> World:
+    """The bar of the rules: on either side of it a verdict is false."""
+    return replace(inside(HALF, free), id="half", holds=False, declared=False)
+
+
+AT_HALF = halfway()
 WORLDS = (inside(FIXED), AT_HALF, *ON_A_LINE[1:])
+
+
+def at_the_bar(cells: int, models: int) -> tuple[Search, ...]:
+    """Where rules of ranks are looked at hardest: at their bar and as claimed, with errors alike in recipes.
+
+    Errors are normal: others have another rank correlation, and lie off the bar.
+    """
+    free = 1 - cells / models
+    tried = (inside(FIXED, free), halfway(free))
+    return searches_among(tried, group="recipe", outcome="end", mean=(-1.0, 1.0), kinds=("normal",), sided=True)
 
 
 @dataclass(frozen=True)
