@@ -160,9 +160,9 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     first = parts["architecture"]
     return Result(
         table=first.table,
-        draw=first.draw,
-        n_models=first.n_models,
-        n_groups=first.n_heritages,
+        draw=first.figure.draw,
+        n_models=first.sample.n_models,
+        n_groups=first.sample.n_groups,
         words={"parts": parts, "gain": PRIMARY.words},
     )
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
-from thermostats.claims.worlds import worlds_of_shift
+from thermostats.claims.worlds import SPARE, searches_among, worlds_of_shift
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.claim_figures import squared_norms
 from thermostats.studies.delia2026.stated import stated
@@ -39,12 +39,21 @@ def of_pairs(rows: pd.DataFrame) -> Result:
     return Result.of(rows, rows={"pairs": pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])})
 
 
+LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal")
+
+
 @CLAIM.finding(
     "late.labs",
     primary=Decide(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST)), Each("pairs", (RATIO < LEAST) | (RATIO > MOST))),
     evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
-    trial=Trial(late_norms, of_pairs, "", worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal")),
+    trial=Trial(
+        late_norms,
+        of_pairs,
+        "",
+        LABS_APART,
+        searches=searches_among(LABS_APART, along="focal", ordered=False, group=""),
+    ),
 )
 def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
@@ -120,11 +129,12 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
 
 
 WORLDS = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "apart", "heritage")
+SEARCHES = searches_among(WORLDS, along="apart", ordered=False, effort=SPARE)
 for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
-    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS)  # the claim is about one recipe
+    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, searches=SEARCHES)  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))
 

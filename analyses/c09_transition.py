@@ -8,7 +8,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Above, Posterior, V
-from thermostats.claims.worlds import worlds_of_shift
+from thermostats.claims.worlds import searches_among, worlds_of_shift
 from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
@@ -97,7 +97,8 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, levels="heritage")
-TRIAL = Trial(by_definition, nearer, worlds=WORLDS)
+SEARCHES = searches_among(WORLDS, along="n_layers", sided=True)
+TRIAL = Trial(by_definition, nearer, worlds=WORLDS, searches=SEARCHES)
 FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
 
 
@@ -138,7 +139,10 @@ def over_labs(rows: pd.DataFrame) -> Result:
 
 
 @CLAIM.finding(
-    "across_labs", primary=Above(OVER_LABS, 0), robustness=MEAN, trial=Trial(left_out, over_labs, worlds=WORLDS)
+    "across_labs",
+    primary=Above(OVER_LABS, 0),
+    robustness=MEAN,
+    trial=Trial(left_out, over_labs, worlds=WORLDS, searches=SEARCHES),
 )
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""

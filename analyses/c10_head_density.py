@@ -10,7 +10,7 @@ from scipy import stats
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import searches_of_line, worlds_of_levels, worlds_of_line
+from thermostats.claims.worlds import searches_among, searches_of_line, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.means import one_sample
@@ -210,7 +210,8 @@ def by_prompts(rows: pd.DataFrame) -> Result:
 
 
 AT_1 = dict.fromkeys(LEVELS, 1.0)
-PAIR = Trial(of_the_pair, by_prompts, "", worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE), "prompt")
+BY_LEVELS = worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE)
+PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt", searches_among(BY_LEVELS, sided=True))
 
 
 @CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import worlds_of_levels
+from thermostats.claims.worlds import searches_among, worlds_of_levels
 from thermostats.formatting import short_name
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.ranking import fit_benchmark
@@ -99,7 +99,9 @@ def with_order(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, st
 
 
 VIEWS = Views(models=4, groups=4)
-TRIED = partial(Trial, test=in_order, unit="category", worlds=WORLDS)
+TRIED = partial(
+    Trial, test=in_order, unit="category", worlds=WORLDS, searches=searches_among(WORLDS, along="place", sided=True)
+)
 
 
 @CLAIM.finding(

@@ -1,5 +1,6 @@
 """C14: the signature is robust to the input, over 25 prompts per model."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import stats
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
+from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_parts, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
@@ -170,9 +171,10 @@ def parts_of_variance(rows: pd.DataFrame, whose: str) -> Result:
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))
 PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 EVERY = worlds_of_share("crosses", 0.0, NONE)
-FAMILY, SIDED = Trial(of_the_family, sides, "model_id", SIDES), Trial(published, sides, worlds=SIDES)
-SHARED = Trial(published, parts, worlds=PARTS)
-SIDED_HERE, SHARED_HERE = Trial(measured, sides, worlds=SIDES), Trial(measured, parts, worlds=PARTS)
+OF_SIDES = partial(Trial, test=sides, worlds=SIDES, searches=searches_among(SIDES, sided=True))
+OF_PARTS = partial(Trial, test=parts, worlds=PARTS, searches=searches_among(PARTS, sided=True))
+FAMILY, SIDED, SIDED_HERE = OF_SIDES(of_the_family, unit="model_id"), OF_SIDES(published), OF_SIDES(measured)
+SHARED, SHARED_HERE = OF_PARTS(published), OF_PARTS(measured)
 VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
@@ -187,8 +189,9 @@ def every_prompt(rows: pd.DataFrame, whose: str) -> Result:
     return result.adding(draw=draw, words={"whose": whose, "crossing": list(models.loc[models["crosses"], "model_id"])})
 
 
-OF_FAMILY = Trial(lambda evidence: both_sides(of_the_family(evidence)), crossing, "", EVERY)
-OF_LAST = Trial(lambda evidence: both_sides(published(evidence)), crossing, "", EVERY)
+OF_EVERY = partial(Trial, test=crossing, unit="", worlds=EVERY, searches=searches_of_share("crosses", 0.0, NONE))
+OF_FAMILY = OF_EVERY(lambda evidence: both_sides(of_the_family(evidence)))
+OF_LAST = OF_EVERY(lambda evidence: both_sides(published(evidence)))
 
 
 @CLAIM.finding("every_prompt.penultimate_gain", primary=ANY, trial=OF_FAMILY, views=VIEWS)

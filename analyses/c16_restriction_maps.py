@@ -7,7 +7,7 @@ import pandas as pd
 
 from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_share
+from thermostats.claims.worlds import searches_of_share, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, forest
@@ -51,8 +51,16 @@ def of_training(evidence: Evidence, measure: Case) -> pd.DataFrame:
     return ENOUGH.of(table, least=ENOUGH.models)
 
 
-STUDY = Trial(of_the_study, shares, "", worlds_of_share("shows_it", EVERY_MODEL, HALF))
-TRIED = Trial(of_training, shares, worlds=worlds_of_share("shows_it", MOSTLY, HALF))
+STUDY, TRIED = (
+    Trial(
+        rows,
+        shares,
+        unit,
+        worlds_of_share("shows_it", share, HALF),
+        searches=searches_of_share("shows_it", share, HALF, sided=bool(unit)),
+    )
+    for rows, unit, share in ((of_the_study, "", EVERY_MODEL), (of_training, "heritage", MOSTLY))
+)
 
 
 @CLAIM.finding(

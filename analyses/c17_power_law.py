@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
+from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.lines import fit_line
@@ -68,11 +68,16 @@ def line(last: pd.DataFrame) -> Result:
 
 
 CONTRACTS, EXPANDED = "models with a block at or above 1", "models that do not expand"
-LINE = Trial(last_blocks, line, "model_id", worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER))
+WORLDS = worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER)
+LINE = Trial(last_blocks, line, "model_id", WORLDS, searches=searches_among(WORLDS, along="log_params"))
 contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
 expanding = partial(every, column="expands", counterexamples=EXPANDED)
-ATTENTION = Trial(last_blocks, contracting, "", worlds_of_share("contracts", ALWAYS, HALF))
-MLP = Trial(last_blocks, expanding, "", worlds_of_share("expands", ALWAYS, HALF))
+ATTENTION, MLP = (
+    Trial(
+        last_blocks, test, "", worlds_of_share(column, ALWAYS, HALF), searches=searches_of_share(column, ALWAYS, HALF)
+    )
+    for test, column in ((contracting, "contracts"), (expanding, "expands"))
+)
 
 
 @CLAIM.overall(all_of=PARTS)

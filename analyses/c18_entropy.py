@@ -10,7 +10,7 @@ from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result,
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, REPLICATED
 from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_slopes
+from thermostats.claims.worlds import SPARE, searches_among, worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.means import welch_difference
 from thermostats.modelling.entropy import fit_slopes
@@ -113,7 +113,10 @@ def with_slopes(rows: pd.DataFrame, category: str) -> dict[str, Any]:
 
 
 SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
-BASES, FOUR, SENSIBLE, HERE = (Trial(own, inside, worlds=SLOPES) for own in (bases, benchmark, sensible, measured))
+SEARCHES = searches_among(SLOPES, along="entropy", effort=SPARE)
+BASES, FOUR, SENSIBLE, HERE = (
+    Trial(own, inside, worlds=SLOPES, searches=SEARCHES) for own in (bases, benchmark, sensible, measured)
+)
 
 
 @CLAIM.overall(all_of=("entropy.base", "cliches"))
@@ -165,7 +168,10 @@ def apart(two: pd.DataFrame) -> Result:
     return Result(quantities={"difference of mean entropies": difference}, words=words)
 
 
-KINDS = Trial(by_kind, apart, "prompt_id", worlds_of_slopes("entropy", "cliche", APART, ALIKE), "prompt")
+BY_KIND = worlds_of_slopes("entropy", "cliche", APART, ALIKE)
+KINDS = Trial(
+    by_kind, apart, "prompt_id", BY_KIND, "prompt", searches_among(BY_KIND, along="cliche", effort=SPARE, sided=True)
+)
 
 
 @CLAIM.finding("cliches", primary=Below("difference of mean entropies", 0), robustness=LESS, trial=KINDS)

@@ -14,7 +14,7 @@ from scipy import stats
 from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Result, Trial, Views
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.verdict import AGAINST, SUPPORTED
-from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
+from thermostats.claims.worlds import searches_among, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, reference, scatter_labelled, strip_by_group
@@ -70,10 +70,10 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     asked = gains(evidence.named(PUBLISHED))
     asked = asked[~asked["model_id"].isin(anomalies.NOT_ASKED)]
     verdicts = {name: found[name].verdict for name in PARTS}
-    table = pd.DataFrame([{name: getattr(found[part], name) for name in SHOWN} for part in (*PARTS, *APART)])
+    table = pd.DataFrame([{name: found[part].columns()[name] for name in SHOWN} for part in (*PARTS, *APART)])
     fits = [found[part].posterior for part in (*PARTS, *APART)]
-    table["statement"] = [fit.statement if fit else "" for fit in fits]
-    table["probability"] = [fit.probability if fit else None for fit in fits]
+    table["statement"] = [fit.conclusion.statement if fit else "" for fit in fits]
+    table["probability"] = [fit.conclusion.probability if fit else None for fit in fits]
     stand, fall = (list(verdicts.values()).count(verdict) for verdict in (SUPPORTED, AGAINST))
     xlabel = "last gain, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)
@@ -148,9 +148,10 @@ def of_training(evidence: Evidence) -> pd.DataFrame:
 
 
 LINES = worlds_of_line("log_gain", "log_norm", CLEAR)
+ON_NORM = partial(Trial, test=correlated, worlds=LINES, searches=searches_among(LINES, along="log_norm", sided=True))
 
 
-@CLAIM.finding("unembedding", primary=NEGATIVE, robustness=FALLS, trial=Trial(of_files, correlated, worlds=LINES))
+@CLAIM.finding("unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(of_files))
 def unembedding(evidence: Evidence) -> Result:
     """Do models with a small last gain have a large unembedding?"""
     table = anomalies.unembeddings(evidence, gains(evidence))
@@ -197,7 +198,15 @@ of_llama, of_mistral = (partial(of, column="model_id", value=model) for model in
 LOG = float(np.log(MARGIN))
 SMALLER, UNCHANGED = worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0), worlds_of_levels("log_gain", 0.0, LOG)
 SMALL_OF, UNCHANGED_OF = (
-    partial(Trial, test=by_prompts, unit="category", worlds=worlds, larger="prompt") for worlds in (SMALLER, UNCHANGED)
+    partial(
+        Trial,
+        test=by_prompts,
+        unit="category",
+        worlds=worlds,
+        larger="prompt",
+        searches=searches_among(worlds, sided=True),
+    )
+    for worlds in (SMALLER, UNCHANGED)
 )
 DAMPENS = Posterior("mean log gain < 0", draws=V("mean") < 0)
 EVERY_DAMPENS = Posterior("every model's mean log gain < 0", draws=V("mean") < 0)
@@ -250,7 +259,7 @@ def silent_exit(evidence: Evidence) -> Result:
     robustness=FALLS,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=Trial(of_training, correlated, worlds=LINES),
+    trial=ON_NORM(of_training),
 )
 def unembedding_trained(evidence: Evidence) -> Result:
     """The same over the models trained here, their gains measured and not copied."""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Result, Trial, Views
 from thermostats.claims.rule import Always, Each, Posterior, V
-from thermostats.claims.worlds import worlds_of_mean
+from thermostats.claims.worlds import searches_among, worlds_of_mean
 from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.amplification import (
     BELOW,
@@ -55,10 +55,15 @@ def of_products(evidence: Evidence) -> pd.DataFrame:
 
 
 WORLDS = worlds_of_mean("log", STATED, 0.0, APART)
+SEARCHES = searches_among(WORLDS)
 
 
 @CLAIM.finding(
-    "families", primary=AMPLIFY, robustness=MOST, trial=Trial(of_models, share, "", WORLDS), views=Views(models=4)
+    "families",
+    primary=AMPLIFY,
+    robustness=MOST,
+    trial=Trial(of_models, share, "", WORLDS, searches=SEARCHES),
+    views=Views(models=4),
 )
 def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
@@ -78,7 +83,7 @@ def families(evidence: Evidence) -> Result:
     return found.adding(table=table, draw=draw, words=words, fit=fit, fit_tables=("groups",))
 
 
-@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS))
+@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, searches=SEARCHES))
 def with_input_and_norm(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     table = published_product(evidence)

@@ -22,6 +22,7 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import AtLeast, Decide, V
+from thermostats.claims.worlds import searches_among
 from thermostats.claims.worlds.descent import worlds_of_descent
 from thermostats.modelling.heritability import enough, heritability
 from thermostats.modelling.lineage_likelihood import ancestors
@@ -73,7 +74,9 @@ def descent(rows: pd.DataFrame) -> Result:
 
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
-TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, WEAK))
+WORLDS = worlds_of_descent("log_gain", CLAIMED, WEAK)
+SEARCHES = searches_among(WORLDS, along="log_n", group="")
+TRIAL = Trial(rows_of, descent, "heritage", WORLDS, searches=SEARCHES)
 
 
 def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:

@@ -24,7 +24,7 @@ from thermostats.claims.claim import (
 from thermostats.claims.descent import inherited
 from thermostats.claims.noise import Noise, Rng
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
-from thermostats.claims.worlds import TOTAL, World
+from thermostats.claims.worlds import TOTAL, World, searches_among
 from thermostats.claims.worlds.descent import worlds_of_carriers
 from thermostats.modelling.carriers import NONE, alike, leads, predicted
 from thermostats.plots.general import drawing, forest
@@ -136,7 +136,13 @@ for one in CARRIERS:
         one,
         primary=CARRIES,
         over=(GAIN,),
-        trial=Trial(partial(rows_of, one), partial(compared, carrier=one), "heritage", worlds_of(one)),
+        trial=Trial(
+            partial(rows_of, one),
+            partial(compared, carrier=one),
+            "heritage",
+            worlds_of(one),
+            searches=searches_among(worlds_of(one), along="log_n", group=""),
+        ),
         evidence=POOLED,
         needs=LEAST,
         views=VIEWS,

@@ -10,8 +10,17 @@ import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Result, Trial
 from thermostats.claims.heritage import tables_of, variance_shares
+from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Below, Posterior
-from thermostats.claims.worlds import worlds_in_groups, worlds_of_causes, worlds_of_groups, worlds_of_line
+from thermostats.claims.worlds import (
+    BRIEF,
+    searches_among,
+    worlds_in_groups,
+    worlds_of_causes,
+    worlds_of_groups,
+    worlds_of_line,
+)
+from thermostats.claims.worlds.boundary import Boundary, searches_at
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER
 from thermostats.modelling.heritage.left_out import leave_one_out
@@ -19,7 +28,7 @@ from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import left_out_errors
 from thermostats.studies.nursery import components, glance, languages, second, shares, third, together, universes
-from thermostats.studies.nursery.component_worlds import worlds_of_components, worlds_of_corpus
+from thermostats.studies.nursery.component_worlds import searches_at_the_edge, worlds_of_components, worlds_of_corpus
 from thermostats.studies.nursery.crossed_ratios import (
     by_other_choices,
     by_ratios,
@@ -65,6 +74,20 @@ from thermostats.tables.vocabulary import NURSERY
 
 STATED = ORDER.replace("heritage", "recipe")
 PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
+PREDICTED_AT_WORST = searches_among(PREDICTED, along="predicted", outcome="log_gain", mean=(-1.0, 1.0))
+CAUSES = worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair")
+SEEDS = worlds_of_groups("log_gain", "pair", 1 - LITTLE, 1 - SMALL)
+UNSEEN = worlds_in_groups("log_gain", "log_L", QUARTER, BETWEEN)
+EVEN = Boundary(
+    "log_gain",
+    ({"recipe": ("heritage",), "geometry": GEOMETRY, "scale": SCALE},),
+    ("recipe", "geometry"),
+    ("heritage",),
+    GEOMETRY,
+    "recipe and geometry alike",
+)
+KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
+"""A recipe that lies off is what a recipe does."""
 PREDICTS = Posterior("the nursery's slopes err less than the published mean")
 PRIMARY = "penultimate_gain"
 OTHERS = {
@@ -75,6 +98,7 @@ OTHERS = {
 }
 """Gains by which the order of the first study is shown too."""
 CORPORA = ("english", "synthetic")
+ORDER_EDGES = ("recipe = geometry", "geometry = scale")
 IN_ORDER = "recipe > geometry > scale"
 """What `second` and `together` both ask."""
 
@@ -117,7 +141,13 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
             "largest": {"corpus": corpus, "least": least, "most": most},
             "extent": third.extent(third.ends(evidence)),
         }
-    return Result(words=words, table=first.table, draw=first.draw, n_models=first.n_models, n_groups=first.n_heritages)
+    return Result(
+        words=words,
+        table=first.table,
+        draw=first.figure.draw,
+        n_models=first.sample.n_models,
+        n_groups=first.sample.n_groups,
+    )
 
 
 def of_third(name: str) -> dict[str, Any]:
@@ -166,7 +196,9 @@ def alike(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "second",
     primary=components.ORDERED,
-    trial=Trial(second.enough, by_components, "recipe", worlds_of_components()),
+    trial=Trial(
+        second.enough, by_components, "recipe", worlds_of_components(), searches=searches_at_the_edge(*ORDER_EDGES)
+    ),
     statement=IN_ORDER,
     **STUDY,
 )
@@ -193,7 +225,9 @@ def ratio(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "corpus",
     primary=Above(components.CORPUS, 1),
-    trial=Trial(second.enough, by_corpora, "recipe", worlds_of_corpus()),
+    trial=Trial(
+        second.enough, by_corpora, "recipe", worlds_of_corpus(), searches=searches_at_the_edge("corpus = geometry")
+    ),
     **STUDY,
 )
 def corpus(evidence: Evidence) -> Result:
@@ -208,7 +242,9 @@ def corpus(evidence: Evidence) -> Result:
     "order",
     primary=ORDERED,
     robustness=Posterior(STATED),
-    trial=Trial(read, by_shares, worlds=worlds_of_causes("log_gain", GEOMETRY, *SCALE, levels="pair")),
+    trial=Trial(
+        read, by_shares, worlds=CAUSES, searches=searches_at(EVEN, KINDS, "log_L", families=(0.0, 0.0), effort=BRIEF)
+    ),
     **CONTROLLED,
 )
 def order(evidence: Evidence) -> Result:
@@ -257,7 +293,9 @@ CLAIM.curve(
     primary=Below(SHARE, SMALL),
     evidence=NURSERY,
     needs=PAIRS,
-    trial=Trial(read, by_seeds, "pair", worlds_of_groups("log_gain", "pair", 1 - LITTLE, 1 - SMALL), "pair"),
+    trial=Trial(
+        read, by_seeds, "pair", SEEDS, "pair", searches_among(SEEDS, along="log_L", ordered=False, group="", sided=True)
+    ),
 )
 def seed(evidence: Evidence) -> Result:
     """Has the seed almost nothing to do with it?"""
@@ -279,7 +317,12 @@ def seed(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "unseen_recipes",
     primary=Above(SAVED, 0),
-    trial=Trial(read, by_recipes_left_out, worlds=worlds_in_groups("log_gain", "log_L", QUARTER, BETWEEN)),
+    trial=Trial(
+        read,
+        by_recipes_left_out,
+        worlds=UNSEEN,
+        searches=searches_among(UNSEEN, along="log_L", ordered=False, group="recipe"),
+    ),
     **CONTROLLED,
 )
 def unseen_recipes(evidence: Evidence) -> Result:
@@ -301,7 +344,7 @@ def of_published(evidence: Evidence) -> pd.DataFrame:
     "carry_over",
     primary=Above(SAVED, 0),
     robustness=PREDICTS,
-    trial=Trial(of_published, by_predictions, worlds=PREDICTED, version=2),
+    trial=Trial(of_published, by_predictions, worlds=PREDICTED, searches=PREDICTED_AT_WORST, version=2),
     evidence=NURSERY,
     group="lab",
 )
@@ -321,7 +364,9 @@ def carry_over(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "together",
     primary=components.ORDERED,
-    trial=Trial(together.models, by_both, "recipe", worlds_of_components()),
+    trial=Trial(
+        together.models, by_both, "recipe", worlds_of_components(), searches=searches_at_the_edge(*ORDER_EDGES)
+    ),
     statement=IN_ORDER,
     **STUDY,
 )
@@ -339,7 +384,7 @@ def of_published_by_third(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "carry_over_third",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_third, by_predictions, worlds=PREDICTED, version=2),
+    trial=Trial(of_published_by_third, by_predictions, worlds=PREDICTED, searches=PREDICTED_AT_WORST, version=2),
     evidence=NURSERY,
     group="lab",
 )

@@ -1,5 +1,6 @@
 """N02: which part of the recipe moves the gain, by how much, and can any of it put the gain on the other side of 1?"""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Each, Pick, Posterior, Some, V
-from thermostats.claims.worlds import worlds_in_groups, worlds_of_line, worlds_of_path
+from thermostats.claims.worlds import SPARE, searches_among, worlds_in_groups, worlds_of_line, worlds_of_path
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.studies.nursery import crossed_factors, languages, second, third, together
@@ -46,6 +47,10 @@ SIZE, BETWEEN = 0.55, 0.2
 """What would be of interest: a factor with 30% of the variance (r = 0.55; the null is none), most of a recipe's effect
 through a ratio that has as much, or none of it; recipes differ by 20% whatever their factors."""
 A_FACTOR = worlds_in_groups("log_gain", "x corpus", SIZE, BETWEEN)
+EMBEDDED = worlds_in_groups("log_gain", "log_embed", SIZE, BETWEEN)
+MEDIATED = worlds_of_path("log_gain", "x corpus", "log_ratio", SIZE)
+DRAWN = partial(searches_among, ordered=False, group="recipe")
+"""Recipes were drawn independently, so errors of neighbours along a factor are no nuisance."""
 
 CLAIM = Claim.read(__file__)
 
@@ -79,7 +84,14 @@ LEAST = AtLeast(groups=16)
 """Half of the second study's recipes."""
 RECIPES: dict[str, Any] = {"primary": MOVED, "evidence": NURSERY, "needs": LEAST}
 """What findings over recipes of the second study declare."""
-a_line = partial(worlds_of_line, "log_gain", r=SIZE)
+
+
+def on_a_line(
+    rows: Callable[..., pd.DataFrame], test: Callable[[pd.DataFrame], Result], along: str, **more: Any
+) -> Trial:
+    """A trial over recipes, one row each, along a factor."""
+    worlds = worlds_of_line("log_gain", along, SIZE)
+    return Trial(rows, test, "recipe", worlds, searches=DRAWN(worlds, along=along, group=""), **more)
 
 
 def of_second(evidence: Evidence) -> pd.DataFrame:
@@ -107,7 +119,7 @@ def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third",
     primary=MOVED,
-    trial=Trial(of_third, by_corpus_and_others, "recipe", worlds_in_groups("log_gain", "log_embed", SIZE, BETWEEN)),
+    trial=Trial(of_third, by_corpus_and_others, "recipe", EMBEDDED, searches=DRAWN(EMBEDDED, along="log_embed")),
     **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence) -> Result:
@@ -136,7 +148,7 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 @CLAIM.finding(
     "third_given_corpus",
     primary=MOVED,
-    trial=Trial(of_third_recipes, by_all_else, "recipe", a_line("log_embed"), larger="recipe"),
+    trial=on_a_line(of_third_recipes, by_all_else, "log_embed", larger="recipe"),
     **third.STUDY,
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:
@@ -151,7 +163,7 @@ def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:
     return headed(found, rows, table).adding(words=words)
 
 
-@CLAIM.finding("second", trial=Trial(of_second, by_nine, "recipe", a_line("log_embed")), **RECIPES)
+@CLAIM.finding("second", trial=on_a_line(of_second, by_nine, "log_embed"), **RECIPES)
 def of_drawn_recipes(evidence: Evidence) -> Result:
     """Does a factor of recipes that were drawn at random move the gain?"""
     rows = of_second(evidence)
@@ -159,7 +171,7 @@ def of_drawn_recipes(evidence: Evidence) -> Result:
     return with_ratios(by_nine(rows), rows, second.FACTORS).adding(words=words)
 
 
-@CLAIM.finding("given_corpus", trial=Trial(of_second, by_others, "recipe", a_line("log_embed")), **RECIPES)
+@CLAIM.finding("given_corpus", trial=on_a_line(of_second, by_others, "log_embed"), **RECIPES)
 def of_recipes_of_a_corpus(evidence: Evidence) -> Result:
     """Does anything but the corpus move the gain, given the corpus?"""
     rows = of_second(evidence)
@@ -172,7 +184,7 @@ def of_recipes_of_a_corpus(evidence: Evidence) -> Result:
     "effect",
     primary=Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), Each("contrasts", STILL)),
     robustness=MOVES,
-    trial=Trial(read, by_factors, "recipe", A_FACTOR),
+    trial=Trial(read, by_factors, "recipe", A_FACTOR, searches=DRAWN(A_FACTOR, along="x corpus")),
     **CONTROLLED,
 )
 def effect(evidence: Evidence) -> Result:
@@ -200,7 +212,13 @@ def effect(evidence: Evidence) -> Result:
     "sign",
     primary=Decide(Some("factors", APART), ONE_SIDE),
     robustness=FLIPS,
-    trial=Trial(read, by_levels, "recipe", A_FACTOR),
+    trial=Trial(
+        read,
+        by_levels,
+        "recipe",
+        A_FACTOR,
+        searches=DRAWN(A_FACTOR, along="x corpus", outcome="log_gain", mean=(-1.0, 1.0)),
+    ),
     **CONTROLLED,
 )
 def sign(evidence: Evidence) -> Result:
@@ -235,7 +253,7 @@ def with_norms(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "mediator",
     primary=Above(SHARE, MOST),
-    trial=Trial(with_norms, by_split, "recipe", worlds_of_path("log_gain", "x corpus", "log_ratio", SIZE)),
+    trial=Trial(with_norms, by_split, "recipe", MEDIATED, searches=DRAWN(MEDIATED, along="x corpus", effort=SPARE)),
     **CONTROLLED,
 )
 def mediator(evidence: Evidence) -> Result:
@@ -246,7 +264,7 @@ def mediator(evidence: Evidence) -> Result:
     return replace(found, words={**found.words, "moves": list(tests.loc[tests["p_holm"] <= ALPHA, "factor"])})
 
 
-@CLAIM.finding("together", trial=Trial(of_both, by_shared, "recipe", a_line("english")), **RECIPES)
+@CLAIM.finding("together", trial=on_a_line(of_both, by_shared, "english"), **RECIPES)
 def of_both_studies(evidence: Evidence) -> Result:
     """Does a factor that both studies have move the gain?"""
     rows = of_both(evidence)

@@ -11,7 +11,14 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, Decide, Given, Posterior, V
-from thermostats.claims.worlds import worlds_in_groups, worlds_of_bound, worlds_of_curve, worlds_of_path
+from thermostats.claims.worlds import (
+    SPARE,
+    searches_among,
+    worlds_in_groups,
+    worlds_of_bound,
+    worlds_of_curve,
+    worlds_of_path,
+)
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.kleiber import fit_kleiber
@@ -84,6 +91,13 @@ SEED = 103
 SCALE = 0.5
 """Gains that differ by a factor e^0.5 = 1.6 over one SD of log L or log ρ would be no surprise."""
 CLAIM = Claim.read(__file__)
+OVER_RECIPES = partial(searches_among, ordered=False, group="recipe", effort=SPARE)
+"""Recipes and shapes were drawn independently, so errors of neighbours along a column are no nuisance."""
+IN_ALL, IN_BOTH = (*FALLING, *IN_ALL_BUT_ONE), (*FALLING, *IN_ONE)
+CURVED = worlds_of_curve(LARGEST, "published", "flat", 0.7)
+BOUNDED = worlds_of_bound(LARGEST, "bound", "error", MOST)
+SIDED = worlds_in_groups("log_side", "log_rho", -QUARTER, BETWEEN)
+TRACED = worlds_of_path("log_gain", "log_rho", "log_trace", QUARTER)
 
 
 @CLAIM.shared
@@ -117,7 +131,9 @@ of_first, of_second, of_both, of_third = (
 def falls(term: Case) -> dict[str, Any]:
     """What findings of a slope of the first study declare."""
     on = f"slope on {term.words}"
-    trial = Trial(partial(of_first, term=term), by_slope, "recipe", FALLING)
+    trial = Trial(
+        partial(of_first, term=term), by_slope, "recipe", FALLING, searches=OVER_RECIPES(FALLING, along="column")
+    )
     posterior = Posterior(f"{on} < 0", draws=V(f"slope on {term.column}") < 0, against=f"{on} < −{SMALL:.3g}")
     statement = f"the gain falls, {term.id}"
     return {"primary": below(V("slope")), "robustness": posterior, "trial": trial, "statement": statement, **CONTROLLED}
@@ -151,7 +167,9 @@ def drawn(rows: pd.DataFrame, term: Case, slope: Estimate) -> Callable[[Axes], N
     "third",
     primary=IN_EVERY,
     over=(*IN_LOGS, SHAPE_AT_SIZE),
-    trial=Trial(partial(asked, third.read), by_crossed, "recipe", (*FALLING, *IN_ALL_BUT_ONE)),
+    trial=Trial(
+        partial(asked, third.read), by_crossed, "recipe", IN_ALL, searches=OVER_RECIPES(IN_ALL, along="column")
+    ),
     **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
@@ -163,7 +181,7 @@ def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
     "second",
     primary=IN_EVERY,
     over=IN_LOGS,
-    trial=Trial(of_second, by_recipes, "recipe", (*FALLING, *IN_ONE)),
+    trial=Trial(of_second, by_recipes, "recipe", IN_BOTH, searches=OVER_RECIPES(IN_BOTH, along="column")),
     statement="the gain falls",
     **STUDY,
 )
@@ -222,7 +240,7 @@ def curves(evidence: Evidence) -> pd.DataFrame:
     "exponent",
     primary=LIKE,
     robustness=AS_PUBLISHED,
-    trial=Trial(curves, by_curve, "recipe", worlds_of_curve(LARGEST, "published", "flat", 0.7)),
+    trial=Trial(curves, by_curve, "recipe", CURVED, searches=OVER_RECIPES(CURVED, along="published")),
     **CONTROLLED,
 )
 def exponent(evidence: Evidence) -> Result:
@@ -250,7 +268,7 @@ def to_bound(evidence: Evidence) -> pd.DataFrame:
     "bound",
     primary=BOUND,
     robustness=Posterior("every model below 10^(1/L)"),
-    trial=Trial(to_bound, by_bound, "", worlds_of_bound(LARGEST, "bound", "error", MOST)),
+    trial=Trial(to_bound, by_bound, "", BOUNDED, searches=OVER_RECIPES(BOUNDED, along="bound")),
     **CONTROLLED,
 )
 def bound(evidence: Evidence) -> Result:
@@ -268,7 +286,13 @@ def to_cuts(evidence: Evidence) -> pd.DataFrame:
     "threshold",
     primary=Given(RARE >= RARER, BETTER),
     robustness=Posterior("share > {majority:g}", pick=BEST),
-    trial=Trial(to_cuts, by_cuts, "recipe", worlds_in_groups("log_side", "log_rho", -QUARTER, BETWEEN)),
+    trial=Trial(
+        to_cuts,
+        by_cuts,
+        "recipe",
+        SIDED,
+        searches=OVER_RECIPES(SIDED, along="log_rho", outcome="log_side", mean=(-1.0, 1.0)),
+    ),
     **CONTROLLED,
 )
 def threshold(evidence: Evidence) -> Result:
@@ -308,7 +332,8 @@ def of_term(evidence: Evidence, term: Case) -> pd.DataFrame:
     return read_by_tests(rows, *own).assign(term=term.words, column=rows[term.column])
 
 
-A_TERM = Trial(of_term, by_terms, "recipe", worlds_in_groups("log_gain", "column", QUARTER, BETWEEN))
+ADDED = worlds_in_groups("log_gain", "column", QUARTER, BETWEEN)
+A_TERM = Trial(of_term, by_terms, "recipe", ADDED, searches=OVER_RECIPES(ADDED, along="column"))
 
 
 @CLAIM.finding("curvature", primary=ADDS, over=SHAPE, trial=A_TERM, **CONTROLLED)
@@ -329,7 +354,7 @@ def of_traces(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "through_trace",
     primary=Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER),
-    trial=Trial(of_traces, by_trace, "recipe", worlds_of_path("log_gain", "log_rho", "log_trace", QUARTER)),
+    trial=Trial(of_traces, by_trace, "recipe", TRACED, searches=OVER_RECIPES(TRACED, along="log_rho")),
     **CONTROLLED,
 )
 def through_trace(evidence: Evidence) -> Result:
@@ -341,7 +366,7 @@ def through_trace(evidence: Evidence) -> Result:
     "together",
     primary=IN_EVERY,
     over=IN_LOGS,
-    trial=Trial(of_both, by_both, "recipe", (*FALLING, *IN_ONE)),
+    trial=Trial(of_both, by_both, "recipe", IN_BOTH, searches=OVER_RECIPES(IN_BOTH, along="column")),
     statement="the gain falls",
     **STUDY,
 )

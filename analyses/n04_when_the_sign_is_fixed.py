@@ -24,6 +24,7 @@ from thermostats.studies.nursery.early import (
     Moment,
     along_training,
     at,
+    at_the_bar,
     early_and_end,
     of_corpus,
     ranked,
@@ -44,6 +45,7 @@ from thermostats.studies.nursery.signs import (
 )
 from thermostats.studies.nursery.tuning import (
     ACROSS,
+    ACROSS_AT_WORST,
     CAN_CROSS,
     CANNOT,
     CHANGES,
@@ -51,6 +53,7 @@ from thermostats.studies.nursery.tuning import (
     MOVED,
     NEGLIGIBLE,
     NONE_ACROSS,
+    NONE_AT_WORST,
     PAIRS,
     TUNED,
     WITHOUT_A_FLIP,
@@ -97,7 +100,12 @@ def crossed(evidence: Evidence) -> pd.DataFrame:
     return third.HALF.of(third.early_and_late(evidence))
 
 
-@CLAIM.finding("third", primary=SETTLES, trial=Trial(crossed, by_ranks, "recipe", ON_A_LINE, version=2), **third.STUDY)
+@CLAIM.finding(
+    "third",
+    primary=SETTLES,
+    trial=Trial(crossed, by_ranks, "recipe", ON_A_LINE, searches=at_the_bar(32, 640), version=2),
+    **third.STUDY,
+)
 def of_third_study(evidence: Evidence) -> Result:
     """Does a tenth of training go with the end, among models of one shape and corpus, in four corpora?"""
     rows = crossed(evidence)
@@ -115,7 +123,7 @@ def of_third_study(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "together",
     primary=SETTLES,
-    trial=Trial(of_both, by_ranks, "recipe", ON_A_LINE, version=2),
+    trial=Trial(of_both, by_ranks, "recipe", ON_A_LINE, searches=at_the_bar(51, 480), version=2),
     statement=SETTLED,
     evidence=NURSERY,
     needs=HALF_WITH_CHOSEN,
@@ -134,7 +142,7 @@ def moments(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "second",
     primary=SETTLES,
-    trial=Trial(moments, by_ranks, "heritage", ON_A_LINE, version=2),
+    trial=Trial(moments, by_ranks, "heritage", ON_A_LINE, searches=at_the_bar(24, 432), version=2),
     statement=SETTLED,
     evidence=NURSERY,
     needs=HALF_WITH_CHOSEN,
@@ -151,7 +159,13 @@ def of_second_study(evidence: Evidence) -> Result:
     return replace(found, table=table, words=words, draw=partial(glance.settling, table))
 
 
-@CLAIM.finding("sign", primary=PREDICTS, over=MOMENTS, trial=Trial(at_moment, by_ranks, "recipe", WORLDS), **CONTROLLED)
+@CLAIM.finding(
+    "sign",
+    primary=PREDICTS,
+    over=MOMENTS,
+    trial=Trial(at_moment, by_ranks, "recipe", WORLDS, searches=at_the_bar(23, 64)),
+    **CONTROLLED,
+)
 def sign(evidence: Evidence, moment: Moment) -> Result:
     """Does the log gain go with that at the end, among models of one shape?"""
     logs, models = trained(evidence)
@@ -196,6 +210,7 @@ def fit_pairs(evidence: Evidence) -> Fit:
 
 
 NO_FLIP = Posterior("no pair changes the sign of its mean log gain", refuted=FLIPS > 0)
+NO_NUISANCE = "Ratios by prompt of one pair have errors alone, and every kind of them is a world."
 SOME_MOVES = Posterior(f"some pair changes by more than {NEGLIGIBLE:.0%}")
 
 
@@ -203,7 +218,7 @@ SOME_MOVES = Posterior(f"some pair changes by more than {NEGLIGIBLE:.0%}")
     "tuning.sign",
     primary=CANNOT,
     robustness=NO_FLIP,
-    trial=Trial(pairs, by_flips, "", NONE_ACROSS, "pair"),
+    trial=Trial(pairs, by_flips, "", NONE_ACROSS, "pair", NONE_AT_WORST),
     evidence=NURSERY,
     needs=PAIRS,
 )
@@ -254,7 +269,7 @@ def ratios(evidence: Evidence) -> pd.DataFrame:
     "tuning.magnitude",
     primary=MOVED,
     robustness=SOME_MOVES,
-    trial=Trial(ratios, by_prompts, "pair", CHANGES, "pair"),
+    trial=Trial(ratios, by_prompts, "pair", CHANGES, "pair", unsearched=NO_NUISANCE),
     evidence=NURSERY,
     needs=PAIRS,
 )
@@ -278,7 +293,7 @@ def tuned_of_third(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third_tuning",
     primary=CAN_CROSS,
-    trial=Trial(tuned_of_third, by_bases, "", ACROSS, "pair"),
+    trial=Trial(tuned_of_third, by_bases, "", ACROSS, "pair", ACROSS_AT_WORST),
     evidence=NURSERY,
     needs=TUNED,
 )
@@ -290,7 +305,11 @@ def tuning_of_third(evidence: Evidence) -> Result:
 
 
 @CLAIM.finding(
-    "tuning.share", primary=CAN_CROSS, trial=Trial(tuned, by_bases, "", ACROSS, "pair"), evidence=NURSERY, needs=TUNED
+    "tuning.share",
+    primary=CAN_CROSS,
+    trial=Trial(tuned, by_bases, "", ACROSS, "pair", ACROSS_AT_WORST),
+    evidence=NURSERY,
+    needs=TUNED,
 )
 def tuning_share(evidence: Evidence) -> Result:
     """Can tuning cross 1?"""

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import worlds_of_mean
+from thermostats.claims.worlds import searches_among, worlds_of_mean
 from thermostats.modelling.classical.means import one_sample
 from thermostats.plots.agreement import bland_altman
 from thermostats.tables.vocabulary import GAINS
@@ -75,10 +75,12 @@ def ratio(rows: pd.DataFrame) -> Result:
 
 
 ENOUGH = AtLeast(models=5)
+WORLDS = worlds_of_mean("log_ratio", 0.0, float(np.log(MARGIN)), SPREAD)
 TRIAL = Trial(
     lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)),
     ratio,
-    worlds=worlds_of_mean("log_ratio", 0.0, float(np.log(MARGIN)), SPREAD),
+    worlds=WORLDS,
+    searches=searches_among(WORLDS, sided=True),
 )
 
 

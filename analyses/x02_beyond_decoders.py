@@ -8,7 +8,7 @@ from scipy import stats
 
 from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
 from thermostats.claims.rule import Always, AtLeast, Each, V
-from thermostats.claims.worlds import worlds_of_mean
+from thermostats.claims.worlds import searches_among, worlds_of_mean
 from thermostats.studies.delia2026.amplification import BELOW, families_that_amplify
 from thermostats.studies.delia2026.claim_figures import net_amplification
 from thermostats.tables.model_rows import model_rows
@@ -57,7 +57,10 @@ SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
 """Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ by a tenth."""
 
 
-PRE, POST = (Trial(partial(models_of, post=post), share, "", worlds) for post, worlds in ((False, NETS), (True, SUMS)))
+PRE, POST = (
+    Trial(partial(models_of, post=post), share, "", worlds, searches=searches_among(worlds))
+    for post, worlds in ((False, NETS), (True, SUMS))
+)
 
 
 @CLAIM.finding("pre_norm", primary=AMPLIFY, trial=PRE, evidence=MEASURED, needs=LEAST)

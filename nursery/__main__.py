@@ -96,7 +96,7 @@ def design(
     print_rows(rows, list(rows[0]), as_json)
     if out is not None:
         designs.write(study, out)
-        say_next(f"python -m nursery corpora, then python -m nursery train {out}", shown=not as_json)
+        say_next(f"python -m nursery corpora, then python -m nursery train {out}", visible=not as_json)
 
 
 @app.command()
@@ -169,7 +169,7 @@ def train(
     if tune:
         through(_tuned(path, folder))
     print_rows(rows, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
-    say_next(f"python -m nursery measure{_of(design)} --folder {folder} --data mine", shown=not as_json)
+    say_next(f"python -m nursery measure{_of(design)} --folder {folder} --data mine", visible=not as_json)
 
 
 @app.command()
@@ -197,7 +197,7 @@ def measure(
     print_rows(rows, ["model", "revision", "status", "seconds", "reason"], as_json)
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(1)
-    say_next("thermostats report --all", data=data, shown=not as_json)
+    say_next("thermostats report --all", data=data, visible=not as_json)
 
 
 @app.command()

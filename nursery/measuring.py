@@ -52,7 +52,7 @@ def row_of_model(member: Member, folder: Path, trained: Trained) -> pd.DataFrame
         step_folder(folder, trained.model, trained.steps),
         model_id=model_id(trained.model),
         revision=f"step{trained.steps:05d}",
-        known=pd.DataFrame({"model_id": [], "heritage": []}),
+        models=pd.DataFrame({"model_id": [], "heritage": []}),
         heritage=NURSERY,
     )
     facts |= {

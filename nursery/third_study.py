@@ -18,8 +18,8 @@ from nursery.recipes import CORPORA, drawn
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.component_worlds import logs
 from thermostats.studies.nursery.crossed import LEVEL, Array, Interval, coded, lines, ratios
-from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, World, worlds
-from thermostats.studies.nursery.second import ends, whole
+from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, CrossedWorld, worlds
+from thermostats.studies.nursery.second import at_every_shape, ends
 from thermostats.tables.atomic import write_atomically
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "nursery" / "third"
@@ -47,7 +47,7 @@ def verdict(interval: Interval, threshold: float) -> str:
     return "supported" if interval.lower > threshold else "not_supported" if interval.upper < threshold else "open"
 
 
-def rates(world: World, recipes: int, x: Array, simulations: int, seed: int) -> list[dict[str, object]]:
+def rates(world: CrossedWorld, recipes: int, x: Array, simulations: int, seed: int) -> list[dict[str, object]]:
     """How often each rule says what in studies of a world; one row a rule."""
     by_rule: dict[str, list[str]] = {name: [] for name in THRESHOLDS}
     for number in range(simulations):
@@ -95,7 +95,7 @@ def predictions() -> pd.DataFrame:
     """What the second study says of every corpus that it has, with 95% intervals."""
     models, rows = ends(Evidence(OUT.parents[1]).named("nursery")), []
     for corpus, of_corpus in models.groupby("corpus"):
-        y, x = whole(of_corpus)
+        y, x = at_every_shape(of_corpus)
         for name, interval in ratios(y[None], x).items():
             if np.isfinite(interval.estimate):
                 rows.append({"corpus": corpus, "quantity": name} | vars(interval))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import hypothesis
 import pandas as pd
 import pytest
 
+from thermostats.cli.app import main
 from thermostats.tables import store
 from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.runs import run_id
@@ -182,12 +186,34 @@ def limited_memory() -> Iterator[None]:
 def command(
     *arguments: object, cwd: Path | None = None, code: str = "", **environment: object
 ) -> subprocess.CompletedProcess[str]:
-    """What `thermostats` with these arguments, a script named first, or code ends with."""
+    """What `thermostats` with these arguments, a script named first, or code ends with.
+
+    Arguments alone run in this process: most of the time of one in its own goes into imports.
+    """
     words = [str(argument) for argument in arguments]
+    if not (code or environment or words[0].endswith(".py")):
+        return _here(words, cwd)
     program = ["-c", code] if code else [] if words[0].endswith(".py") else ["-m", "thermostats"]
     variables = {**os.environ, **{name: str(value) for name, value in environment.items()}}
     asked = [sys.executable, *program, *words]
     return subprocess.run(asked, capture_output=True, text=True, check=False, cwd=cwd, env=variables)
+
+
+def _here(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
+    handler, printed, errors = signal.getsignal(signal.SIGINT), io.StringIO(), io.StringIO()
+    try:
+        with (
+            mock.patch.object(sys, "argv", ["thermostats", *words]),
+            mock.patch.dict(os.environ),
+            chdir(cwd or Path.cwd()),
+            redirect_stdout(printed),
+            redirect_stderr(errors),
+            pytest.raises(SystemExit) as stopped,
+        ):
+            main()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    return subprocess.CompletedProcess(words, int(stopped.value.code or 0), printed.getvalue(), errors.getvalue())
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from thermostats.claims.finding import Finding
+from thermostats.claims.result import Estimate
 from thermostats.formatting import (
     agrees,
     comparison,
@@ -143,5 +143,5 @@ def test_numbers_and_sentences_as_they_are_shown(function: Callable[[Any], Any],
 
 
 def test_sides_of_p_values_are_said() -> None:
-    two, one = (Finding("C01", "e", "inconclusive", "p.", probability=0.03, probability_kind=kind) for kind in KINDS)
+    two, one = (Estimate(1.0, p=0.03, p_kind=kind) for kind in KINDS)
     assert (probability_text(two), probability_text(one)) == ("p = 0.030", "one-sided p = 0.030")

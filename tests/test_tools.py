@@ -103,6 +103,7 @@ def _with_an_own_model(folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,19 +217,6 @@ def test_the_package_lists_its_functions_and_no_other_name() -> None:
         thermostats.loaded  # noqa: B018
 
 
-def test_new_claim_and_export_say_what_is_next(small_store: Path, tmp_path: Path) -> None:
-    done = command("new", "claim", "x", cwd=tmp_path)
-    assert done.stdout == "analyses/u01_x.py\n"
-    assert "thermostats report U01 --analyses analyses" in done.stderr
-    done = command("new", "heritage", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["path"] == "analyses/u02_heritage_with_my_models.py"
-    done = command("export", tmp_path / "out", "--data", small_store)
-    assert done.stdout.splitlines()[1].split("\t")[:2] == ["models", "1"]
-    assert "pandas.read_csv" in done.stderr
-    again = command("export", tmp_path / "out", "--data", small_store)
-    assert (again.returncode, again.stdout) == (2, "")
-
-
 def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> None:
     """On 15 models of one's own only these; without any, all that ship: tests, rates, and who is left out."""
     rng, labs = np.random.default_rng(1), np.repeat(list("ABCDE"), 3)
@@ -242,5 +230,11 @@ def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> N
     assert (answer["whose"], len(answer["models"]), answer["labs"]) == ("your", 15, 5)
     assert [each["p"] < 1e-3 for each in answer["questions"]] == [True, True]
     assert all(each["false"] <= 0.05 + 4 * (0.05 * 0.95 / 200) ** 0.5 for each in answer["questions"])
+    last = rows.rename(columns={"penultimate_gain": "last_gain"})
+    how = {"columns": {name: name for name in last}, "constants": {"source": "mine"}}
+    join(last, mapping=how, data=tmp_path / "last")
+    made = json.loads(command("new", "heritage", "last", "--json", "--data", tmp_path / "last", cwd=tmp_path).stdout)
+    assert (made["first_answer"]["gain"], len(made["first_answer"]["models"])) == ("last_gain", 15)
+    assert 'GAIN = "last_gain"' in (tmp_path / made["path"]).read_text()
     said = command("new", "heritage", "again", cwd=tmp_path).stdout
     assert "Does the lab matter at all?" in said and "facebook/opt-350m" in said

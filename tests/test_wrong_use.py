@@ -41,7 +41,8 @@ CASES = [
     ("ls models runs", "thermostats ls columns runs"),
     ("ls models gpt2", "only columns are listed by table: got models gpt2. Next: thermostats ls models"),
     ("ls models --data nowhere", "--data nowhere begins it"),
-    ("ls runs --own", "add --data mine"),
+    ("ls runs --own", "thermostats ls runs --own --data mine"),
+    ("measur my-model", "thermostats measure my-model"),
     ("ls prompts --lab OpenAI", "allowed: models, runs"),
     ("measure a/b c/d --set name=me/mine --data mine", "a name can be given to only one model"),
     ("ls claims --analyses nowhere", "no such folder of analyses"),
@@ -121,7 +122,7 @@ def test_wrong_use_is_told_before_anything_large_is_loaded(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-LISTED = ["--help", "ls architectures", "ls claims", "ls columns", "ls models", "ls prompts", "ls runs", "ls tables"]
+LISTED = ["--help", "ls claims", "ls models"]
 
 
 def test_what_there_is_is_listed_with_nothing_larger_than_tables(tmp_path: Path) -> None:

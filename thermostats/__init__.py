@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
+    from thermostats.modelling.loading import load_fit as load_fit
     from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
-    from thermostats.modelling.saving import load_fit as load_fit
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.modelling.specification.curve import specification_curve as specification_curve
     from thermostats.modelling.spectra import fit_spectral as fit_spectral
@@ -74,7 +74,7 @@ _HOME = {
     "gain_rows": "thermostats.modelling.heritage.rows",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
-    "load_fit": "thermostats.modelling.saving",
+    "load_fit": "thermostats.modelling.loading",
     "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",
@@ -94,6 +94,8 @@ _CALLED = "claims"
 __all__ = ["__version__", _CALLED, *_HOME]  # noqa: PLE0604
 _GONE = {"import_published": "join, which takes rows and the texts of prompts"}
 """Names of earlier versions, and what does their job now."""
+_INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
+"""Names that one may look for, and the call that does what they would."""
 
 
 def __getattr__(name: str) -> Any:
@@ -103,7 +105,11 @@ def __getattr__(name: str) -> Any:
     if name == _CALLED:
         return import_module(f"{__name__}.{_CALLED}")
     if name not in _HOME:
-        raise AttributeError(f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}")
+        from thermostats.errors import nearest  # noqa: PLC0415 - as above
+
+        step = _INSTEAD.get(name) or (f"thermostats.{near}" if (near := nearest(name, _HOME)) else "")
+        what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
+        raise AttributeError(what + f". Next: {step}" * bool(step))
     return getattr(import_module(_HOME[name]), name)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 """Characters that a terminal obeys, turns around or does not show, and halves of characters."""
@@ -20,7 +20,8 @@ class ThermostatsError(Exception):
     """The thing asked for failed; the command line exits with 1.
 
     The message reads ``what (where): got …; allowed …. Next: …``; empty parts are left out. `rows`: what is wrong row
-    by row, of which the message lists the first.
+    by row, of which the message lists the first. `remedy`: what would let rows
+    pass that were joined (`tables/remedies.py`).
     """
 
     exit_code = 1
@@ -34,15 +35,23 @@ class ThermostatsError(Exception):
         allowed: str = "",
         next_step: str = "",
         rows: Sequence[str] = (),
+        remedy: Any = None,
     ) -> None:
         self.what, self.where, self.got = visible(what), visible(str(where)), visible(str(got))
         self.allowed, self.next_step, self.rows = visible(allowed), visible(next_step), tuple(map(visible, rows))
+        self.remedy = remedy
         details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(self.allowed)
         message = self.what + f" ({self.where})" * bool(self.where) + ": " * bool(details) + "; ".join(details) + "."
         message += "".join(f"\n  {row}" for row in self.rows[:SHOWN])
         message += f"\n  … and {len(self.rows) - SHOWN} more" * (len(self.rows) > SHOWN)
         gap = "\n" if self.rows else " "
         super().__init__(message + f"{gap}Next: {self.next_step}" * bool(self.next_step))
+
+    def ending_in(self, next_step: str) -> Self:
+        """The same error with another next step."""
+        return type(self)(
+            self.what, where=self.where, got=self.got, allowed=self.allowed, next_step=next_step, rows=self.rows
+        )
 
 
 class UsageError(ThermostatsError):
@@ -66,9 +75,15 @@ def visible(text: str) -> str:
 
 def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
     """A next step that names the nearest of what is allowed, whatever its case; `otherwise` where none is near."""
+    near = nearest(got, allowed)
+    return f"did you mean {near}?" if near else otherwise
+
+
+def nearest(got: str, allowed: Iterable[str]) -> str:
+    """The nearest of what is allowed, whatever its case; empty where none is near."""
     folded = {name.casefold(): name for name in allowed}
     near = get_close_matches(got.casefold(), folded, n=1)
-    return f"did you mean {folded[near[0]]}?" if near else otherwise
+    return folded[near[0]] if near else ""
 
 
 def install(extra: str) -> str:
@@ -94,11 +109,10 @@ def unknown(
     line: a call in which {} is a name, printed with the nearest one, or with the first where none is near.
     """
     names = list(allowed)
-    near = did_you_mean(str(got), names, otherwise)
+    step = did_you_mean(str(got), names, otherwise)
     if line and names:
-        chosen = near.removeprefix("did you mean ").removesuffix("?") if near != otherwise else names[0]
-        near = f"{near} {line.format(chosen)}".strip()
-    return UsageError(what, where=where, got=repr(got), allowed=", ".join(names), next_step=near)
+        step = f"{step} {line.format(nearest(str(got), names) or names[0])}".strip()
+    return UsageError(what, where=where, got=repr(got), allowed=", ".join(names), next_step=step)
 
 
 def listed(value: Any, what: str) -> list[str] | None:

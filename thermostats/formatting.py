@@ -73,20 +73,20 @@ def estimate_range(estimate: Any) -> str:
     return with_interval(estimate.estimate, estimate.lower, estimate.upper)
 
 
-def estimate_text(finding: Any) -> str:
+def estimate_text(estimate: Any) -> str:
     """Estimate, interval, and the interval's kind and level."""
-    kind = f", {finding.interval}" if range_text(finding.lower, finding.upper) and finding.interval else ""
-    return estimate_range(finding) + kind
+    kind = f", {estimate.interval}" if range_text(estimate.lower, estimate.upper) and estimate.interval else ""
+    return estimate_range(estimate) + kind
 
 
-def probability_text(finding: Any) -> str:
+def probability_text(estimate: Any) -> str:
     """Probability with its kind; a p-value as `p = 0.014`, `one-sided p = 0.014` or `p < 0.0001`."""
-    if finding.probability is None:
+    if estimate.p is None:
         return ""
-    if is_p_value(finding.probability_kind):
-        side = "one-sided " if "one-sided" in finding.probability_kind else ""
-        return f"{side}p {relation(finding.probability)}"
-    return f"{number(finding.probability, 2)} ({finding.probability_kind or 'probability'})"
+    if is_p_value(estimate.p_kind):
+        side = "one-sided " if "one-sided" in estimate.p_kind else ""
+        return f"{side}p {relation(estimate.p)}"
+    return f"{number(estimate.p, 2)} ({estimate.p_kind or 'probability'})"
 
 
 def is_p_value(kind: str) -> bool:

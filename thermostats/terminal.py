@@ -70,9 +70,9 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
         print(f"left out for lack of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 
-def say_next(step: str, *, data: Path | None = None, shown: bool = True) -> None:
+def say_next(step: str, *, data: Path | None = None, visible: bool = True) -> None:
     """One last line on standard error: what can be done now, with the folder `data` where that must be named."""
-    if shown:
+    if visible:
         print(f"Next: {step}" + (f" --data {data}" if data else ""), file=sys.stderr)
 
 

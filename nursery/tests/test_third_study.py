@@ -13,7 +13,7 @@ from nursery.recipes import CORPORA
 from nursery.third_study import OUT
 from thermostats.studies.nursery import crossed
 from thermostats.studies.nursery.component_worlds import logs
-from thermostats.studies.nursery.crossed_worlds import World
+from thermostats.studies.nursery.crossed_worlds import CrossedWorld
 
 DESIGN = designs.read(OUT / "design.toml")
 X = logs(DESIGN.grid)
@@ -43,7 +43,7 @@ def test_the_coding_is_that_of_depth_width_and_size():
         assert column == pytest.approx(truth - truth.mean())
 
 
-WORLD = World("w", (0.05, 0.08), (0.03, 0.06), (0.02, 0.04), alike=0.6, slopes=0.0, residual=0.02, spread=0.0)
+WORLD = CrossedWorld("w", (0.05, 0.08), (0.03, 0.06), (0.02, 0.04), alike=0.6, slopes=0.0, residual=0.02, spread=0.0)
 
 
 def test_variances_of_a_large_study_are_the_true_ones():
@@ -63,7 +63,7 @@ def test_variances_of_a_large_study_are_the_true_ones():
 
 def test_estimates_of_variances_are_unbiased_where_there_is_nothing():
     """Errors alone: variances are 0 on average, their errors taken off."""
-    empty = World("", (0.0,) * 2, (0.0,) * 2, (0.0,) * 2, alike=0.0, slopes=0.0)
+    empty = CrossedWorld("", (0.0,) * 2, (0.0,) * 2, (0.0,) * 2, alike=0.0, slopes=0.0)
     draws = []
     for seed in range(400):
         y = empty.study(10, X, np.random.default_rng(seed))

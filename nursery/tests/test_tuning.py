@@ -82,7 +82,7 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     assert of_model.loc[10, "log_wv"] == pytest.approx(np.log(end["wv_norm"]).mean())
     last = second.ends(SimpleNamespace(table=by_name.get))
     assert len(last) == 8 and not last["model"].str.endswith("-again").any()
-    y, x = second.whole(last)
+    y, x = second.at_every_shape(last)
     assert y.shape == (4, 2) and np.allclose(sorted(np.exp(x[:, 1])), [0.125, 2.0])
 
 

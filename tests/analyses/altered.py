@@ -45,7 +45,7 @@ def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Findin
     first: dict[str, Finding] = {}
     for finding in found:
         first.setdefault(finding.id.partition(".")[2], finding)
-        assert finding.plain.endswith(".") and (finding.draw is None or finding.caption)
+        assert finding.plain.endswith(".") and (finding.figure.draw is None or finding.figure.caption)
         assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
     return first
 
@@ -60,7 +60,7 @@ def verdict(module: ModuleType, name: str, result: Result) -> str:
 def is_drawn(finding: Finding) -> bool:
     """Whether the finding's figure shows something."""
     axes = Figure().add_subplot()
-    finding.draw(axes)
+    finding.figure.draw(axes)
     return axes.has_data()
 
 

@@ -5,25 +5,6 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, judged
 
-from thermostats.formatting import comparison
-
-
-def test_bounds_that_two_models_break_fall_and_the_page_names_them() -> None:
-    found = judged(by_rules_alone("c02"), altered())
-    verdicts = {name: one.verdict for name, one in found.items()}
-    assert {name for name, verdict in verdicts.items() if verdict == OPEN} == {
-        "bound.geometric_gain",
-        "total.from_block_1",
-    }
-    assert set(verdicts.values()) == {NO, OPEN}
-    assert "Above the bound by more than the measurement error: gpt-j-6b, pythia-1b and bloom-560m." in (
-        found["bound.penultimate_gain"].notes
-    )
-    assert "1 of 22 models" in found["total.from_block_1"].plain
-    first = found["bound.max_gain"]
-    (row,) = comparison(first.published, first.reproduced)
-    assert (row.name, row.agrees) == ("total gain ≤", False)
-
 
 @pytest.mark.parametrize(
     ("n", "factor", "above", "verdict"),

@@ -2,10 +2,7 @@
 
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged
-
-from thermostats.formatting import comparison
-from thermostats.studies.delia2026 import audit
+from altered import NO, OPEN, YES, altered, by_rules_alone
 
 
 def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:
@@ -35,22 +32,3 @@ def test_verdict(monkeypatch: pytest.MonkeyPatch, gains: list[float], width: flo
     monkeypatch.setattr(c03, "models", lambda _: made(gains, width))
     rows = c03.signs(altered().named("published"), c03.GAIN)
     assert c03.FIXES_THE_SIGN.verdict(c03.by_families(rows)) == verdict
-
-
-def test_what_does_not_follow_from_the_files_is_no_evidence_against_the_claim() -> None:
-    found = judged(by_rules_alone("c03"), altered())
-    assert {name: one.verdict for name, one in found.items()} == {"sign.penultimate_gain": OPEN}
-    first = found["sign.penultimate_gain"]
-    assert (first.estimate or 0) > 0.4 and first.probability == pytest.approx(9 / 35)
-    assert "does not follow from the files" in " ".join(first.notes) and "follow" not in first.plain
-    assert "No model of another lab lies clearly below 1" in first.plain
-
-
-def test_published_figures_that_do_not_follow() -> None:
-    tables = altered().named("published")
-    figures = audit.signs_of_labs(tables, analysis("c03").models(tables))
-    rows = comparison(figures.published, figures.reproduced)
-    assert len([row for row in rows if row.published]) >= 18
-    wrong = {"others expand, %", "Fisher p <", "mean gain EleutherAI"}
-    assert {row.name for row in rows if row.published and not row.agrees} == wrong
-    assert f"{figures.reproduced['median gain EleutherAI']:.2f} {figures.reproduced['Fisher p <']:.3f}" == "0.99 0.036"

@@ -5,12 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, is_drawn, judged, shipped
+from altered import NO, OPEN, YES, altered, by_rules_alone, shipped
 
 from thermostats.claims.result import Result
-from thermostats.formatting import comparison
 from thermostats.studies.delia2026.stated import H4_EXTENDED
-from thermostats.studies.delia2026.transition_layers import DEFINITIONS, all_heads, error_audit
+from thermostats.studies.delia2026.transition_layers import all_heads
 
 c09 = by_rules_alone("c09")
 
@@ -29,46 +28,6 @@ def test_verdict_follows_the_errors(formula: float, half: float, verdict: str) -
     assert c09.NEARER.verdict(result) == verdict
     assert (result.n_models, result.n_groups) == (6, 2)
     assert c09.without_one(made(formula, half)) == []
-
-
-def test_a_model_that_alone_decides_is_named() -> None:
-    rows = made(3.0, 20.0)
-    rows.loc[0, "error_half"] = -100.0
-    (found,) = c09.without_one(rows)
-    assert found["model_id"] == "lab/m0" and found["verdict"] == YES and found["gained"].lower > 0
-
-
-def test_an_error_relative_to_a_layer_0_is_not_given() -> None:
-    assert len(c09.compared(made(3.0, 20.0)).words["relative"]) == 2
-    assert c09.compared(made(3.0, 20.0).assign(layer=[0.0, 1, 2, 3, 4, 5])).words["relative"] == []
-
-
-def test_published_errors_and_their_recomputation() -> None:
-    rows = c09.predicted(shipped())
-    audits = {one.id: error_audit(shipped(), rows, one.column) for one in DEFINITIONS}
-    shown = [row for one in audits.values() for row in comparison(one.published, one.reproduced) if row.published]
-    assert len(shown) >= 40
-    wrong = {"error within heritage, % of depth", "error of L/2, % of depth"}
-    assert {row.name for row in shown if row.agrees is False} == wrong
-    assert {row.name for row in shown if row.agrees is None} == {
-        f"L* of {name} in figure 5"
-        for name in ("pythia-160m", "pythia-410m", "bloom-560m", "opt-125m", "opt-350m", "gpt2")
-    }
-    assert f"{audits['figure_5'].reproduced['error of L/2, % of depth']:.2f}" == "15.97"
-
-
-def test_findings_say_what_they_rest_on() -> None:
-    found = judged(c09, shipped(), *(f"error.{one.id}" for one in DEFINITIONS))
-    assert [finding.verdict for finding in found.values()] == [OPEN, OPEN, OPEN, NO]
-    first, _, steepest, *_ = found.values()
-    assert any("With 64 heads" in note for note in first.notes) and first.table is not None
-    assert any("One model left out" in note for note in steepest.notes)
-    assert "The other models' mean fraction of depth" in first.plain
-    assert is_drawn(first) and steepest.draw is None
-
-
-def test_too_few_models_have_no_fit() -> None:
-    assert analysis("c09").with_line(made(3.0, 20.0).head(3)) == {}
 
 
 @pytest.mark.parametrize(("off", "verdict"), [(0.0, NO), (12.0, YES)])

@@ -6,7 +6,6 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis
 
 from thermostats.claims.result import Estimate, Result
-from thermostats.formatting import comparison
 from thermostats.studies.delia2026.audit import named_by_density
 
 
@@ -40,22 +39,6 @@ def test_a_rule_that_only_looks_worse_than_guessing_is_not_refuted(upper: float,
 def test_association(r: float, lower: float, p: float, verdict: str) -> None:
     found = Result(quantities={"rank correlation": Estimate(r, lower, 1.0, p=p)})
     assert analysis("c10").FALLS.verdict(found) == verdict
-
-
-def test_the_pair_is_open_since_the_interval_of_one_holds_1() -> None:
-    found = analysis("c10").pair(altered().named("published"))
-    assert found.quantities["Pythia-6.9B"].upper > 1 and found.quantities["GPT-J"].lower > 1
-    assert all(row.agrees for row in comparison(found.audit.published, found.audit.reproduced))
-
-
-def test_the_pair_is_read_from_values_with_the_published_means_and_intervals() -> None:
-    c10 = analysis("c10")
-    published = altered().named("published")
-    rows, known = c10.of_the_pair(published), c10.models(published).set_index("model_id")
-    assert rows.groupby("model_id").size().to_dict() == {c10.audit.DENSE: 25, c10.audit.SPARSE: 5}
-    for name, model in (("Pythia-6.9B", c10.audit.DENSE), ("GPT-J", c10.audit.SPARSE)):
-        found = c10.by_prompts(rows).quantities[name]
-        assert (found.value, found.lower, found.upper) == pytest.approx(known.loc[model, ["gain", "lower", "upper"]])
 
 
 @pytest.mark.parametrize(("r", "verdict"), [(-1.0, YES), (1.0, NO)])

@@ -7,17 +7,6 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
 
-from thermostats.formatting import agrees, comparison
-
-
-def test_no_flip_among_few_pairs_decides_nothing_and_the_gain_moves() -> None:
-    found = judged(by_rules_alone("c11"), altered())
-    assert {name: one.verdict for name, one in found.items()} == {"sign": OPEN, "magnitude": YES}
-    assert "[0.41, 0.62]" in found["magnitude"].plain and "was not tuned from" in " ".join(found["sign"].notes)
-    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
-    assert len(rows) >= 23 and all(row.agrees for row in rows)
-    assert agrees("", 0.498, found["magnitude"].reproduced["gemma-7b-it over its base"])
-
 
 @pytest.mark.parametrize(("flip", "verdict"), [(["gemma-7b-it"], OPEN), (["gemma-7b-it", "3.1-8B-Instruct"], NO)])
 def test_two_flips_are_enough_against_it(flip: list[str], verdict: str) -> None:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, judged, of
+from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, by_rules_alone, judged, of
 from altered import verdict as said
 
 from thermostats.claims.result import Estimate, Result
@@ -14,12 +14,6 @@ def test_accuracy(p: float, right: int, wrong: int, verdict: str) -> None:
     counts = {"models put right": Estimate(right), "models put wrong": Estimate(wrong)}
     found = Result(quantities={"accuracy without the norm": Estimate(0.5, p=p), **counts})
     assert analysis("c13").RAISES.verdict(found) == verdict
-
-
-def test_the_hunt_has_the_published_figure_either_way_and_decides_nothing() -> None:
-    found = judged(analysis("c13"), altered(), "accuracy.hunt")["accuracy.hunt"]
-    assert (found.verdict, found.posterior.classical, found.posterior.verdict) == (OPEN, NO, OPEN)
-    assert found.reproduced["hunt, with it, %"] == found.reproduced["hunt, without the norm, %"] == 43.75
 
 
 def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
@@ -36,16 +30,11 @@ def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
         frame.loc[rows, "value"] = frame.loc[rows, "model_id"].map(above).map({True: 3.0, False: 0.3})
         return frame
 
-    found = judged(analysis("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")["accuracy.hunt"]
-    assert (found.verdict, found.estimate) == (YES, 1.0)
+    found = judged(by_rules_alone("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")["accuracy.hunt"]
+    assert (found.verdict, found.headline.value) == (YES, 1.0)
 
 
 @pytest.mark.parametrize(("changed", "n", "verdict"), [(0, 8, OPEN), (8, 8, YES), (0, 40, NO), (4, 4, UNMEASURED)])
 def test_the_norm_alone_is_judged_on_enough_models(changed: int, n: int, verdict: str) -> None:
     share = Estimate.of(proportion(changed, n))
     assert said(analysis("c13"), "sign", Result(quantities={"share that changes sides": share}, n_models=n)) == verdict
-
-
-def test_too_few_models_are_known_both_ways() -> None:
-    found = judged(analysis("c13"), altered(), "sign")["sign"]
-    assert (found.verdict, found.n_models) == (UNMEASURED, 2)

@@ -33,5 +33,5 @@ def test_phases_of_trained_models_are_counted_at_the_end_and_before_training(
 ) -> None:
     found = judged(by_rules_alone("c15"), Trained(96, levels=levels), "phases.trained")["phases.trained"]
     deep = int((shipped_table()["n_layers"] >= 20).sum())
-    assert found.verdict == verdict and found.n_models == deep and found.group == "recipe"
+    assert found.verdict == verdict and found.sample.n_models == deep and found.sample.group == "recipe"
     assert f"Before any training 0 of the same {deep} models" in " ".join(found.notes)

@@ -5,17 +5,6 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, judged, of, shipped
 
-from thermostats.formatting import agrees, comparison
-
-
-def test_published_figures_follow_but_for_the_claimed_exponent() -> None:
-    found = judged(by_rules_alone("c17"), shipped())
-    assert found["whole"].verdict == NO and found["whole"].estimate is None
-    rows = [row for one in found.values() for row in comparison(one.published, one.reproduced)]
-    assert len(rows) >= 22 and {row.name for row in rows if row.agrees is not True} == {"exponent as claimed"}
-    figures = found["exponent"].reproduced
-    assert agrees("", 0.265, figures["exponent"]) and agrees("", 0.079, figures["standard error of the exponent"])
-
 
 @pytest.mark.parametrize(("exponent", "verdict"), [(0.35, YES), (0.1, NO)])
 def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str) -> None:

@@ -7,7 +7,6 @@ import pandas as pd
 from altered import NO, OPEN, YES, analysis
 from scipy import stats
 
-from thermostats.claims.operating import multiplied
 from thermostats.modelling.heritability import by_flipped_signs, heritability, labs_and_families
 
 
@@ -62,10 +61,3 @@ def test_flipped_signs_keep_their_level_where_labs_differ_in_spread_and_the_like
     p = [by_flipped_signs(spread * rng.standard_normal(len(rows)), x, k, flips=200) for _ in range(400)]
     false = int((np.array(p) <= 0.05).sum())
     assert stats.binom.sf(false - 1, 400, 0.05) > 0.001
-
-
-def test_a_study_many_times_as_large_is_of_labs_of_its_own() -> None:
-    h01 = analysis("h01")
-    question = next(one for one in h01.CLAIM.questions if one.trial is not None)
-    many = multiplied(question, models(4), 3)
-    assert many["heritage"].nunique() == 12 and h01.descent(many).quantities["λ"].value is not None

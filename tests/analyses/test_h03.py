@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, analysis, shipped
+from altered import NO, OPEN, YES, analysis
 
 
 @pytest.mark.parametrize(("n", "changed", "verdict"), [(60, 3, YES), (60, 30, NO), (10, 1, OPEN)])
@@ -31,19 +31,3 @@ def test_the_parent_is_the_nearest_ancestor_that_was_measured() -> None:
     parents = {"chat": "base", "base": "older", "older": ""}
     assert h03.ancestor("chat", parents, {"chat", "older"}) == "older"
     assert h03.ancestor("chat", parents, {"chat"}) == ""
-
-
-def test_branches_that_ship_are_within_one_source_and_name_their_kind() -> None:
-    h03 = analysis("h03")
-    rows = h03.rows_of(shipped().named("pooled"), h03.GAINS[0])
-    assert len(rows) > 10 and not rows.duplicated(["parent", "model_id"]).any()
-    hunt = rows.set_index("model_id").loc["EleutherAI/pythia-410m"]
-    assert hunt["parent"] == "EleutherAI/pythia-160m" and hunt["kind"] == "scaled" and hunt["changes"]
-
-
-def test_in_the_controlled_study_tuned_models_hang_on_their_bases() -> None:
-    h03 = analysis("h03")
-    rows = h03.rows_of(shipped().named("nursery"), h03.GAINS[0])
-    tuned = rows[rows["kind"] == "tuned"]
-    assert len(tuned) > 8 and (tuned["model_id"] == tuned["parent"] + "-tuned").all()
-    assert set(rows["kind"]) == {"tuned", h03.SCALED}

@@ -36,7 +36,7 @@ def test_the_verdict_follows_the_ratio(by: float, models: int, verdict: str) -> 
     found = judged(analysis("r01"), altered(features=again(by, models)), "ratio.last_gain")["ratio.last_gain"]
     assert found.verdict == verdict
     if verdict != UNMEASURED:
-        assert found.estimate == pytest.approx(by, rel=0.02) and found.n_models == models
+        assert found.headline.value == pytest.approx(by, rel=0.02) and found.sample.n_models == models
 
 
 def test_a_figure_that_is_another_quantity_of_the_measurement_is_named() -> None:

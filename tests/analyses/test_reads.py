@@ -37,6 +37,6 @@ def test_a_claim_reads_the_sets_of_its_findings_alone() -> None:
     """C13 asks its questions of published rows first: every other selection is of a set that it names."""
     evidence = Evidence()
     findings = CLAIMS["C13"].judge(evidence)
-    assert {finding.evidence for finding in findings if not finding.view_of} == {"published"}
-    assert {finding.evidence for finding in findings} == sets(CLAIMS["C13"])
+    assert {finding.sample.evidence for finding in findings if not finding.sample.view_of} == {"published"}
+    assert {finding.sample.evidence for finding in findings} == sets(CLAIMS["C13"])
     assert {json.loads(selection)[2] for selection in evidence.selections} == sets(CLAIMS["C13"])

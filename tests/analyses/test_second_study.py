@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
-from matplotlib.figure import Figure
-from statsmodels.formula.api import ols
 
 from nursery.recipes import drawn
 from thermostats.studies.nursery import second, together
@@ -132,30 +130,6 @@ def test_verdicts_turn_with_the_truth(monkeypatch, claim, finding, truth, verdic
     assert verdicts(monkeypatch, claim, study(**truth), finding) == {finding: verdict}
 
 
-def test_the_page_of_the_ratio_shows_spreads_and_scores_the_predictions(monkeypatch):
-    rows = study(recipe=0.2, depth=-0.1, scale=0.01, corpus=0.1)
-    rows["learned"] = rows["model"] != "c001-16-2.0-80"
-    monkeypatch.setattr(second, "along", lambda tables: rows)
-    found = judged(analysis("n01"), shipped().fork(), "second", "corpus")
-    ratio, corpus = found["second"], found["corpus"]
-    assert "Without recipes in which some model did not" in " ".join(ratio.notes)
-    table = ratio.table.set_index("quantity")
-    assert table.loc["slope on log_L", "found"] == pytest.approx(-0.1, abs=0.03)
-    assert table.loc["SD of recipe", "found"] == pytest.approx(0.2, rel=0.4) and pd.isna(
-        table.loc["SD of recipe", "inside"]
-    )
-    axes = Figure(figsize=(6, 8)).add_subplot()
-    ratio.draw(axes)
-    assert [label.get_text().partition(" ")[0].strip(",:") for label in axes.get_yticklabels()] == [
-        *("corpus", "recipe", "shape", "size")
-    ]
-    axes = Figure(figsize=(6, 8)).add_subplot()
-    corpus.draw(axes)
-    assert len(axes.get_yticklabels()) == 40 and len(axes.get_xticklabels()) == 12
-    assert not [label for label in axes.get_yticklabels() if label.get_text().startswith("c0")]
-    assert len(axes.collections[1].get_offsets()) == 1  # one model did not learn
-
-
 def test_a_corpus_that_was_pooled_with_recipes_is_told_from_them():
     """A strong corpus and recipes that do as much as shape: pooled they looked as if recipe did more."""
     rows = study(recipe=0.05, depth=-0.12, scale=0.01, corpus=0.3, seed=4)
@@ -175,16 +149,6 @@ def test_slopes_of_opposite_sign_in_two_studies_do_not_cancel():
     assert together.slope(rows, "log_d").value == pytest.approx(0, abs=0.03)
     scale = np.median(together.components(rows, seed=1).scale)
     assert scale == pytest.approx(0.2 * np.sqrt(REFERENCE[2, 2]), rel=0.1)
-
-
-def test_errors_of_recipes_are_told_from_one_another():
-    rows = study(recipe=0.1)
-    rows = rows[rows["share"] == 1].reset_index(drop=True)
-    alike = second.checked(rows)
-    noisy = rows["recipe"] < "c010"
-    unlike = second.checked(rows.assign(log_gain=rows["log_gain"] + noisy * np.random.default_rng(1).normal(size=480)))
-    assert alike.p > 0.01 and unlike.p < 1e-6 and unlike.most / unlike.least > 10
-    assert unlike.kurtosis > 3 > abs(unlike.kurtosis_by_recipe)
 
 
 def test_an_indirect_effect_by_hand():
@@ -208,42 +172,6 @@ def test_signs_say_nothing_where_nearly_all_are_on_one_side(monkeypatch):
 @pytest.mark.parametrize("crossing, verdict", [(9, YES), (0, NO)])
 def test_tuning_crosses_or_does_not(monkeypatch, crossing, verdict):
     assert verdicts(monkeypatch, "n04", with_tuned(study(), crossing), "tuning.share") == {"tuning.share": verdict}
-
-
-def test_every_share_of_training_is_compared_with_the_end(monkeypatch):
-    rows = study(early=0.0)
-    middle = rows[rows["share"] == 1].assign(share=0.4, step=lambda own: (0.4 * own["steps"]).round())
-    monkeypatch.setattr(second, "along", lambda tables: pd.concat([rows, middle], ignore_index=True))
-    found = judged(analysis("n04"), shipped().fork(), "second")["second"]
-    table = found.table.set_index("share")
-    assert list(table.index) == [0.1, 0.4] and table.loc[0.4, ["r", "kappa"]].tolist() == pytest.approx([1, 1])
-    assert "The correlation is 1.0 at 40% of training." in found.plain
-    found.draw(Figure().add_subplot())
-
-
-def test_crossings_are_counted_by_base(monkeypatch):
-    rows = with_tuned(study(), 6)
-    tuned = rows["parent"] != ""
-    rows.loc[tuned, "parent"] = [f"b{i - i % 3}/step00400" for i in range(42)]
-    monkeypatch.setattr(second, "along", lambda tables: rows)
-    found = judged(analysis("n04"), shipped().fork(), "tuning.share")["tuning.share"]
-    assert "6 of 42 pairs cross it" in found.plain and "14 bases, of which 14 dampened" in found.plain
-    assert "those that cross 1 come from 2 bases" in found.plain and found.upper > 0.35  # 6 of 42 alone: 0.29
-
-
-def test_contrasts_of_factors_are_those_of_least_squares():
-    rng = np.random.default_rng(1)
-    table = pd.DataFrame({"study": list("ab") * 20, "kind": list("xyzz") * 10, "size": rng.normal(size=40)})
-    table["log_gain"] = 0.3 * (table["kind"] == "y") + 0.1 * (table["study"] == "b") + 0.1 * rng.normal(size=40)
-    found = together.contrasts(table, {"kind": "levels", "size": "number"}).set_index("factor")
-    fitted = ols("log_gain ~ C(kind, Treatment('x')) + C(study)", table).fit()
-    low, high = fitted.conf_int(0.05 / 2 / 3).loc["C(kind, Treatment('x'))[T.y]"]
-    assert found.loc["kind", "what"] == "y against x"
-    assert np.log(found.loc["kind", ["lower", "upper"]].astype(float)).tolist() == pytest.approx([low, high])
-    line = ols("log_gain ~ size + C(study)", table).fit()
-    assert np.log(found.loc["size", "ratio"]) == pytest.approx(line.params["size"] * table["size"].std())
-    alone = ols("log_gain ~ C(study)", table).fit()
-    assert found.loc["size", "share"] == pytest.approx(1 - line.ssr / alone.ssr)
 
 
 def test_components_of_both_studies_are_those_they_were_made_of():

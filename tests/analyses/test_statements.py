@@ -86,6 +86,6 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         others, units = checks["prior sensitivity"], checks["influence"]
         for table in (shown.sensitivity, others, units):
             assert table is not None and set(table["statement"]) == {asked}, question.id
-            assert table["probability"].iloc[0] == shown.probability, question.id
-        assert others["alternative"].iloc[0] == AS_FITTED and shown.statement == f"P({asked})"
+            assert table["probability"].iloc[0] == shown.conclusion.probability, question.id
+        assert others["alternative"].iloc[0] == AS_FITTED and shown.conclusion.statement == f"P({asked})"
         assert "another" in set(others["alternative"]) and "a" in set(units["left_out"]), question.id

@@ -14,11 +14,10 @@ from third_tables import made, with_third, write
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
-from thermostats.studies.nursery import crossed_factors, languages, third
+from thermostats.studies.nursery import crossed_factors, third
 from thermostats.studies.nursery import shipped as tables_that_ship
-from thermostats.studies.nursery.crossed import LOGS, table
-from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, largest_corpus, rule
-from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, World, searches_of, worlds, worlds_of
+from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, rule
+from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, CrossedWorld, searches_of, worlds, worlds_of
 
 FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
@@ -27,12 +26,12 @@ FINDINGS = {
     "n04": ("third", "third_tuning"),
     "n05": ("third.log_wv", "third.log_wo", "third_mediation"),
 }
-STRONG = World("recipe", (0.15,) * 4, (0.04,) * 4, (0.005,) * 4, alike=0.95, residual=0.02)
-WEAK = World("architecture", (0.02,) * 4, (0.02,) * 4, (0.15,) * 4, alike=0.0, residual=0.02)
+STRONG = CrossedWorld("recipe", (0.15,) * 4, (0.04,) * 4, (0.005,) * 4, alike=0.95, residual=0.02)
+WEAK = CrossedWorld("architecture", (0.02,) * 4, (0.02,) * 4, (0.15,) * 4, alike=0.0, residual=0.02)
 
 
 @cache
-def study(world: World, **truth: float) -> Evidence:
+def study(world: CrossedWorld, **truth: float) -> Evidence:
     return with_third(made(world, **truth))
 
 
@@ -47,8 +46,8 @@ def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
 @pytest.mark.parametrize("claim", FINDINGS)
 def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
     for name, found in judged(by_rules_alone(claim), study(worlds()[2], crossing=9), *FINDINGS[claim]).items():
-        assert found.verdict != UNMEASURED and found.n_models
-        assert found.draw is None or is_drawn(found), name
+        assert found.verdict != UNMEASURED and found.sample.n_models
+        assert found.figure.draw is None or is_drawn(found), name
         assert "{{" not in " ".join(found.notes) and not {"nan", "None"} & set(" ".join(found.notes).split()), name
 
 
@@ -82,12 +81,12 @@ def test_verdicts_turn_with_the_truth(claim, finding, world, truth, verdict):
 def test_a_side_that_errs_is_withheld_whatever_the_rule_says() -> None:
     assert rule(RECIPE).verdict(by_ratios(third.read(study(WEAK)), RECIPE)) == NO
     found = judged(by_rules_alone("n01"), study(WEAK), "recipe")["recipe"]
-    assert found.verdict == OPEN and "too often to be believed" in found.settles
+    assert found.verdict == OPEN and "too often to be believed" in found.criterion.settles
 
 
 def test_the_order_is_that_of_both_ratios() -> None:
     found = judged(by_rules_alone("n01"), study(STRONG), *FINDINGS["n01"])
-    assert found["whole"].verdict == YES and found["whole"].group == "recipe"
+    assert found["whole"].verdict == YES and found["whole"].sample.group == "recipe"
     assert judged(by_rules_alone("n01"), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
 
 
@@ -96,39 +95,6 @@ def test_a_verdict_that_one_corpus_makes_is_left_open() -> None:
     every = pd.DataFrame({"choice": ["a", "b"], OVER_SIZE: [3.0, 2.0]})
     assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every})) == YES
     assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every.replace(2.0, 0.9)})) == OPEN
-
-
-def test_gains_are_those_of_the_penultimate_block_on_prompts_of_the_own_corpus() -> None:
-    tables = made(STRONG, elsewhere=-0.2)
-    rows = third.ends(with_third(tables))
-    row = rows.iloc[7]
-    gains = tables["gains"]
-    own = gains[(gains["model"] == row["model"]) & (gains["step"] == row["steps"])]
-    own = own[(own["prompts"] == row["trained_on"]) & (own["layer"] == row["n_layers"] - 1)]
-    assert row["log_gain"] == own["log_gain"].item() and len(rows) == 640
-    assert rows["recipe"].nunique() == 20 and not rows["model"].str.endswith("-again").any()
-    others = third.prompts_of_others(rows)
-    assert others["difference"].to_numpy() == pytest.approx([0.2] * 4)
-
-
-def test_a_recipe_that_lacks_a_cell_is_left_out_of_the_crossed_table() -> None:
-    rows = third.ends(study(STRONG))
-    y, x, corpora = table(rows)
-    assert y.shape == (4, 20, 8) and corpora == sorted(third.CORPORA)
-    less = table(rows[rows["model"] != rows["model"].iloc[0]])[0]
-    assert less.shape == (4, 19, 8)
-    one = rows[(rows["trained_on"] == "code") & (rows["recipe"] == "c002")].set_index(LOGS)["log_gain"]
-    assert y[0, 1].tolist() == [one[tuple(at)] for at in x]
-
-
-def test_slopes_by_corpus_are_those_of_least_squares() -> None:
-    rows = third.ends(study(worlds()[2]))
-    own = rows[rows["trained_on"] == "english"]
-    slopes = [np.polyfit(one["log_L"], one["log_gain"], 1)[0] for _, one in own.groupby("recipe")]
-    found = third.slopes_of_corpora(rows, "log_L").set_index("corpus").loc["english"]
-    assert found["slope"] == pytest.approx(np.mean(slopes))
-    low, high = stats.t.interval(0.95, 19, np.mean(slopes), stats.sem(slopes))
-    assert [found["slope_lower"], found["slope_upper"]] == pytest.approx([low, high])
 
 
 def test_slopes_in_two_codings_are_one_plane() -> None:
@@ -148,17 +114,6 @@ def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
     draws = [crossed_factors.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)]
     assert stats.kstest(draws, "uniform").pvalue > 0.001
     assert crossed_factors.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
-
-
-def test_pairs_are_compared_on_prompts_of_the_base_and_say_from_how_far() -> None:
-    found = judged(by_rules_alone("n04"), study(STRONG, crossing=7), "third_tuning")["third_tuning"]
-    assert "7 of 60 pairs cross it" in found.plain and "come from 3 bases" in found.plain
-    rows = third.pairs(study(STRONG, crossing=7))
-    assert (
-        rows["flips"].sum() == 7
-        and rows["dampens"].sum() == 30
-        and set(rows["kind"]) == {*("corpus", "decay", "optimiser")}
-    )
 
 
 def test_worlds_at_the_edge_lie_on_it() -> None:
@@ -183,31 +138,3 @@ def test_tables_are_read_as_the_trainings_write_them(tmp_path, monkeypatch) -> N
     (folder / "gains.parquet").write_bytes(b"")
     with pytest.raises(Exception, match="a table of the nursery cannot be read"):
         third.ends(Evidence(shipped().data))
-
-
-def test_what_is_the_prompts_in_the_second_study_is_told_from_what_is_the_corpus_s() -> None:
-    """Gains that are 0.3 higher on prompts of the own corpus: on one set of prompts nothing lies between corpora."""
-    tables = shipped().fork()
-    models = tables.table("second_models")
-    rng = np.random.default_rng(1)
-    rows = models[["model", "corpus", "recipe"]].merge(pd.DataFrame({"prompts": ["english", "synthetic"]}), how="cross")
-    level = {recipe: 0.05 * rng.normal() for recipe in rows["recipe"].unique()}
-    gain = rows["recipe"].map(level) + 0.3 * (rows["prompts"] == rows["corpus"]) + 0.02 * rng.normal(size=len(rows))
-    made_up = rows.assign(prompt=1, position="last", last_gain=0.0, penultimate_gain=gain)
-    tables._loaded = dict(tables._loaded) | {"second_prompts": made_up}
-    found = languages.of_second(tables).set_index("prompts")["corpus"]
-    assert found["of english"] == pytest.approx(-0.3, abs=0.06) and found["of synthetic"] == pytest.approx(
-        0.3, abs=0.06
-    )
-    assert found[languages.OWN] == pytest.approx(0.0, abs=0.06)
-    tables._loaded["second_prompts"] = made_up.iloc[:0]
-    assert languages.in_second(tables) == {}
-
-
-def test_the_corpus_that_gives_most_of_the_squares_is_named() -> None:
-    sds = {"English": (1, 2, 1), "source code": (3, 2, 1), "all corpora": (9, 9, 9)}
-    rows = [
-        (of, block, sd) for of, each in sds.items() for block, sd in zip(("recipe", "shape", "size"), each, strict=True)
-    ]
-    spreads = pd.DataFrame(rows, columns=["of", "block", "estimate"])
-    assert largest_corpus(spreads) == ("source code", 0.5, 0.9)

@@ -3,19 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, judged, of, scaled, shipped
+from altered import NO, OPEN, YES, altered, analysis, judged, of, scaled
 
 SIGNS = ("sign.cls", "sign.mean")
-
-
-def test_the_lineage_crosses_by_its_gain_and_not_by_the_sum_before_the_norm() -> None:
-    found = judged(analysis("x01"), shipped())
-    assert {name: one.verdict for name, one in found.items()} == {
-        **dict.fromkeys(SIGNS, YES),
-        **dict.fromkeys(("sum.cls", "sum.mean"), OPEN),
-    }
-    assert found["sign.mean"].n_models == 3 and "0.957 in bert_pretrained" in found["sign.mean"].plain
-    assert "all-MiniLM-L6-v2 is not counted" in " ".join(found["sign.cls"].notes)
 
 
 def test_tuned_encoders_that_stay_on_their_side_decide_nothing() -> None:

@@ -14,7 +14,7 @@ from nursery.designs import Member, Pack
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.component_worlds import logs
-from thermostats.studies.nursery.crossed_worlds import World
+from thermostats.studies.nursery.crossed_worlds import CrossedWorld
 from thermostats.studies.nursery.shipped import MODELS, THIRD
 from thermostats.tables.folders import shipped as folder
 
@@ -29,7 +29,7 @@ def packs() -> tuple[Pack, ...]:
 
 
 def made(
-    world: World,
+    world: CrossedWorld,
     *,
     seed: int = 1,
     early: float = 0.9,

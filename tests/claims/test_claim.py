@@ -75,12 +75,12 @@ def test_findings_have_ids_verdicts_and_words(claim: Claim) -> None:
     ]
     assert high.plain == "The data support this: 2.00 [1.90, 2.10] of 3 models." and high.estimand == "gain of high"
     assert high.notes == ("Many.", "Always, on two lines.") and few.notes == ("Always, on two lines.",)
-    assert high.caption == "" and whole.estimate is None and high.interval == "95%"
+    assert high.figure.caption == "" and whole.headline.value is None and high.headline.interval == "95%"
 
 
 def test_a_claim_states_its_rules_once(claim: Claim) -> None:
     stated = claim.stated()
-    assert stated.said == "Gains grow." and stated.title == "Gains grow" and stated.source == "nobody"
+    assert stated.statement == "Gains grow." and stated.title == "Gains grow" and stated.source == "nobody"
     assert stated.rule.count("supported where the interval of gain lies above 1") == 1
     assert "U01.one.low, U01.one.high" in stated.rule and "needs at least 2 models" in stated.rule
 

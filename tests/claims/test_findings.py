@@ -7,28 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.claims.claim import Claim
+from thermostats.claims.claim import Audit, Claim, Estimate
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Finding, text_of
+from thermostats.claims.finding import Finding, Sample, from_columns, text_of
 from thermostats.claims.verdict import SUPPORTED
 from thermostats.errors import DataError, UsageError
 
 CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", "a source")
 FINDING = Finding(
-    claim="U01",
+    id="U01.mean",
     estimand="mean gain",
     verdict=SUPPORTED,
     plain="So it is.",
-    published={"r": -0.81, "p": 0.014},
-    reproduced={"r": -0.878},
-    estimate=1.25,
-    lower=1.1,
-    upper=1.4,
-    interval="95% t",
-    probability=0.01,
-    probability_kind="p-value",
-    n_models=1,
-    n_heritages=4,
+    headline=Estimate(1.25, 1.1, 1.4, "95% t", 0.01),
+    sample=Sample(n_models=1, n_groups=4),
+    audit=Audit({"r": -0.81, "p": 0.014}, {"r": -0.878}),
     notes=("One file lacks it.",),
 )
 
@@ -73,3 +66,20 @@ def test_an_analysis_as_a_script_prints_its_claim_or_says_what_is_wrong(
         CLAIM.main()
     assert stopped.value.code == 1
     assert capsys.readouterr() == ("", "thermostats: no rows. Next: measure a model\n")
+
+
+def test_a_finding_has_a_place_for_every_column_and_comes_back_from_them() -> None:
+    values = FINDING.columns()
+    assert (values["claim"], values["lower"], values["n_heritages"]) == ("U01", 1.1, 4)
+    assert from_columns(values) == FINDING
+    with pytest.raises(KeyError):
+        from_columns({**values, "lowest": 1.0})
+
+
+def test_a_script_that_reads_columns_as_fields_still_runs_and_is_warned() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Finding\.lower is headline\.lower"):
+        assert FINDING.lower == FINDING.headline.lower
+    with pytest.warns(DeprecationWarning, match=r"Finding\.draw is figure\.draw"):
+        assert FINDING.draw is None
+    with pytest.raises(AttributeError, match="lowest"):
+        _ = FINDING.lowest

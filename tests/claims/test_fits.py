@@ -33,17 +33,17 @@ def fit() -> Fit:
 def test_a_posterior_is_shown_whole(fit: Fit) -> None:
     result = Result(quantities={"x": Estimate(1.0, 0.5, 1.5)}, fit=fit, fit_tables=("rows",))
     shown = posterior_of(result, Posterior("slope on x > 0"), "y on x.", Above("x", 0))
-    assert shown.probability == fit.probabilities["slope on x > 0"]
-    assert shown.verdict == shown.concluded == SUPPORTED
+    assert shown.conclusion.probability == fit.probabilities["slope on x > 0"]
+    assert shown.conclusion.verdict == shown.concluded == SUPPORTED
     assert list(shown.tables) == ["rows"]
     assert (shown.summary["mcse"] < shown.summary["sd"] / 10).all()
     assert {panel.name for panel in shown.panels} == {"posterior", "prior-to-posterior", "posterior-predictive"}
     for panel in shown.panels:
         panel.draw(Figure().subplots())
-    assert 0 <= (shown.probability_error or 0) < 0.01
+    assert 0 <= (shown.conclusion.error or 0) < 0.01
     first, *rest = shown.gate.checks
     broken = replace(shown, gate=Gate(checks=(replace(first, outcome=FAILED), *rest)))
-    assert broken.verdict == SUPPORTED and broken.concluded == OPEN
+    assert broken.conclusion.verdict == SUPPORTED and broken.concluded == OPEN
 
 
 @pytest.mark.parametrize("statement", ["slope on x > 0", "slope on x < 0"])
@@ -53,19 +53,26 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
     drawn = {"slope on x < 0": fit.quantities["slope on x"] < 0}
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, fit=fit, statements=drawn)
     agreed = statement == "slope on x > 0"
-    found = answered("U01", words, question, result, None, Evidence())
+    found = answered(words, question, result, None, Evidence())
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
-    assert ("agrees" in found.plain) == agreed and found.rule.endswith("it is shown and decides nothing")
-    assert (found.rhat_max, found.divergences) == (None, None) and found.ess_min >= 400
+    assert ("agrees" in found.plain) == agreed and found.criterion.words.endswith("it is shown and decides nothing")
+    assert (found.convergence.rhat_max, found.convergence.divergences) == (
+        None,
+        None,
+    ) and found.convergence.ess_min >= 400
 
 
 def test_error_of_a_probability(fit: Fit) -> None:
     """The bound by the smallest effective sample is not below the error of the draws themselves."""
     middle = float(np.median(fit.quantities["mean"]))
     exact = posterior_of(Result(fit=fit), Posterior("mean above its median", draws=V("mean") > middle), "y on x.")
-    assert exact.probability == pytest.approx(0.5, abs=1e-3) and exact.verdict == OPEN and exact.classical == ""
-    assert exact.probability_error == pytest.approx(0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0)
+    assert (
+        exact.conclusion.probability == pytest.approx(0.5, abs=1e-3)
+        and exact.conclusion.verdict == OPEN
+        and exact.conclusion.classical == ""
+    )
+    assert exact.conclusion.error == pytest.approx(0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0)
 
 
 def test_the_earlier_name_of_the_record_of_a_fit_warns() -> None:

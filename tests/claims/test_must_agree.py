@@ -9,7 +9,7 @@ import pytest
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Criterion, Finding
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below
 from thermostats.claims.statements import must_agree
@@ -20,7 +20,7 @@ from thermostats.reporting.pages.entry import Entry
 
 
 def finding(name: str, verdict: str, statement: str = "one") -> Finding:
-    return Finding(name.partition(".")[0], "an estimand", verdict, "Words.", id=name, statement=statement)
+    return Finding(name, "an estimand", verdict, "Words.", criterion=Criterion(statement=statement))
 
 
 YES, NO, OPEN = "supported", "not supported", "inconclusive"

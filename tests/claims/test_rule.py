@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.judge import numbers
+from thermostats.claims.judge import headline
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import (
     NEVER,
@@ -209,8 +209,8 @@ def test_two_clear_counterexamples_refute_a_statement_about_every_unit(
 
 def test_a_p_value_that_is_not_defined_is_none() -> None:
     defined, undefined = (
-        numbers(Result(quantities={"share": Estimate(0.5, p=p, p_kind="one-sided p-value")}))
+        headline(Result(quantities={"share": Estimate(0.5, p=p, p_kind="one-sided p-value")}))
         for p in (0.2, float("nan"))
     )
-    assert (defined["probability"], defined["probability_kind"]) == (0.2, "one-sided p-value")
-    assert (undefined["probability"], undefined["probability_kind"]) == (None, "")
+    assert (defined.p, defined.p_kind) == (0.2, "one-sided p-value")
+    assert (undefined.p, undefined.p_kind) == (None, "")

@@ -12,12 +12,28 @@ from scipy import stats
 from thermostats.claims import error_rates, operating, search, trial
 from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.judge import Question, standing
-from thermostats.claims.noise import Errors
+from thermostats.claims.noise import BY_PROMPT, SHARED, Errors, PromptErrors
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, V
 from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
-from thermostats.claims.worlds import UNSAID, Effort, Off, Search, searches_of_line, worlds_of_line
+from thermostats.claims.worlds import (
+    UNSAID,
+    Effort,
+    Off,
+    Search,
+    World,
+    searches_among,
+    searches_of_contrast,
+    searches_of_line,
+    searches_of_share,
+    worlds_of_exponent,
+    worlds_of_levels,
+    worlds_of_line,
+    worlds_of_mean,
+    worlds_of_shift,
+    worlds_of_slopes,
+)
 
 RISES = Decide((V("r") > 0) & (V("r").p <= 0.05), (V("r") < 0) & (V("r").p <= 0.05))
 SEARCHES = searches_of_line("y", "x", 0.7)
@@ -125,3 +141,97 @@ def test_a_row_of_a_search_with_another_setting_counts_for_nothing(setting: str)
     other = replace(full, effort=replace(full.effort, **{setting: 7}))
     assert trial.digest(asked, other) != trial.digest(asked, full)
     assert f"{setting} 7" in other.words and "fresh" not in full.words
+
+
+def by_prompt(n: int = 3, prompts: int = 400) -> pd.DataFrame:
+    """Models by prompt, of two categories."""
+    rows = pd.MultiIndex.from_product([range(n), range(prompts)], names=["model_id", "prompt_id"]).to_frame(index=False)
+    return rows.assign(heritage="lab", category=rows["prompt_id"] % 2, place=rows["model_id"], y=0.0)
+
+
+def test_errors_by_prompt_are_shared_and_uneven_as_they_say() -> None:
+    rows = by_prompt()
+    drawn = PromptErrors(shared=0.6, along="place", ratio=3.0).draw(rows, np.random.default_rng(1)).reshape(3, -1)
+    assert np.corrcoef(drawn)[np.triu_indices(3, 1)] == pytest.approx(0.6, abs=0.12)
+    assert drawn[2].std() / drawn[0].std() == pytest.approx(3.0, rel=0.15)
+    assert np.square(drawn).mean() == pytest.approx(1.0, abs=0.12)
+    words = PromptErrors("t3", shared=0.6, along="place", ratio=3.0).words
+    assert words.endswith(
+        "60% of their variance of prompts in all models, SD 3 times as large at the largest place in the order"
+    )
+    assert PromptErrors("t3").words == BY_PROMPT["t3"]
+
+
+@pytest.mark.parametrize(
+    ("worlds", "bounds"),
+    [
+        (worlds_of_mean("y", 1.0, 0.0, 1.0), {"ar", "ratio", "between"}),
+        (worlds_of_shift("y", 1.0, 1.0), {"ar", "ratio", "between"}),
+        (worlds_of_exponent("y", "x", 1.0, 0.5, 0.3), {"ar", "ratio", "between"}),
+        (worlds_of_levels("y", 1.0, 0.0), {"ratio", "shared"}),
+        (worlds_of_slopes("y", "x", 0.5), {"ratio", "shared"}),
+    ],
+)
+def test_every_family_opens_its_errors_and_keeps_its_signals(worlds: tuple[World, ...], bounds: set[str]) -> None:
+    searches = searches_among(worlds, along="x")
+    assert [one.holds for one in searches] == [False, True] and {*searches[0].bounds} == bounds
+    rows = by_prompt() if "shared" in bounds else study()
+    rows = rows.assign(y=0.0, x=np.arange(len(rows)) % 7)
+    for one in searches:
+        known = [world for world in worlds if world.holds == one.holds]
+        assert {*one.signals} <= {world.id for world in known} and {*one.kinds} <= {w.errors.kind for w in worlds}
+        points = list(search.points(one))
+        assert {point.get("like") for point in points} == {*one.signals} or not one.signals
+        world = search.world_at(one, search.text(points[-1]))
+        assert world.words == one.world(**points[-1]).words and world.holds == one.holds and not world.declared
+        # with no nuisance at all, the world is the committed one
+        like = known[0] if not one.signals else next(w for w in known if w.id == one.signals[0])
+        none = {"shared": SHARED} if "shared" in bounds else {}
+        plain = one.world(kind=like.errors.kind, **none, **({"like": one.signals[0]} if one.signals else {}))
+        made = [own.change(rows, np.random.default_rng(3))["y"].to_numpy() for own in (plain, like)]
+        assert (made[0] == made[1]).all()
+
+
+def test_without_order_or_groups_fewer_numbers_are_open() -> None:
+    worlds = worlds_of_mean("y", 1.0, 0.0, 1.0)
+    assert {*searches_among(worlds, along="x", ordered=False, group="")[0].bounds} == {"ratio"}
+    assert {*searches_among(worlds)[0].bounds} == {"between"}
+
+
+def test_shares_are_alike_in_groups_as_they_say() -> None:
+    rows = pd.DataFrame({"heritage": np.arange(40000) % 4000, "holds": True})
+    for one, share in zip(searches_of_share("holds", 0.9, 0.5), (0.5, 0.9), strict=True):
+        assert one.holds == (share == 0.9)
+        made = one.world(kind="normal", alike=0.6).change(rows, np.random.default_rng(1))
+        assert made["holds"].mean() == pytest.approx(share, abs=0.03)
+        by_lab = made.groupby("heritage")["holds"].mean()
+        assert by_lab.var() > 2.5 * share * (1 - share) / 10
+    contrast = searches_of_contrast("holds", "focal", (0.8, 0.0), (0.2, 0.6))
+    assert {*contrast[0].bounds} == {"alike", "share"} and {*contrast[1].bounds} == {"alike"}
+    rows = rows.assign(focal=rows["heritage"] % 2 == 0)
+    null = contrast[0].world(kind="normal", alike=0.0, share=0.3).change(rows, np.random.default_rng(1))
+    assert null.groupby("focal")["holds"].mean().to_list() == pytest.approx([0.3, 0.3], abs=0.02)
+
+
+def test_a_search_rates_the_false_verdict_alone_as_a_world_does() -> None:
+    """Leaving units out is asked of that verdict only, so that its rate is the same."""
+    asked = question()
+    asked = replace(asked, trial=replace(asked.trial, unit="heritage"))
+    world = asked.trial.worlds[1]
+    both = operating.simulated(asked, study(), world, 20)
+    only = operating.simulated(asked, study(), world, 20, only=SUPPORTED)
+    assert only["supported"] == both["supported"] and np.isnan(only["not_supported"]) and both["not_supported"] >= 0
+    true = operating.simulated(asked, study(), asked.trial.worlds[0], 20, only=AGAINST)
+    assert true["not_supported"] == 0 and np.isnan(true["supported"]) and np.isnan(true["exaggeration"])
+
+
+def test_next_to_a_null_without_margin_either_verdict_may_be_false() -> None:
+    worlds = worlds_of_mean("y", 1.0, 0.0, 1.0)
+    false, true = searches_among(worlds, sided=True)
+    assert true.signals == ("as claimed", "next to normal") and not false.signals
+    world = true.world(kind="normal", like="next to normal")
+    assert world.holds and world.words == "next to mean 0, normal errors"
+    made = world.change(study(4000), np.random.default_rng(1))
+    assert made["y"].mean() == pytest.approx(0.0, abs=0.06)
+    _, held = searches_of_share("holds", 0.9, 0.5, sided=True)
+    assert held.bounds["share"] == (0.5, 0.9) and held.world(kind="normal", alike=0.0, share=0.5).holds

@@ -125,4 +125,4 @@ def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
     ]
     trial = Trial(lambda evidence: evidence.table("features").iloc[:0], mean, "")
     question = replace(QUESTION, trial=trial, views=LEAST)
-    assert "no values of attention.trace" in viewed(question, external, measures=["attention"]).settles
+    assert "no values of attention.trace" in viewed(question, external, measures=["attention"]).criterion.settles

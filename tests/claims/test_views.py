@@ -101,8 +101,12 @@ def test_every_view_has_a_verdict_or_says_what_it_takes(name: str) -> None:
     for question in asked(CLAIMS[name]):
         for of in question.views.sets:
             found = view(question, None, of)
-            assert found.verdict != UNMEASURED or "needs at least" in found.settles or "cannot be made" in found.settles
-            assert found.view_of == question.evidence and found.evidence == of
+            assert (
+                found.verdict != UNMEASURED
+                or "needs at least" in found.criterion.settles
+                or "cannot be made" in found.criterion.settles
+            )
+            assert found.sample.view_of == question.evidence and found.sample.evidence == of
 
 
 def test_claims_of_one_set_are_those_of_mathematics_and_of_sets_that_they_name() -> None:
@@ -112,13 +116,17 @@ def test_claims_of_one_set_are_those_of_mathematics_and_of_sets_that_they_name()
 def test_a_lab_that_is_asked_about_must_be_there() -> None:
     (question, *_) = asked(CLAIMS["C03"])
     found = view(question, None, NURSERY)
-    assert found.verdict == UNMEASURED and "EleutherAI among them" in found.settles and found.n_models == 40
+    assert (
+        found.verdict == UNMEASURED
+        and "EleutherAI among them" in found.criterion.settles
+        and found.sample.n_models == 40
+    )
 
 
 def test_the_rates_are_those_of_the_nearest_design() -> None:
     question = next(q for q in asked(CLAIMS["C10"]) if q.id == "C10.threshold")
     found = view(question, None, NURSERY)
-    assert "a design of 14 rows, the nearest in size to the 40 here" in found.could
+    assert "a design of 14 rows, the nearest in size to the 40 here" in found.criterion.could
 
 
 def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> None:
@@ -217,7 +225,7 @@ def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(own_n
             if MEASURED in question.views.sets:
                 said[question.id] = view(question, own_nursery, MEASURED)
     assert {key[:3] for key in said} >= {"C01", "C02", "C03", "C04", "C05", "C08", "C09", "C10", "C11", "C12", "C13"}
-    assert all(found.verdict != UNMEASURED or found.settles for found in said.values())
+    assert all(found.verdict != UNMEASURED or found.criterion.settles for found in said.values())
     assert sum(found.verdict != UNMEASURED for found in said.values()) > 15
 
 

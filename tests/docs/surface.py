@@ -57,7 +57,9 @@ def _described(path: str, value: Any) -> Iterator[str]:
                 yield from _described(f"{path}.{name}", member)
     elif inspect.isclass(value):
         yield f"{path}{_signature(value)}"
-        for name, member in vars(value).items():
+        kinds = (kind for kind in reversed(value.__mro__) if kind.__module__.startswith("thermostats."))
+        members = {name: member for kind in kinds for name, member in vars(kind).items()}
+        for name, member in members.items():
             if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
                 yield f"{path}.{name}{_signature(member) if inspect.isfunction(member) else ''}"
     else:

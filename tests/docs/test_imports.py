@@ -55,6 +55,24 @@ def test_every_law_takes_any_frame_and_can_be_read_again() -> None:
     assert [name for name, law in laws.items() if "table" not in inspect.signature(law).parameters] == []
 
 
+def test_no_two_files_import_each_other() -> None:
+    """Not for types alone, either: what a file says of another must be readable without it."""
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "thermostats").rglob("*.py")
+    }
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    imports = {name: _modules(path) & paths.keys() - {name} for name, path in paths.items()}
+    assert sum(map(len, imports.values())) > 1000
+    assert [(a, b) for a, others in imports.items() for b in others if a < b and a in imports[b]] == []
+
+
+def _modules(path: Path) -> set[str]:
+    """Modules that a file names in statements of import, wherever they stand."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
+    parts = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    return parts | {node.module or "" for node in nodes}
+
+
 def _names(path: Path) -> set[str]:
     """First parts of everything a file imports, by statement or by `import_module`."""
     names = set()

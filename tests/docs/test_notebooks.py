@@ -18,6 +18,7 @@ RUN = loaded("notebooks/run.py")
 SAMPLED = {"heritage_with_checks"}
 """Their digits are another processor's: what they say is compared, their numbers are not."""
 NAMES = [script.stem for script in RUN.SCRIPTS]
+LONG = {"every_day", "heritage_with_checks", "in_arviz"}
 
 
 def _printed(notebook: Any) -> list[str]:
@@ -46,7 +47,7 @@ def test_notebook_is_paired(script: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in NAMES])
 def test_notebook_runs(name: str, tmp_path: Path) -> None:
     script = ROOT / "notebooks" / f"{name}.py"
     if any("measure(" in cell.source and _runs(cell) for cell in jupytext.read(script).cells):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_blocks import PAGES, ROOT, RUN, blocks, matches, run
+from page_blocks import PAGES, ROOT, RUN, blocks, run
 
 from thermostats.tables.folders import shipped_models
 
@@ -65,20 +65,3 @@ def test_most_blocks_run() -> None:
     left_out = [block for block in every if block.note.startswith("not run: ")]
     assert len(every) > 20
     assert len(left_out) < len(every) / 4
-
-
-def test_a_wrong_output_is_seen() -> None:
-    assert matches("a  b\n...\nz\n", "a b\n1\n2\nz\n")
-    assert not matches("a\n...\nz\n", "a\ny\n")
-    assert not matches("0.878", "0x878")
-
-
-def test_a_failing_block_is_named(page_folder: Path) -> None:
-    page = ROOT / "docs" / "none.md"
-    for text in (
-        "```python\nprint(1)\n```\n\n```text\n2\n```\n",
-        "```console\n$ echo 1\n2\n```\n",
-        "```console\n$ false\n```\n",
-    ):
-        with pytest.raises(AssertionError, match=r"docs/none\.md:1"):
-            run(page, blocks(text), ENVIRONMENT)

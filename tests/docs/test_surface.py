@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections import Counter
 
 from surface import ROOT, SURFACE, surface
@@ -26,6 +27,19 @@ def test_every_public_function_has_a_page() -> None:
     assert not lacking
 
 
+def test_the_page_of_the_package_says_what_can_be_imported() -> None:
+    """Functions there are names of the package, and of the page of fits all but those that the page names."""
+    import thermostats
+
+    page = (ROOT / "docs/reference/api/package.md").read_text()
+    functions = [name for name in re.findall(r"^::: \S+\.(\w+)$", page, re.MULTILINE) if name[0].islower()]
+    assert not {*functions} - {*thermostats.__all__, "errors"}
+    fits = re.findall(r"\.(fit_\w+)$", (ROOT / "docs/reference/api/fits.md").read_text(), re.MULTILINE)
+    assert {name for name in fits if name not in thermostats.__all__} == set(re.findall(r"but `(fit_\w+)`", page))
+    others = {*thermostats.__all__} - {*functions, *fits, "__version__"}
+    assert all(f"`{name}`" in page for name in others)
+
+
 def test_every_fit_has_a_page() -> None:
     pages = (ROOT / "docs/reference/api/fits.md").read_text()
     fits = {
@@ -39,8 +53,28 @@ def test_every_fit_has_a_page() -> None:
 
 
 def test_no_name_of_a_class_stands_for_two_things() -> None:
-    """Of the instrument; a study may have a world of its own."""
-    paths = [path for path in (ROOT / "thermostats").rglob("*.py") if "studies" not in path.parts]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    """But `World`: a study's own is made into one of the contract's."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "thermostats").rglob("*.py")]
     classes = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
-    assert len(classes) > 100 and [name for name, times in classes.items() if times > 1] == []
+    assert len(classes) > 100 and {name for name, times in classes.items() if times > 1} <= {"World"}
+
+
+DIALECT = frozenset(["found", "one", "own", "said", "known", "asked", "shown", "told", "whole", "kept", "given"])
+KEYS = {"Lacking.own"}
+"""A field that is a key of `needs --json`."""
+
+
+def test_public_names_are_nouns_of_the_field() -> None:
+    """Modules, classes, functions, their arguments, fields: none says only where its value came from."""
+    names = []
+    for path in (ROOT / "thermostats").rglob("*.py"):
+        names += [path.stem]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+                names += [node.name, *(f"{node.name}.{field.id}" for field in fields if isinstance(field, ast.Name))]
+            elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                names += [node.name, *(f"{node.name}({each.arg}" for each in arguments)]
+    assert len(names) > 5000
+    assert sorted(name for name in names if re.split(r"[.(]", name)[-1] in DIALECT and name not in KEYS) == []

@@ -85,7 +85,7 @@ def test_a_command_killed_at_a_file_operation_leaves_whole_files_and_ends_when_r
     status, operations = forked(partial(command, work))
     before, end = files_of(start), files_of(work, leftovers=True)
     assert status == 0 and operations > 3 and end != before
-    for number in range(1, operations + 1, max(1, operations // 6)):
+    for number in range(1, operations + 1, max(1, operations // 3)):
         shutil.rmtree(work)
         shutil.copytree(start, work)
         assert os.WIFSIGNALED(forked(partial(command, work), kill_at=number)[0]), number

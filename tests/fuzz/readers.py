@@ -67,7 +67,7 @@ def read_weights(path: Path) -> None:
 
 def read_model(path: Path) -> None:
     """What `measure --what weights` reads of a model's folder."""
-    model_row(path.parent, model_id="a/b", revision="main", known=table("models"))
+    model_row(path.parent, model_id="a/b", revision="main", models=table("models"))
     stored_dtype(checkpoint.open_checkpoint(path.parent))
     spectra.weights(path.parent)
 

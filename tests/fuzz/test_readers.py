@@ -11,7 +11,7 @@ from conftest import limited_memory
 from damage import LEAVES, TREES, accept_or_refuse, damaged, place
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from readers import CONFIG, SHAPES, Reader, readers, safetensors
+from readers import CONFIG, SHAPES, readers, safetensors
 
 from thermostats.errors import DataError
 from thermostats.measurement.checkpoint import read_safetensors
@@ -136,20 +136,3 @@ def test_a_file_of_a_terabyte_is_refused_before_it_is_read(name: str) -> None:
             stream.truncate(10**12)
         with pytest.raises(DataError, match=rf"1000000000000 bytes.*at most {LARGEST[name]}"):
             READERS[name].call(path)
-
-
-def test_what_a_careless_reader_does_is_seen() -> None:
-    def careless(path: Path) -> None:
-        content = path.read_bytes()
-        if content == b"write":
-            (path.parent / "new").touch()
-        elif content == b"flood":
-            bytearray(3 * 1024**3)
-        else:
-            json.loads(content)
-
-    reader = Reader("careless", "a.json", (b"{}",), careless)
-    accept_or_refuse(reader, b"{}")
-    for content, error in ((b"{", ValueError), (b"flood", MemoryError), (b"write", AssertionError)):
-        with pytest.raises(error):
-            accept_or_refuse(reader, content)

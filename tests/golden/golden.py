@@ -39,14 +39,15 @@ def same(a: float | None, b: float | None, rounding: float) -> bool:
 
 def differences(old: Mapping[str, Any], new: Finding, rounding: float) -> Iterator[tuple[str, object, object]]:
     """Field, frozen and present value of whatever differs."""
+    values = new.columns()
     for name in SAME:
-        if old[name] != getattr(new, name):
-            yield name, old[name], getattr(new, name)
+        if old[name] != values[name]:
+            yield name, old[name], values[name]
     for name in PLAIN:
-        if not same(old[name], getattr(new, name), rounding):
-            yield name, old[name], getattr(new, name)
+        if not same(old[name], values[name], rounding):
+            yield name, old[name], values[name]
     for name in ("published", "reproduced"):
-        own = {key: float(value) for key, value in getattr(new, name).items() if not math.isnan(value)}
+        own = {key: float(value) for key, value in values[name].items() if not math.isnan(value)}
         for key in sorted(old[name].keys() | own.keys()):
             if not same(old[name].get(key), own.get(key), max(rounding, 1e-9)):
                 yield f"{name}: {key}", old[name].get(key), own.get(key)
@@ -59,15 +60,16 @@ def differences(old: Mapping[str, Any], new: Finding, rounding: float) -> Iterat
 def of_posteriors(was: Mapping[str, Any], now: FittedModel) -> Iterator[tuple[str, object, object]]:
     """The same of what a fit says."""
     means = {row["quantity"]: (row["mean"], row["mcse"]) for row in now.summary.to_dict("records")}
-    pairs = [("posterior probability", (was["probability"], was["mc_error"]), (now.probability, now.probability_error))]
+    by = now.conclusion
+    pairs = [("posterior probability", (was["probability"], was["mc_error"]), (by.probability, by.error))]
     pairs += [(f"mean of {name}", value, means[name]) for name, value in was["means"].items() if name in means]
     for name, (a, error_a), (b, error_b) in pairs:
         allowed = ERRORS * math.hypot(error_a or 0.0, error_b or 0.0)
         if not abs(a - b) <= max(allowed, 1e-9):
             yield name, a, b
     for name, one, other in (
-        ("posterior verdict", was["verdict"], now.verdict),
-        ("classical verdict", was["classical"], now.classical),
+        ("posterior verdict", was["verdict"], by.verdict),
+        ("classical verdict", was["classical"], by.classical),
         ("gate", was["passes"], now.gate.passes),
     ):
         if one != other:
@@ -78,7 +80,8 @@ def of_posteriors(was: Mapping[str, Any], now: FittedModel) -> Iterator[tuple[st
 
 def key_of(finding: Finding) -> str:
     """Stable id, with the set of evidence where the question was first asked of another."""
-    return f"{finding.id} on {finding.evidence}" if finding.view_of else finding.id
+    sample = finding.sample
+    return f"{finding.id} on {sample.evidence}" if sample.view_of else finding.id
 
 
 def compared(run: Run, frozen: Mapping[str, Any], allowed: Mapping[str, Any], rounding: float) -> list[str]:
@@ -125,17 +128,18 @@ def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_frozen(finding: Finding) -> dict[str, Any]:
     """What is frozen of a finding."""
-    kept = {name: getattr(finding, name) for name in ("evidence", "estimand", *SAME, *PLAIN)}
+    values = finding.columns()
+    kept = {name: values[name] for name in ("evidence", "estimand", *SAME, *PLAIN)}
     for name in ("published", "reproduced"):
-        kept[name] = {key: float(value) for key, value in getattr(finding, name).items() if not math.isnan(value)}
+        kept[name] = {key: float(value) for key, value in values[name].items() if not math.isnan(value)}
     if (fit := finding.posterior) is not None:
         kept["posterior"] = {
-            "statement": fit.statement,
-            "probability": fit.probability,
-            "mc_error": fit.probability_error,
-            "verdict": fit.verdict,
+            "statement": fit.conclusion.statement,
+            "probability": fit.conclusion.probability,
+            "mc_error": fit.conclusion.error,
+            "verdict": fit.conclusion.verdict,
             "passes": fit.gate.passes,
-            "classical": fit.classical,
+            "classical": fit.conclusion.classical,
             "means": {row["quantity"]: [row["mean"], row["mcse"]] for row in fit.summary.to_dict("records")},
         }
     return kept

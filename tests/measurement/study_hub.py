@@ -6,22 +6,12 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
-import transformers
-from tiny import from_config
-
-from thermostats.tables import store
-from thermostats.tables.folders import shipped
-
-HEAD = 4
-"""Width of a head: blocks and heads are as many as the study's models have, all else is tiny."""
-TOKENIZER = transformers.PreTrainedTokenizerFast.from_pretrained(shipped("data") / "nursery" / "models" / "r03-1")
 GATED, MISSING, RENAMED, PICKLES, SHARDED = "gated", "missing", "renamed", "pickles", "sharded"
 HANGS, DROPS, HALFWAY, BUSY, BROKEN, GONE = "hangs", "drops", "halfway", "429", "500", "gone"
 FORBIDDEN, EXPIRED = "forbidden", "expired"
@@ -33,47 +23,6 @@ REFUSALS = {
     EXPIRED: (401, ""),
 }
 """What the hub answers to everything about a model: status and X-Error-Code."""
-
-
-def config_of(row: Mapping[str, Any]) -> Any:
-    """A configuration with the blocks and heads of a row of `models`."""
-    heads, d, kind = int(row["n_heads"]), HEAD * int(row["n_heads"]), str(row["architecture"])
-    shape: dict[str, Any] = {"vocab_size": len(TOKENIZER), "tie_word_embeddings": bool(row["tied_embeddings"])}
-    depth = int(row["n_layers"])
-    if kind in ("gpt2", "gptj", "bloom"):
-        size = "hidden_size" if kind == "bloom" else "n_embd"
-        shape |= {"n_layer": depth, "n_head": heads, size: d}
-        shape |= {"rotary_dim": HEAD} if kind == "gptj" else {}
-    elif kind == "gpt_neo":
-        shape |= {"num_layers": depth, "num_heads": heads, "hidden_size": d}
-        shape |= {"attention_types": [[["global", "local"], depth // 2]]}
-    else:
-        shape |= {
-            "num_hidden_layers": depth,
-            "num_attention_heads": heads,
-            "hidden_size": d,
-            "intermediate_size": 2 * d,
-        }
-        shape |= {"ffn_dim": 2 * d, "word_embed_proj_dim": d} if kind == "opt" else {}
-        shape |= {"ffn_hidden_size": 2 * d} if kind == "falcon" else {}
-        shape |= {"rotary_pct": 1.0} if kind == "gpt_neox" else {}
-        if kind not in ("opt", "gpt_neox", "falcon"):
-            shape |= {"num_key_value_heads": int(row["n_kv_heads"]), "head_dim": HEAD}
-        if kind == "opt" and row["norm_place"] == "post":
-            shape |= {"do_layer_norm_before": False, "word_embed_proj_dim": d // 2}
-    return transformers.CONFIG_MAPPING[kind](**shape)
-
-
-def save(folder: Path, row: Mapping[str, Any], fault: str = "") -> None:
-    """A tiny model as the hub holds it: weights as safetensors, in shards or as a pickle, and a tokenizer."""
-    model = from_config(config_of(row))
-    if fault == PICKLES:
-        folder.mkdir(parents=True)
-        model.config.save_pretrained(folder)
-        torch.save(model.state_dict(), folder / "pytorch_model.bin")
-    else:
-        model.save_pretrained(folder, max_shard_size="100KB" if fault == SHARDED else "1GB")
-    TOKENIZER.save_pretrained(folder)
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -163,14 +112,3 @@ def serving(
     finally:
         server.shutdown()
         server.server_close()
-
-
-def study_folders(root: Path, names: Sequence[str], faults: Mapping[str, str]) -> dict[str, Path]:
-    """Folders of tiny models of the study's names, stored as their fault has it."""
-    rows = store.load("models")
-    rows = rows[(rows["revision"] == "main") & rows["model_id"].isin(names)]
-    for row in rows.to_dict("records"):
-        name = str(row["model_id"])
-        if not (root / name).is_dir():
-            save(root / name, row, faults.get(name, ""))
-    return {str(name): root / str(name) for name in rows["model_id"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,10 @@ import torch
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import attention, sheaf
 from thermostats.measurement.architectures import ARCHITECTURES
-from thermostats.measurement.batching import tokenise
 from thermostats.measurement.forward import Decoder, in_turn, input_of, submodule
-from thermostats.measurement.hub import model_folder
 from thermostats.measurement.layouts import split
-from thermostats.measurement.loading import load
-from thermostats.measurement.spectra import weights
-from thermostats.measurement.transitions import transitions
 from thermostats.tables.store import validate
 
-STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 EAGER_IS_WRONG = "falcon_multi_head_sequential"
 
 
@@ -116,41 +109,6 @@ def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
     assert not any(m._forward_hooks for block in decoder.blocks for m in block.modules())
 
 
-def test_progress_counts_prompts() -> None:
-    steps: list[tuple[int, int]] = []
-    decoder, prompts = tiny.opened("gpt2", "eager"), tiny.prompts(3, 5)
-    attention.measure_attention(decoder, prompts, token_budget=5, progress=lambda *at: steps.append(at))
-    assert steps == [(1, 2), (2, 2)]
-
-
 def test_attention_that_is_not_eager_is_refused() -> None:
     with pytest.raises(ThermostatsError, match="shows no weights"):
         attention.measure_attention(tiny.opened("llama"), tiny.prompts(3))
-
-
-def test_eager_attention_that_is_wrong_is_refused() -> None:
-    with pytest.raises(ThermostatsError, match="computes something else"):
-        attention.measure_attention(tiny.opened(EAGER_IS_WRONG, "eager"), tiny.prompts(3))
-
-
-def test_module_without_weights_is_named() -> None:
-    decoder = tiny.opened("llama", "eager")
-    with pytest.raises(ThermostatsError, match="shows no weights"):
-        attention._weights_in((torch.zeros(1, 3, 8), None), 4, decoder)
-
-
-@pytest.mark.skipif(not STORIES.is_dir(), reason="no ../shared/models/stories260k")
-def test_a_trained_model_from_its_folder() -> None:
-    loaded = load(model_folder(str(STORIES)), attention="eager")
-    texts = {"a": "Once upon a time, there was a little girl", "b": "The cat sat on the mat and"}
-    prompts, _ = tokenise(loaded.tokenizer, texts.items())
-    table = validate(attention.measure_attention(loaded.decoder, prompts).assign(run_id="r"), "attention")
-    rows = table[(table["head"] == "") & (table["variant"] == "exact")]
-    heads = table[table["head"] != ""].groupby(["layer", "prompt_id"])["trace"].sum()
-    np.testing.assert_allclose(rows.set_index(["layer", "prompt_id"])["trace"].sort_index(), heads, rtol=1e-12)
-    spectra = weights(STORIES)
-    norms = spectra[(spectra["matrix"] == "W_V") & (spectra["head"] == "")]["spectral_norm"].to_numpy()
-    proxy = table[table["variant"] == "proxy"].sort_values("layer")["trace"].to_numpy()
-    np.testing.assert_allclose(proxy, norms**2, rtol=2e-6)
-    stars = validate(transitions(table).assign(run_id="r"), "transitions")
-    assert set(stars["prompt_id"]) == {"", "a", "b"} and stars["layer"].dropna().between(1, 5).all()

@@ -144,22 +144,6 @@ def test_quantised_weights_are_refused_by_name(tmp_path, dtype):
         tensors["q"].raw()
 
 
-def test_tensor_without_elements(tmp_path):
-    tensors = read_safetensors(write(tmp_path / "m.safetensors", {"e": entry("BF16", (0, 4), (0, 0))}))
-    assert tensors["e"].raw().shape == (0, 4)
-
-
-def test_pickles_in_shards_are_one_checkpoint(tmp_path):
-    torch = pytest.importorskip("torch")
-    for name in ("one", "two"):
-        torch.save({f"{name}.weight": torch.full((2, 2), float(len(name)))}, tmp_path / f"{name}.bin")
-    places = {f"{name}.weight": f"{name}.bin" for name in ("one", "two")}
-    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": places}))
-    tensors = open_checkpoint(tmp_path)
-    assert {name: tensor.shape for name, tensor in tensors.items()} == {"one.weight": (2, 2), "two.weight": (2, 2)}
-    assert decode(tensors["two.weight"].raw()).tolist() == [[3.0, 3.0], [3.0, 3.0]]
-
-
 def test_pickle_without_torch_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
     monkeypatch.setitem(sys.modules, "torch", None)

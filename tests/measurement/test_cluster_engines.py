@@ -17,7 +17,6 @@ from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import PROCESS, Need, Place
 from thermostats.measurement.execute import open_engine
 from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.session import measure_quietly
 from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
 
@@ -26,11 +25,6 @@ GIB = 2**30
 
 def job(model: str = "lab/a", gib: float = 1.0, **fields: Any) -> Job:
     return Job(RunSpec(model), Need(1, int(gib * GIB), 0), **fields)
-
-
-def test_what_is_set_aside_doubles_with_every_attempt() -> None:
-    assert [job(attempt=attempt).n_bytes for attempt in (1, 2, 3)] == [GIB, 2 * GIB, 4 * GIB]
-    assert Job(RunSpec("lab/a")).n_bytes == 2 * GIB
 
 
 def test_without_its_library_an_engine_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,32 +139,6 @@ def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Clu
     assert engine.wait(1.0) == []
 
 
-def test_a_share_of_a_gpu_follows_from_the_estimate() -> None:
-    request = pytest.importorskip("thermostats.measurement.engines.ray").request
-    place = Place("accelerator", 80 * GIB, 4)
-    assert request(job(gib=4.4), place) == {"num_gpus": 0.07}
-    assert request(job(gib=190.0, devices=3), place) == {"num_gpus": 3}
-    assert request(job(gib=4.4), Place("cpu", 2**40))["memory"] == job(gib=4.4).n_bytes + PROCESS
-
-
-def test_a_job_on_gpus_waits_for_its_place(cluster: Cluster, tmp_path: Path) -> None:
-    engine = open_engine(EngineSettings("ray", gpu_memory=80 * GIB, gpus=4), tmp_path)
-    engine.submit(job("lab/a", 160.0, devices=3))
-    assert cluster.requests["lab/a"]["num_gpus"] == 3 and cluster.requests["lab/a"]["num_cpus"] == 1
-    cluster.alive = []
-    assert engine.wait(1.0) == []
-
-
-def test_a_cluster_that_is_there_already_is_not_shut_down(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import ray
-
-    monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    open_engine(EngineSettings("ray"), tmp_path).close()
-    assert cluster.shut == 0
-
-
 @pytest.mark.parametrize(("address", "where"), [("far:6379", "far:6379"), (None, "this machine")])
 def test_a_cluster_that_cannot_be_reached_is_said(
     address: str | None, where: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,9 +152,3 @@ def test_a_cluster_that_cannot_be_reached_is_said(
     with pytest.raises(ThermostatsError, match="the Ray cluster cannot be reached") as caught:
         open_engine(EngineSettings("ray", address=address), tmp_path)
     assert (caught.value.where, caught.value.got) == (where, "ray.init() could not connect")
-
-
-def test_what_runs_on_a_node_is_what_runs_here(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    outcome = measure_quietly(RunSpec(str(tmp_path / "model")), str(tmp_path), 2)
-    assert outcome.status == "failed" and "no such prompt set" in outcome.reason

@@ -29,17 +29,7 @@ LENGTHS = (2, 9, 6, 5)
 NO_MLP = "not a number in float32, or the module was not called on every token once: gain_mlp, write_mlp"
 
 
-KIND = attrgetter("layout", "n_kv_heads", "transposed", "parallel", "causal", "reads", "sinks", "shared")
-"""What makes a model's code another one; of entries that are alike in it the first is tried by default."""
-
-
-def entries() -> list[Any]:
-    """Names of the entries; all but the first of a kind are slow."""
-    first = {(KIND(entry), bool(entry.norm_after)): entry.name for entry in reversed(ARCHITECTURES)}.values()
-    return [pytest.param(e.name, marks=() if e.name in first else pytest.mark.slow) for e in ARCHITECTURES]
-
-
-@pytest.fixture(scope="module", params=entries())
+@pytest.fixture(scope="module", params=tiny.in_turn())
 def decoder(request: pytest.FixtureRequest) -> Decoder:
     return tiny.opened(request.param)
 

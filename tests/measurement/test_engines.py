@@ -153,16 +153,3 @@ def test_shards_that_run_at_once_measure_each_model_once(
     assert [job.returncode for job in jobs] == [0, 0, 0]
     assert models == [["m0", "m3"], ["m1"], ["m2"]]
     assert small.rows(tmp_path / "data") == expected
-
-
-@pytest.mark.slow
-def test_specs_of_a_file_on_the_command_line(small_specs: list[RunSpec], tmp_path: Path) -> None:
-    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "weights"} for spec in small_specs[:2]]
-    path = tmp_path / "specs.jsonl"
-    path.write_text("\n".join(map(json.dumps, listed)))
-    command = [sys.executable, "-c", "from thermostats.cli.app import main; main()", "measure", str(path)]
-    command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert [row["status"] for row in json.loads(ran.stdout)] == ["measured"] * 2
-    assert "2 specs: 2 measured" in ran.stderr

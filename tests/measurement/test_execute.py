@@ -81,20 +81,6 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     assert left["m2"] == ("failed", "no weights")
 
 
-def test_without_retries_nothing_is_tried_again(wanted: list[RunSpec], tmp_path: Path) -> None:
-    engine = Scripted({"m0": 1})
-    outcomes = list(execute(wanted[:1], tmp_path / "d", engine=engine, retries=0))
-    assert [(outcome.status, outcome.reason) for outcome in outcomes] == [("failed", "node 1 is gone")]
-
-
-def test_a_model_without_folder_fails_and_is_not_given_to_the_engine(wanted: list[RunSpec], tmp_path: Path) -> None:
-    (tmp_path / "m1" / "config.json").unlink()
-    engine = Scripted({})
-    outcomes = {outcome.status: outcome for outcome in execute(wanted[:2], tmp_path / "d", engine=engine)}
-    assert "no config.json" in outcomes["failed"].reason and outcomes["failed"].wrong_use
-    assert [name for name, *_ in engine.seen] == ["m0"]
-
-
 def test_states_are_listed_beside_runs_while_they_last(wanted: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "d"
     working = execute(wanted, data, engine=Scripted({}))

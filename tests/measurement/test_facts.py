@@ -22,16 +22,14 @@ from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import lookup
-from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.estimate import built
 from thermostats.measurement.facts import check_loaded, differing, facts_of
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.layouts import context, geometry
+from thermostats.measurement.layouts import geometry
 from thermostats.measurement.loading import load
-from thermostats.measurement.model_row import model_row, stored_dtype
+from thermostats.measurement.model_row import model_row
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store
 from thermostats.tables.parameters import WEIGHTS, parameter_counts
@@ -39,13 +37,13 @@ from thermostats.tables.parameters import WEIGHTS, parameter_counts
 KNOWN = pd.DataFrame({"model_id": [], "heritage": []}, dtype="str")
 
 
-@pytest.fixture(params=tiny.CONFIGURATIONS, scope="module")
+@pytest.fixture(params=tiny.in_turn(), scope="module")
 def model(request: pytest.FixtureRequest) -> Decoder:
     return tiny.opened(request.param)
 
 
 def row_of(folder: Path, reads: str = "text") -> dict[str, Any]:
-    return model_row(folder, model_id="a/b", revision="main", known=KNOWN, reads=reads)
+    return model_row(folder, model_id="a/b", revision="main", models=KNOWN, reads=reads)
 
 
 def loaded(folder: Path, reads: str = "text") -> Decoder:
@@ -109,17 +107,6 @@ LEARNED = ("gpt2", "gpt_neo", "opt", "biogpt", "bert", "roberta", "xlm-roberta",
 LEARNED += ("mpnet", "esm", "roberta-prelayernorm", "megatron-bert", "distilbert", "albert", "electra", "roformer")
 
 
-@pytest.mark.parametrize("name", [*LEARNED, "clip_text_model"])
-def test_the_context_is_the_longest_prompt_that_the_model_takes(name: str) -> None:
-    model = tiny.opened(name)
-    longest = context(model.entry, model.config)
-    assert longest is not None
-    with torch.no_grad():
-        model.model(input_ids=torch.full((1, longest), 5))
-        with pytest.raises((IndexError, RuntimeError, ValueError)):
-            model.model(input_ids=torch.full((1, longest + 1), 5))
-
-
 @pytest.mark.parametrize("name", sorted({*WEIGHTS} & {*tiny.CONFIGURATIONS}))
 def test_formula_headers_and_model_count_the_same(name: str, tmp_path: Path) -> None:
     model = tiny.build(name, **({"bias": False} if name == "falcon" else {}))  # the formula stands for its 7b form
@@ -135,38 +122,9 @@ def with_tensors(folder: Path, **more: torch.Tensor) -> Path:
     return folder
 
 
-def with_config(folder: Path, **changes: object) -> Path:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    return folder
-
-
 def saved(name: str, folder: Path) -> Path:
     tiny.build(name).save_pretrained(folder)
     return folder
-
-
-BUFFERS = {
-    "gpt2": {"transformer.h.0.attn.bias": torch.ones(1, 1, 64, 64), "transformer.h.1.attn.masked_bias": torch.ones(())},
-    "gpt_neox": {
-        "gpt_neox.layers.0.attention.rotary_emb.inv_freq": torch.ones(4),
-        "gpt_neox.layers.1.attention.bias": torch.ones(1, 1, 64, 64, dtype=torch.bool),
-    },
-    "codegen": {"transformer.h.0.attn.causal_mask": torch.ones(1, 1, 64, 64, dtype=torch.bool)},
-    "bert": {
-        "embeddings.position_ids": torch.arange(64).unsqueeze(0),
-        "embeddings.token_type_ids": torch.zeros(1, 64, dtype=torch.int64),
-    },
-}
-
-
-@pytest.mark.parametrize("name", BUFFERS)
-def test_buffers_that_old_files_hold_are_no_parameters(name: str, tmp_path: Path) -> None:
-    folder = saved(name, tmp_path)
-    before = row_of(folder)
-    assert row_of(with_tensors(folder, **BUFFERS[name])) == before
-    assert stored_dtype(open_checkpoint(folder)) == "float32"
-    assert facts_of(loaded(folder).model, lookup(read_config(folder)), read_config(folder), tied=True)
 
 
 def test_layers_that_never_run_are_not_counted_and_named(tmp_path: Path) -> None:
@@ -180,23 +138,6 @@ def test_layers_that_never_run_are_not_counted_and_named(tmp_path: Path) -> None
     assert row["n_params"] == sum(p.numel() for p in tiny.build("llama").parameters())
     run = store.load("runs", tmp_path / "data").set_index("model_id").loc["m"]
     assert "belong to no block that runs" in run["differences"]
-
-
-def test_packed_weights_count_as_what_they_stand_for(tmp_path: Path) -> None:
-    """Four bits packed into 32: the matrix of the files is an eighth of the model's, and its scales come on top."""
-    folder = saved("llama", tmp_path / "m")
-    tensors = load_file(folder / "model.safetensors")
-    name = "model.layers.1.mlp.up_proj"
-    weight = tensors.pop(f"{name}.weight")
-    tensors[f"{name}.qweight"] = torch.zeros(weight.shape[1] // 8, weight.shape[0], dtype=torch.int32)
-    tensors[f"{name}.scales"] = torch.ones(1, weight.shape[0])
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    config = read_config(folder)
-    facts = facts_of(built(folder), lookup(config), config, tied=False)
-    assert facts["n_params"] == sum(p.numel() for p in tiny.build("llama").parameters())
-    assert row_of(folder)["n_params"] != facts["n_params"]
-    (difference,) = [each for each in differing(row_of(folder), facts, "of its class") if each.startswith("n_params:")]
-    assert difference.endswith(f"stated, {facts['n_params']} of its class")
 
 
 def heads(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
@@ -256,7 +197,7 @@ def shards(folder: Path, last: float) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("last", [1.0, 7.0])
+@pytest.mark.parametrize("last", [pytest.param(1.0, marks=pytest.mark.slow), 7.0])
 def test_a_tensor_in_two_shards_is_measured_as_it_is_loaded(last: float, tmp_path: Path) -> None:
     folder = shards(saved("llama", tmp_path / "m"), last)
     if last == 1.0:
@@ -273,18 +214,6 @@ def test_a_tensor_in_two_shards_is_measured_as_it_is_loaded(last: float, tmp_pat
     computing = transformers.AutoModelForCausalLM.from_pretrained(folder).model.layers[0].self_attn.o_proj.weight
     norm = float(torch.linalg.matrix_norm(computing.detach().double(), 2))
     assert rows["spectral_norm"].tolist() == pytest.approx([norm], rel=1e-5)
-
-
-def test_weights_that_the_configuration_names_are_those_measured(tmp_path: Path) -> None:
-    folder = saved("llama", tmp_path)
-    tensors = {name: 3 * tensor for name, tensor in load_file(folder / "model.safetensors").items()}
-    save_file(tensors, folder / "averaged.safetensors", metadata={"format": "pt"})
-    with_config(folder, transformers_weights="averaged.safetensors")
-    embedding = heads(folder)[0]
-    rows = spectra.weights(folder).set_index("matrix")["spectral_norm"]
-    assert rows["embedding"] == pytest.approx(float(torch.linalg.matrix_norm(embedding.double(), 2)), rel=1e-5)
-    with pytest.raises(DataError, match="no file of weights"):
-        spectra.weights(with_config(folder, transformers_weights="../averaged.safetensors"))
 
 
 def test_a_model_that_computes_with_other_numbers_than_its_files_is_refused(tmp_path: Path) -> None:
@@ -320,15 +249,6 @@ def test_facts_by_hand(name: str, changes: dict[str, Any], facts: dict[str, Any]
     model.save_pretrained(tmp_path)
     row = row_of(tmp_path, tiny.places(model).entry.reads)
     assert {label: row[label] for label in facts} == facts
-
-
-@pytest.mark.parametrize("what", ["gains", "weights,gains"])
-def test_a_quantization_left_behind_is_named_before_anything_is_measured(what: str, tmp_path: Path) -> None:
-    folder = with_config(small.save_model(tmp_path / "m"), quantization_config={"quant_method": "gptq", "bits": 4})
-    with pytest.raises(UsageError, match="quantization_config") as caught:
-        measure(folder, tmp_path / "data", prompts=str(small.save_prompts(tmp_path)), what=what)
-    assert "remove quantization_config from config.json" in str(caught.value.next_step)
-    assert not (tmp_path / "data").exists()
 
 
 def test_adapters_beside_a_model_are_named(tmp_path: Path) -> None:

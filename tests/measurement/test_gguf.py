@@ -21,9 +21,7 @@ from safetensors.numpy import load_file
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement.execute import execute
 from thermostats.measurement.gguf_files import gguf_folder, record
-from thermostats.measurement.gguf_parts import is_gguf, parts
-from thermostats.measurement.plan import model_id
-from thermostats.measurement.spec import RunSpec, specs
+from thermostats.measurement.spec import specs
 from thermostats.measurement.spectra import weights
 from thermostats.tables import store
 
@@ -45,7 +43,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("tied", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors(
     tied: bool, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,16 +194,6 @@ def test_missing_pieces_are_named(lost: int, tmp_path: Path, cache: Path) -> Non
     assert ("not a GGUF file" if lost == 0 else f"missing ({tmp_path}/m.gguf.part1)") in message
 
 
-def test_pieces_in_the_wrong_order_are_refused(tmp_path: Path, cache: Path) -> None:
-    content = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False))).read_bytes()
-    size = 3 * len(content) // 5
-    (tmp_path / "m.gguf.001").write_bytes(content[size:])
-    (tmp_path / "m.gguf.002").write_bytes(content[:size])
-    assert "not of one file, or not in order" in refused(tmp_path / "m.gguf.001", cache)
-    (tmp_path / "m.gguf.001").write_bytes(content[size:].ljust(size, b"\0"))
-    assert "begins with" in refused(tmp_path / "m.gguf.001", cache)
-
-
 @pytest.mark.parametrize("share", [0.2, 0.999])
 def test_a_file_that_is_cut_off_is_refused(share: float, tmp_path: Path, cache: Path) -> None:
     path = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False)))
@@ -266,15 +254,3 @@ def test_without_a_cache_nothing_is_made(tmp_path: Path, monkeypatch: pytest.Mon
     path = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False)))
     with pytest.raises(UsageError, match="switched off"):
         gguf_folder(path)
-
-
-def test_names_of_files(tmp_path: Path) -> None:
-    for name in ("a.gguf", "a-00001-of-00002.gguf", "a.gguf.part1", "a.gguf-part-00001", "a.gguf.001", "a.GGUF"):
-        (tmp_path / name).write_bytes(b"GGUF")
-        assert is_gguf(tmp_path / name)
-        assert model_id(RunSpec(str(tmp_path / name))) == "a"
-    for name in ("a.gguf.json", "a.bin", "gguf"):
-        (tmp_path / name).write_bytes(b"")
-        assert not is_gguf(tmp_path / name)
-    assert not is_gguf(tmp_path / "b.gguf")
-    assert [path.name for path in parts(tmp_path / "a.gguf.001")] == ["a.gguf.001"]

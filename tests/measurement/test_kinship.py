@@ -18,7 +18,6 @@ from safetensors.numpy import load_file
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.measurement.spectra import weights
 from thermostats.tables.joining import recovered
 
 LINEAGE = "(((a:1,b:1)left:1,(c:1,d:1)right:1)base:1,(x:1,y:1)other:1)root;"
@@ -73,32 +72,12 @@ def test_a_distance_is_that_of_numpy_on_the_files(trained: dict[str, Path]) -> N
     )
 
 
-def test_squared_steps_add_along_a_lineage(trained: dict[str, Path]) -> None:
-    """From a to c by left, base and right: four trainings, each on its own words."""
-    d = thermostats.weight_distances({name: trained[name] for name in ("a", "left", "base", "right", "c")})
-    steps = sum(d.loc[a, b] for a, b in (("a", "left"), ("left", "base"), ("base", "right"), ("right", "c")))
-    assert d.loc["a", "c"] == pytest.approx(steps, rel=0.35)
-    assert d.loc["a", "c"] > max(d.loc["a", "left"], d.loc["a", "base"])
-
-
 def test_a_lineage_of_trainings_is_got_back_from_the_weights(trained: dict[str, Path]) -> None:
     found = thermostats.neighbour_joining(thermostats.weight_distances(trained))
     table = recovered(thermostats.tree(LINEAGE), found, list(trained))
     assert table["recovered"].tolist() == [True] * len(table) and len(table) == 3
     nearest = thermostats.weight_distances({name: trained[name] for name in ("base", "other", "a")})["a"].drop("a")
     assert nearest.idxmin() == "base"
-
-
-def test_angles_do_not_change_with_size_and_see_the_shape_of_spectra(trained: dict[str, Path]) -> None:
-    base = weights(trained["base"]).assign(model_id="base")
-    larger = base.assign(
-        model_id="larger", spectral_norm=3 * base["spectral_norm"], frobenius_norm=5 * base["frobenius_norm"]
-    )
-    steeper = base.assign(model_id="steeper", spectral_norm=base["spectral_norm"] * base["layer"])
-    angles = thermostats.spectral_angles(pd.concat([base, larger, steeper], ignore_index=True))
-    assert angles.loc["base", "larger"] == pytest.approx(0.0, abs=1e-7) and angles.loc["base", "steeper"] > 0.1
-    np.testing.assert_array_equal(angles, angles.T)
-    assert not np.diagonal(angles).any()
 
 
 def test_an_angle_by_hand() -> None:
@@ -117,14 +96,6 @@ def test_an_angle_by_hand() -> None:
         thermostats.spectral_angles(pd.concat([table, table]))
     with pytest.raises(UsageError, match=r"no spectra of heads.*q.*no rows of W_O"):
         thermostats.spectral_angles(table[(table["model_id"] == "p") | (table["matrix"] == "W_V")])
-
-
-def test_models_of_other_shapes_have_no_distance(trained: dict[str, Path], tmp_path: Path) -> None:
-    wide = small.save_model(tmp_path / "wide", n_embd=32)
-    with pytest.raises(UsageError, match=r"not the same tensors.*\(48,\) and \(96,\).*spectral_angles"):
-        thermostats.weight_distances([trained["base"], wide])
-    with pytest.raises(UsageError, match="too few models, or two of one name"):
-        thermostats.weight_distances([trained["base"], trained["base"]])
 
 
 def test_heads_for_a_task_are_left_out_and_named(trained: dict[str, Path], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -63,11 +62,6 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def reconfigure(folder: Path, **changes: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 def test_weights_are_those_of_the_file_in_every_precision(folder: Path) -> None:
     stored = load_file(folder / "model.safetensors")
     for dtype in ("float32", "bfloat16", "float16"):
@@ -110,13 +104,6 @@ def test_weights_and_configuration_that_disagree(folder: Path, change: Callable[
     rewrite(folder, change)
     with pytest.raises(DataError, match=f"weights and configuration disagree.*{message}"):
         opened(folder)
-
-
-def test_experts_that_are_missing(tmp_path: Path) -> None:
-    tiny.build("mixtral").save_pretrained(tmp_path)
-    rewrite(tmp_path, lambda t: t.pop("model.layers.1.block_sparse_moe.experts.2.w1.weight"))
-    with pytest.raises(DataError, match="transformers cannot load the model"):
-        opened(tmp_path, tokenizer=False)
 
 
 def test_shards_and_plain_pickles_are_loaded_as_one_file_is(folder: Path, tmp_path: Path) -> None:

@@ -56,15 +56,6 @@ def test_a_drawn_spectrum_is_off_by_less_than_a_millionth(name):
         )
 
 
-@pytest.mark.parametrize("start", [np.ones(N), np.eye(N)[0], np.r_[1.0, -np.ones(N - 1)]])
-def test_the_first_singular_vector_may_be_orthogonal_to_any_special_vector(start):
-    rng = np.random.default_rng(0)
-    right = np.linalg.qr(np.c_[start, rng.standard_normal((N, N - 1))])[0]
-    values = np.r_[0.5, 1.0, np.full(N - 2, 0.9)]
-    W = (orthogonal(rng, N) * values @ right.T).astype(np.float32)
-    assert matrix_norms.norms(W).spectral == pytest.approx(1.0, rel=1e-6)
-
-
 @pytest.mark.parametrize("shape", [(200, 200), (70, 400), (400, 70), (1, 50), (50, 1), (3, 2), (1, 1)])
 def test_random_matrices_against_the_dense_svd(shape):
     for seed in range(10):
@@ -76,12 +67,6 @@ def test_random_matrices_against_the_dense_svd(shape):
             assert result.stable_rank == pytest.approx((np.linalg.norm(wide) / np.linalg.norm(wide, 2)) ** 2, rel=2e-6)
 
 
-def test_the_estimate_never_exceeds_the_truth_by_more_than_rounding():
-    for seed in range(20):
-        W = np.random.default_rng(seed).standard_normal((200, 200))
-        assert matrix_norms.norms(W).spectral <= np.linalg.norm(W, 2) * (1 + 1e-12)
-
-
 def test_no_convergence_falls_back_to_the_dense_gram(monkeypatch):
     monkeypatch.setattr(matrix_norms, "RESTARTS", 1)
     for shape in ((200, 90), (90, 200)):
@@ -89,14 +74,6 @@ def test_no_convergence_falls_back_to_the_dense_gram(monkeypatch):
         result = matrix_norms.norms(W)
         assert result.bound == 0.0
         assert result.spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-9)
-
-
-def test_the_residual_bound_is_refused_for_a_wrong_vector():
-    W = np.diag([2.0, 1.0, 0.5])
-    sigma, error = matrix_norms._verified(W, np.array([1.0, 1.0, 0.0]), gap=3.0)
-    assert sigma == pytest.approx(np.sqrt(2.5)) and error > 0.1
-    sigma, error = matrix_norms._verified(W, np.array([1.0, 0.0, 0.0]), gap=3.0)
-    assert sigma == 2.0 and error == 0.0
 
 
 @pytest.mark.parametrize("resident", [0, 10**9])
@@ -114,15 +91,6 @@ def test_stored_halves_are_measured_as_the_numbers_they_are(monkeypatch, residen
     assert matrix_norms.norms(stored).frobenius == pytest.approx(np.linalg.norm(numbers), rel=1e-6)
 
 
-def test_mapped_file_larger_than_what_may_stay_in_memory(monkeypatch, tmp_path):
-    monkeypatch.setattr(matrix_norms, "RESIDENT_BYTES", 0)
-    monkeypatch.setattr(matrix_norms, "BLOCK_BYTES", 4_000)
-    W = np.random.default_rng(2).standard_normal((300, 50)).astype(np.float32)
-    (tmp_path / "w").write_bytes(W.tobytes())
-    mapped = np.asarray(np.memmap(tmp_path / "w", np.float32, mode="r", shape=W.shape))
-    assert matrix_norms.norms(mapped).spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-6)
-
-
 def test_zero_and_non_finite_matrices():
     zero = matrix_norms.norms(np.zeros((5, 4), np.float32))
     assert zero.spectral == zero.frobenius == 0 and np.isnan(zero.stable_rank)
@@ -131,15 +99,3 @@ def test_zero_and_non_finite_matrices():
         W[2, 3] = bad
         result = matrix_norms.norms(W)
         assert np.isnan(result.spectral) and np.isnan(result.frobenius)
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_scale_does_not_matter(scale):
-    W = (scale * np.random.default_rng(3).standard_normal((80, 60))).astype(np.float32)
-    assert matrix_norms.norms(W).spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-6)
-
-
-def test_same_seed_same_bits():
-    W = np.random.default_rng(4).standard_normal((90, 90)).astype(np.float32)
-    assert matrix_norms.norms(W) == matrix_norms.norms(W)
-    assert matrix_norms.norms(W, seed=1).spectral == pytest.approx(matrix_norms.norms(W).spectral, rel=5e-7)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,7 @@ pytest.importorskip("transformers")
 import small
 import tiny
 
-from thermostats.errors import UsageError
-from thermostats.measurement.dry_run import lacking
 from thermostats.measurement.execute import execute
-from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 from thermostats.tables.features import features
@@ -41,7 +37,10 @@ def saved(name: str, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("name", "attending"), [("mamba", ()), ("jamba", (2,)), ("qwen3_next", ())])
+@pytest.mark.parametrize(
+    ("name", "attending"),
+    [("jamba", (2,)), *(pytest.param(name, (), marks=pytest.mark.slow) for name in ("mamba", "qwen3_next"))],
+)
 def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
     name: str, attending: tuple[int, ...], tmp_path: Path, data: Path
 ) -> None:
@@ -70,12 +69,3 @@ def test_a_model_without_attention_has_no_heads_and_no_shape_of_them(tmp_path: P
     gains = features(data).set_index("model_id").loc["mamba"]
     assert np.isnan(gains["rho"]) and np.isnan(gains["kv_ratio"])
     assert gains["last_gain"] > 0
-
-
-def test_attention_alone_is_refused_and_the_reason_named(tmp_path: Path, data: Path) -> None:
-    folder = saved("jamba", tmp_path / "jamba")
-    spec = RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("attention",))
-    with pytest.raises(UsageError, match="none of the requested quantities"):
-        plan(spec, data)
-    (why,) = lacking(folder, replace(spec, what=("weights", "gains", "outputs", "attention"))).values()
-    assert why.endswith("in some blocks: mamba")

@@ -7,7 +7,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
@@ -15,19 +14,14 @@ pytest.importorskip("transformers")
 
 import small
 import tiny
-import torch
 import transformers
 from conftest import snapshot
 
 from thermostats.measurement import session
 from thermostats.measurement.execute import execute
-from thermostats.measurement.from_python import measure
 from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
-
-STORIES = Path(__file__).resolve().parents[3] / "shared" / "models" / "stories260k"
-needs_stories = pytest.mark.skipif(not STORIES.is_dir(), reason="the model stories260k is not beside the checkout")
 
 
 @pytest.fixture
@@ -65,27 +59,6 @@ def test_tables_pass_their_check_and_a_second_call_does_nothing(model: Path, pro
     (second,) = execute([spec], data)
     assert second.status == "skipped"
     assert snapshot(data) == before
-
-
-def test_gains_are_those_of_the_hidden_states(model: Path, prompts: Path, data: Path) -> None:
-    layers = measure(str(model), data, prompts=str(prompts), what=("gains",))
-    loaded = transformers.AutoModelForCausalLM.from_pretrained(model).eval()
-    with torch.no_grad():
-        hidden = loaded(torch.tensor([[2, 3, 4, 5, 6]]), output_hidden_states=True).hidden_states
-    expected = [float(hidden[i + 1][0, -1].norm() / hidden[i][0, -1].norm()) for i in range(2)]
-    rows = layers[(layers["prompt_id"] == "p002") & (layers["position"] == "last") & (layers["layer"] < 3)]
-    assert rows["gain_block"].tolist() == pytest.approx(expected, rel=1e-5)
-    assert set(layers["model_id"]) == {"tiny-gpt2"}
-
-
-def test_what_is_lacking_is_added_to_what_is_there(model: Path, prompts: Path, data: Path) -> None:
-    measure(str(model), data, prompts=str(prompts), what=("gains",))
-    before = snapshot(data)
-    (done,) = execute([RunSpec(str(model), prompts=str(prompts), what=("gains", "outputs"))], data)
-    assert done.rows is not None
-    assert (done.rows["outputs"], done.rows.get("layers", 0)) == (3, 0)
-    after = snapshot(data)
-    assert {name: after[name] for name in before} == before
 
 
 def test_a_model_without_a_final_norm_is_finished_without_summaries(
@@ -181,16 +154,6 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
     assert store.check(data)["runs"] == 3
 
 
-def test_a_dry_run_writes_nothing(model: Path, prompts: Path, data: Path) -> None:
-    before = snapshot(data)
-    (outcome,) = execute([RunSpec(str(model), prompts=str(prompts))], data, dry_run=True)
-    assert (outcome.status, len(outcome.runs)) == ("planned", 3)
-    assert outcome.n_params is not None
-    assert outcome.gigabytes is not None
-    assert 4 * outcome.n_params < 1e9 * outcome.gigabytes < 8 * outcome.n_params
-    assert snapshot(data) == before
-
-
 def test_a_lab_named_later_is_filled_in_and_another_one_refused(model: Path, prompts: Path, data: Path) -> None:
     options = {"prompts": str(prompts), "what": ("weights",)}
     (first,) = execute([RunSpec(str(model), **options)], data)  # type: ignore[arg-type]
@@ -199,46 +162,3 @@ def test_a_lab_named_later_is_filled_in_and_another_one_refused(model: Path, pro
     assert store.load("models", data).set_index("model_id").loc["tiny-gpt2", "heritage"] == "Us"
     (other,) = execute([RunSpec(str(model), heritage="Them", **options)], data)  # type: ignore[arg-type]
     assert other.wrong_use and "thermostats set tiny-gpt2 heritage=Them" in other.reason
-
-
-def test_heritage_comes_from_models_of_the_same_organisation(data: Path) -> None:
-    from thermostats.measurement.model_row import _heritage_of
-
-    models = store.load("models", data)
-    assert _heritage_of("EleutherAI/pythia-14m", models) == "EleutherAI"
-    assert _heritage_of("nobody/model", models) == ""
-    assert _heritage_of("gpt2", models) == ""
-
-
-@needs_stories
-def test_a_trained_model_end_to_end(data: Path) -> None:
-    path = data.parent / "stories.txt"
-    path.write_text("Once upon a time there was a little dog.\nThe sun was warm and\n")
-    layers = measure(str(STORIES), data, prompts=str(path))
-    assert store.check(data)["weights"] == 5 * (2 + 3 * 8) + 2
-    assert layers["gain_block"].notna().all()
-    attention = store.load("attention", data)
-    weights = store.load("weights", data)
-    per_head = attention[(attention["head"] != "") & (attention["variant"] == "exact")]
-    value = weights[weights["matrix"] == "W_V"].set_index(["layer", "head"])["frobenius_norm"]
-    lengths = layers.groupby("prompt_id")["n_tokens"].first()
-    n = per_head["prompt_id"].map(lengths).astype(float)
-    keys = pd.MultiIndex.from_frame(per_head[["layer", "head"]])
-    identity = n * (1 - per_head["self_attention"]) * value.reindex(keys).to_numpy() ** 2
-    assert per_head["trace"].to_numpy() == pytest.approx(identity.to_numpy(), rel=1e-4)
-
-
-def test_of_a_model_that_fails_the_runs_that_are_kept_are_named(
-    model: Path, prompts: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> dict[str, object]:
-        raise ValueError("no attention today")
-
-    monkeypatch.setitem(session.MEASURE, "attention", fails)
-    (outcome,) = execute([RunSpec(str(model), prompts=str(prompts), name="me/mine")], data)
-    assert outcome.status == "failed"
-    assert outcome.finished
-    runs = store.load("runs", data)
-    assert set(outcome.finished) == set(runs["run_id"])
-    assert set(runs["model_id"]) == {"me/mine"}
-    assert re.search(r"no attention today.* Kept: weights \(\w{16}\), residual \(\w{16}\)\.", outcome.reason)

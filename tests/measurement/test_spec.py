@@ -33,14 +33,6 @@ def test_every_form_says_the_same(name: str, tmp_path: Path) -> None:
     ]
 
 
-def test_thousands_of_checkpoints_are_one_entry(tmp_path: Path) -> None:
-    path = tmp_path / "family.toml"
-    steps = ", ".join(f'"step{n}"' for n in range(5000))
-    path.write_text(f'[[spec]]\nmodel = "a/b"\nrevision = [{steps}]\ndtype = ["float32", "bfloat16"]\n')
-    listed = specs([str(path)], {})
-    assert len(listed) == len(set(listed)) == 10_000
-
-
 WRONG = {
     "field.csv": ("model,revison\na,b\n", "line 2.*'revison'.*did you mean revision"),
     "code.toml": ('[[spec]]\nmodel = "a"\ntrust_remote_code = true\n', "spec 1.*trust_remote_code"),
@@ -71,25 +63,6 @@ def test_what_is_wrong_is_named(name: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises((UsageError, DataError), match=f"(?s){message}"):
         specs([str(path)], {})
-
-
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "specs.csv"
-    path.write_bytes(b"model\n\xff\xfe\n")
-    with pytest.raises(DataError, match="not UTF-8"):
-        specs([str(path)], {})
-
-
-def test_a_file_of_specs_that_is_not_there_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no such file of specs: got .*none\.toml"):
-        specs([str(tmp_path / "none.toml")], {})
-    (tmp_path / "model.csv").mkdir()
-    assert [spec.model for spec in specs([str(tmp_path / "model.csv")], {})] == [str(tmp_path / "model.csv")]
-
-
-def test_what_can_be_no_path_is_no_model() -> None:
-    with pytest.raises(UsageError, match="neither a model nor a path"):
-        specs(["a" * 5000], {})
 
 
 def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from thermostats.errors import UsageError
 from thermostats.measurement import progress
 from thermostats.measurement.outcome import Outcome
 from thermostats.measurement.progress import Bars, Lines
-from thermostats.measurement.terminal import CACHE_VARIABLE, measure_models, own_cache, summary
+from thermostats.measurement.terminal import measure_models
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(
@@ -73,19 +73,6 @@ def test_where_nobody_looks_a_line_says_what_became_of_a_model(
 ) -> None:
     Lines().done(2, 3, outcome)
     assert capsys.readouterr().err == f"{line}\n"
-
-
-def test_many_specs_are_summed_up() -> None:
-    outcomes = [Outcome("a", "measured"), Outcome("b", "failed", attempts=3), Outcome("c", "measured")]
-    assert summary(outcomes) == "3 specs: 1 failed, 2 measured; 1 tried more than once"
-    assert summary(outcomes[:1]) == "1 specs: 1 measured"
-
-
-def test_models_within_a_budget_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, "/scratch/models")
-    assert own_cache() == Path("/scratch/models")
-    monkeypatch.delenv(CACHE_VARIABLE)
-    assert own_cache().name == "thermostats"
 
 
 def test_measuring_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_text_tower_is_measured_out_of_the_whole_folder(name: str, tmp_path:
 
     none = pd.DataFrame({column: [] for column in TABLES["models"].columns})
     known = none.astype({"model_id": "str", "heritage": "str"})
-    row = model_row(tmp_path, model_id="tiny", revision="main", known=known)
+    row = model_row(tmp_path, model_id="tiny", revision="main", models=known)
     head = 0 if row["tied_embeddings"] else model.get_output_embeddings().weight.numel()
     assert row["n_params"] == sum(parameter.numel() for parameter in tower.parameters()) + head
     assert row["modality"] == "decoder"

@@ -5,8 +5,10 @@ Heads, key/value heads, head width and layers differ, and norms and biases are r
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
+import pytest
 import torch
 import transformers
 
@@ -187,6 +189,16 @@ for _entry in ARCHITECTURES:
         if _known.get("num_key_value_heads") is None:
             _fits.pop("num_key_value_heads", None)
         CONFIGURATIONS[_entry.name] = (_kind.__name__, {**_fits, **OWN.get(_entry.name, {})})
+
+
+KIND = attrgetter("layout", "n_kv_heads", "transposed", "parallel", "causal", "reads", "sinks", "shared")
+"""What makes a model's code another one; of entries that are alike in it the first is tried by default."""
+FIRST = {(KIND(entry), bool(entry.norm_after)): entry.name for entry in reversed(ARCHITECTURES)}.values()
+
+
+def in_turn(mark: Any = pytest.mark.slow) -> list[Any]:
+    """Names of the entries; all but the first of a kind are slow."""
+    return [pytest.param(e.name, marks=() if e.name in FIRST else mark) for e in ARCHITECTURES]
 
 
 def build(name: str, attention: str | None = None, *, head: bool = True, **changes: Any) -> torch.nn.Module:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -79,11 +76,6 @@ def test_correlation_within_groups_errs_as_often_as_it_says() -> None:
     assert 0.025 < np.mean(p <= 0.05) < 0.08 and 0.92 < covered < 0.98
 
 
-def test_one_group_changes_nothing() -> None:
-    whole = correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], seed=0)
-    assert correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], groups=["a"] * 11, seed=0) == whole
-
-
 @pytest.mark.parametrize("method", ["pearson", "spearman"])
 def test_permutation_p_is_exact_by_brute_force(method: str) -> None:
     x, y = [0.3, 1.1, 2.0, 5.0], [0.1, 0.5, 0.4, 2.2]
@@ -93,12 +85,6 @@ def test_permutation_p_is_exact_by_brute_force(method: str) -> None:
     result = correlation(x, y, method=method, seed=0)  # type: ignore[arg-type]
     assert result.p_permutation == pytest.approx(np.mean(hits))
     assert result.permutation == "exact, all 24 arrangements"
-
-
-def test_perfect_order_has_no_fisher_interval() -> None:
-    result = correlation([1, 2, 3, 4], [1, 3, 4, 9], method="spearman", seed=0)
-    assert result.estimate == 1 and math.isnan(result.lower) and result.interval.startswith("none")
-    assert result.p_permutation == pytest.approx(2 / 24)
 
 
 def test_mammals_brain_to_body_exponent() -> None:
@@ -130,12 +116,12 @@ def test_hc3_error_by_its_formula() -> None:
     assert fit.p_value == pytest.approx(2 * stats.t.sf(abs(fit.estimate - 0.5) / fit.standard_error, 9))
 
 
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_holm_agrees_with_statsmodels(p: list[float]) -> None:
-    found = holm({str(i): value for i, value in enumerate(p)})
-    assert list(found.values()) == pytest.approx(multipletests(p, method="holm")[1])
+def test_holm_by_hand_and_as_statsmodels_has_it() -> None:
+    p = {"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}
+    assert holm(p) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
+    assert holm({"a": 0.6, "b": 0.9}) == {"a": 1.0, "b": 1.0}
+    many = {str(k): float(x) for k, x in enumerate(np.random.default_rng(1).uniform(size=20) ** 3)}
+    assert list(holm(many).values()) == pytest.approx(multipletests(list(many.values()), method="holm")[1])
 
 
 BAD_SLOPES = {
@@ -200,12 +186,6 @@ def test_every_model_has_scipys_correlation(method: str) -> None:
     assert result.by_model.loc["a", ["lower", "upper"]].tolist() == pytest.approx([alone.lower, alone.upper])
 
 
-@pytest.mark.slow
-def test_false_alarms_stay_rare_although_models_share_their_prompts() -> None:
-    p = [within_correlation(*crossed(0.0, seed), seed=seed, resamples=199).p_value for seed in range(200)]
-    assert 0.02 <= np.mean(np.array(p) <= 0.1) <= 0.17
-
-
 def test_an_effect_is_found_and_its_interval_is_above_zero() -> None:
     result = within_correlation(*crossed(2.0, 3), seed=0, resamples=999)
     assert result.p_value <= 0.002 and result.lower > 0.3
@@ -224,14 +204,6 @@ def test_few_points_need_a_perfect_order() -> None:
     assert weakest_that_decides(7) == pytest.approx(0.786, abs=5e-4)
 
 
-def test_eight_points_are_counted_exactly_and_do_not_depend_on_the_seed() -> None:
-    rng = np.random.default_rng(4)
-    x, y = rng.normal(size=(2, 8))
-    first, second = correlation(x, y, seed=1), correlation(x, y, seed=2)
-    assert first.p_permutation == second.p_permutation
-    assert first.permutation == "exact, all 40320 arrangements"
-
-
 def test_fisher_intervals_cover() -> None:
     rng, truth, covered = np.random.default_rng(1), 0.6, 0
     for i in range(150):
@@ -242,14 +214,6 @@ def test_fisher_intervals_cover() -> None:
     assert covered / 150 >= 0.90
 
 
-@pytest.mark.parametrize("factor", [1e200, 1e-200, 1.0])
-def test_a_correlation_has_no_unit(factor: float) -> None:
-    x, y = np.array([1.0, 2, 2, 3, 3, 3, 4, 5]), np.array([2.0, 1, 4, 3, 3, 6, 5, 7])
-    found = correlation(factor * x, y, seed=1)
-    assert found.estimate == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-14)
-    assert found.p_permutation == correlation(x, y, seed=1).p_permutation
-
-
 @pytest.mark.parametrize("name", ["1B", "log params", "lambda"])
 def test_a_name_that_a_formula_cannot_hold_is_refused_with_one_that_works(name: str) -> None:
     frame = pd.DataFrame({"y": [1.0, 2, 2, 5], name: [1.0, 2, 3, 4]})
@@ -258,25 +222,3 @@ def test_a_name_that_a_formula_cannot_hold_is_refused_with_one_that_works(name: 
     quoted = f"Q('{name}')"
     found = slope(frame, f"y ~ {quoted}", term=quoted, errors="classical")
     assert found.estimate == pytest.approx(np.polyfit(frame[name], frame["y"], 1)[0])
-
-
-@pytest.mark.parametrize("n", [7, 9])
-@pytest.mark.parametrize("method", ["pearson", "spearman"])
-def test_pairings_are_counted_as_scipy_counts_them(method: Literal["pearson", "spearman"], n: int) -> None:
-    """All of them, and a sample with ties."""
-    rng = np.random.default_rng(n)
-    x, y = rng.integers(0, 5, n).astype(float), rng.integers(0, 4, n).astype(float)
-    measure = stats.pearsonr if method == "pearson" else stats.spearmanr
-
-    def strength(shuffled: np.ndarray) -> float:
-        return abs(float(measure(shuffled, y).statistic))
-
-    reference = stats.permutation_test(
-        (x,),
-        strength,
-        permutation_type="pairings",
-        alternative="greater",
-        n_resamples=math.factorial(n) if n == 7 else 99,
-        rng=np.random.default_rng(1),
-    )
-    assert correlation(x, y, method=method, seed=1, resamples=99).p_permutation == reference.pvalue

@@ -11,24 +11,18 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, get_type_hints
 
-import numpy as np
-import pandas as pd
 import pytest
-from bad_inputs import BAD, CASES, EXPECTED, GAIN, REFUSED, TAKEN, gains, networks, paired, prompted
+from bad_inputs import BAD, CASES, EXPECTED, GAIN, REFUSED, TAKEN, gains, prompted
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from thermostats import modelling
 from thermostats.errors import UsageError
-from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.kleiber import bounded_rows
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.mixture import Mixture
-from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.sampling import Sampled
-from thermostats.modelling.transition import transition_rows
 
 
 class ReachedSamplerError(Exception):
@@ -36,7 +30,13 @@ class ReachedSamplerError(Exception):
 
 
 CHECKS = ["prior predictive", "posterior predictive", "shape", "LOO-PIT", "prior sensitivity", "influence"]
-ASKED = [(fit, bad) for fit, row in EXPECTED.items() for bad in row]
+SAMPLED = {("share", "one lab"), ("share", "one model a lab")}
+"""Fits by chains, of which a warning is all that is asked."""
+ASKED = [
+    pytest.param(fit, bad, marks=[pytest.mark.slow] * ((fit, bad) in SAMPLED))
+    for fit, row in EXPECTED.items()
+    for bad in row
+]
 
 
 def test_the_table_is_whole() -> None:
@@ -84,58 +84,6 @@ def test_what_is_said_of_rows_is_in_the_result_and_in_what_is_written(fit: str) 
 def test_a_thousand_models_are_too_many_to_compare_one_by_one(fit: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         CASES[fit].fit(prompted(1000, 100))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fit", ["line", "spectral"])
-def test_a_thousand_models_are_fitted_and_checked(fit: str) -> None:
-    good = CASES[fit].good(1000, 120)
-    if fit == "line":  # normal residuals are those of the logs, and a thousand models tell
-        good[GAIN] = np.log(good[GAIN])
-    result = CASES[fit].fit(good)
-    assert result.status == "passed" and result.check(refits=False).passes
-
-
-def test_of_a_thousand_models_without_a_gain_some_are_named() -> None:
-    table = gains(1000, 50)
-    table.loc[:899, GAIN] = np.nan
-    (said,) = (words for words in bounded_rows(table, GAIN).warnings if "left out" in words)
-    assert said.startswith("no penultimate_gain, left out: 900 of 1000 models (m0000, m0001, ")
-    assert said.endswith("m0019 and 880 more)")
-
-
-def test_prompts_without_a_gain_are_said() -> None:
-    table = gains(12, 4).assign(prompt_set="core")
-    table.loc[3, f"{GAIN}_n"] = 20
-    said = bounded_rows(table, GAIN, prompt_counts={"core": 25}).warnings
-    assert "prompts without penultimate_gain, left out: some of m0003" in said
-    assert not any("prompts without" in words for words in bounded_rows(table, GAIN).warnings)
-
-
-def test_prompts_and_models_without_a_partner_are_said() -> None:
-    table = paired(3, 2)
-    shorter = table[~((table["model_id"] == "t0") & (table["prompt_id"] == "p00")) & (table["model_id"] != "t2")]
-    assert pairs_of(shorter)[1][:2] == [
-        "prompts that one model of a pair did not answer, left out: 1 of 5 in b0 → t0",
-        "left out, since no model tuned from it is in the table: b2",
-    ]
-
-
-def test_cells_without_entropy_are_said() -> None:
-    table = prompted(4, 2)
-    unknown = table.assign(entropy=table["entropy"].where(table["model_id"] != "m1"))
-    assert "25 of 100 cells have no entropy and carry no information on slopes" in fit_slopes(unknown).warnings
-    assert not any("entropy" in words for words in fit_slopes(table).warnings)
-
-
-def test_networks_in_two_files_and_a_constant_place_are_said() -> None:
-    table = networks(12, 4)
-    again = pd.concat([table, table.head(1).assign(source="another file")])
-    assert "several rows, so their mean is used: m0" in transition_rows(again, "peak").warnings
-    with pytest.raises(UsageError, match="two labs or two geometries"):
-        transition_rows(pd.concat([table, table.head(1).assign(n_heads=3)]), "peak")
-    half = table.assign(n_layers=[12, 24, 36] * 4, L_star_peak=[6, 12, 18] * 4)
-    assert any("L*/L is the same in every network" in words for words in transition_rows(half, "peak").warnings)
 
 
 def test_errors_below_zero_are_refused() -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.carriers import NONE, alike, kinship, leads, left_out, predicted
+from thermostats.modelling.carriers import NONE, kinship, leads, left_out, predicted
 
 
 def log_marginal(y: np.ndarray, x: np.ndarray, k: np.ndarray, lam: float) -> float:
@@ -66,15 +66,6 @@ def test_what_carries_leads_and_a_label_that_is_not_stated_is_shared_with_none()
         assert np.allclose(table["lead"], density["lab"].sum() - density[table.index].sum())
     assert wins >= 17
     assert kinship(["a", "a", "", ""]).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-
-
-def test_carriers_that_are_one_have_no_lead_and_are_named() -> None:
-    y, x, lab, _ = study()
-    density = predicted(y, x, {"lab": lab, "corpus": [name * 2 for name in lab]}, range(24))
-    table = leads(density, "lab", dict(enumerate(lab))).set_index("rival")
-    assert table.loc["corpus", ["lead", "p"]].tolist() == [0, 1]
-    row = alike({"lab": lab, "corpus": ["a"] * 4 + [""] * 20}).iloc[0]
-    assert row.tolist()[2:] == [36, 6, 6, pytest.approx(1 / 6)]
 
 
 def test_too_few_models_are_refused() -> None:

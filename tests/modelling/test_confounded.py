@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from thermostats.modelling.confounded import confounded, variance_left, varies
+from thermostats.modelling.confounded import confounded, variance_left
 
 
 def test_a_property_that_is_nearly_the_group_is_named_with_its_counts() -> None:
@@ -49,8 +49,3 @@ def test_what_is_left_of_numbers_is_that_of_a_regression() -> None:
     y = pd.DataFrame({"y": x["a"] + rng.standard_normal(50)})
     fit = sm.OLS(y["y"], sm.add_constant(x)).fit()
     assert variance_left(y, x)[0] == pytest.approx(1 - fit.rsquared_adj)
-
-
-def test_labs_within_which_a_fact_varies() -> None:
-    rows = pd.DataFrame({"lab": list("aaabbc"), "block": [1, 1, 0, 1, 1, 0], "year": [1, 1, 1, 1, 2, 1]})
-    assert varies(rows, ["block"], "lab") == (1, 3) and varies(rows, ["block", "year"], "lab") == (2, 5)

@@ -7,10 +7,8 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.partial_f import block_f
 from thermostats.modelling.heritage.shares import corrected_shares, share_table
 from thermostats.studies.nursery.rows import GEOMETRY, judged
 from thermostats.studies.nursery.shares import design_blocks
@@ -108,37 +106,3 @@ def test_noise_has_no_share_and_few_rows_are_refused() -> None:
         assert abs(values.mean()) < 3 * values.std() / np.sqrt(len(values)) + 1e-3
     with pytest.raises(UsageError, match="residual degrees of freedom"):
         corrected_shares(rows.head(9).assign(y=range(9)), "y", {"geometry": ["L", "rho"]})
-
-
-@pytest.mark.parametrize("column", ["y", "L", "recipe"])
-def test_missing_values_are_refused(column: str) -> None:
-    rows, blocks = study_of_256()
-    rows = rows.assign(y=np.arange(256.0))
-    rows[column] = rows[column].where(rows.index != 3)
-    with pytest.raises(UsageError, match=f"missing.*{column}"):
-        corrected_shares(rows, "y", blocks)
-
-
-def test_intervals_are_as_wide_as_shares_of_repeated_studies_spread() -> None:
-    """Those of blocks with an effect; of one without, the interval is too wide where noise looks like an effect."""
-    rows, blocks = study_of_256()
-    rng = np.random.default_rng(6)
-    signal = rows["L"] + rng.normal(size=32)[rows["recipe"].str[1:].astype(int)]
-    studies = [rows.assign(y=signal + rng.normal(size=256)) for _ in range(100)]
-    shares = pd.DataFrame([corrected_shares(study, "y", blocks) for study in studies])
-    table = share_table(studies[0], "y", blocks, seed=1).set_index("what")
-    half = (table["upper"] - table["estimate"]) / stats.t.ppf(0.975, 256 - 1 - 31 - 3)
-    effects = ["recipe", "geometry"]
-    assert half[effects].to_numpy() == pytest.approx(shares[effects].std().to_numpy(), rel=0.2)
-
-
-def test_own_parts_are_those_of_the_partial_tests() -> None:
-    rows, blocks = study_of_256()
-    rows = rows.assign(y=np.random.default_rng(5).normal(size=len(rows)) + 0.3 * rows[blocks["geometry"][0]])
-    table = share_table(rows, "y", blocks, seed=1, draws=10).set_index("what")
-    other_unit = share_table(rows.assign(y=100 * rows["y"]), "y", blocks, seed=1, draws=10).set_index("what")
-    assert other_unit["lower"].to_numpy() == pytest.approx(table["lower"].to_numpy())
-    noise = unexplained(rows, rows["y"].to_numpy(), blocks)
-    for name, test in block_f(rows, "y", blocks).items():
-        assert table.loc[name, "p"] == pytest.approx(test.p_value)
-        assert table.loc[name, "unique"] == pytest.approx(test.estimate - test.df_block * noise)

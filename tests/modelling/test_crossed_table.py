@@ -6,7 +6,7 @@ import pytest
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered
+from thermostats.modelling.crossed_table import cells, interplay
 from thermostats.modelling.populations import sum_zero
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
@@ -32,20 +32,6 @@ def test_bad_tables_are_refused() -> None:
             cells(wrong, "an order")
 
 
-def test_what_a_table_cannot_tell_is_said() -> None:
-    rows = table()
-    assert cells(rows, "an order")[1] == ["one model per lab: an order is not yet one of labs"]
-    assert "3 of 100 cells are missing" in cells(rows.iloc[3:], "")[1]
-    assert any(line.startswith("one category:") for line in cells(rows.assign(category="one"), "")[1])
-    assert any(line.startswith("one prompt per cat") for line in cells(rows.assign(category=rows["prompt_id"]), "")[1])
-    apart = rows["prompt_id"].where(rows["model_id"] < "m2", "other " + rows["prompt_id"])
-    words = "no shared prompts, compared through the priors only: m0, m1 | m2, m3"
-    assert words in cells(rows.assign(prompt_id=apart), "")[1]
-    two = rows[rows["model_id"] < "m2"]
-    assert any(line.startswith("2 models:") for line in cells(two, "")[1])
-    assert "one lab: an order says nothing about labs" in cells(rows.assign(heritage="one"), "an order")[1]
-
-
 def test_effects_sum_to_zero_and_are_exchangeable() -> None:
     basis = sum_zero(5)
     assert basis @ basis.T == pytest.approx(np.eye(5) - 1 / 5)
@@ -54,14 +40,6 @@ def test_effects_sum_to_zero_and_are_exchangeable() -> None:
     assert within.shape == (5, 3)
     assert np.eye(2)[group].T @ within == pytest.approx(np.zeros((2, 3)))
     assert sum_zero(1).shape == (1, 0)
-
-
-def test_levels_that_a_fit_has_not_seen_come_after_its_own_and_have_columns_of_their_own() -> None:
-    names, level = numbered(pd.Series(["c", "a", "new"]), ["a", "b", "c"])
-    assert (names, level.tolist()) == (("a", "b", "c", "new"), [2, 0, 3])
-    design = contrasts(level, 3)
-    assert design[:2, :2] == pytest.approx(sum_zero(3)[[2, 0]])
-    assert design[:, 2].tolist() == [0, 0, 1]
 
 
 def test_interplay_sums_to_zero_over_models_and_over_categories() -> None:

@@ -11,12 +11,8 @@ import pytest
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import slope
 from thermostats.modelling.classical.mixed import mixed_model, variance_components
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.lines import fit_line
-from thermostats.modelling.scales import HalfNormals
 
 FAR = (1e6, 1e9, 1e12)
-HALF = HalfNormals((1.0, 1.0))
 
 
 def rows(offset: float = 0.0, covariate: float = 0.0) -> pd.DataFrame:
@@ -59,40 +55,6 @@ def test_groups(far: float) -> None:
         assert (fit.group_sd, fit.residual_sd) == pytest.approx((near.group_sd, near.residual_sd), rel=digits(far))
         assert fit.terms["x"].estimate == pytest.approx(near.terms["x"].estimate, rel=digits(far))
     assert variance_components(rows(far), "y", "g", "c", seed=0).sd == pytest.approx(crossed.sd, rel=digits(far))
-
-
-def test_a_line() -> None:
-    """An offset of 10⁹ and one of 10⁶ with a prior as wide for each: the same posterior about them."""
-    draws = {far: fit_line(rows(far), "y", "x", group="g").quantities for far in FAR}
-    for name in ("slope on x", "residual_sd", "group_sd"):
-        means = [float(q[name].mean()) for q in draws.values()]
-        assert means == pytest.approx([means[0]] * len(FAR), rel=0.02), name
-    assert [float(q["mean"].mean()) - far for far, q in draws.items()] == pytest.approx(
-        [float(draws[1e6]["mean"].mean()) - 1e6] * len(FAR), abs=0.02
-    )
-
-
-def test_density_about_a_centre_is_that_of_the_covariance() -> None:
-    """Outcomes of 10⁴ ± 1, columns that are nearly the same, and a prior that the data contradict."""
-    rng = np.random.default_rng(1)
-    x, lab = rng.normal(size=12), np.eye(3)[np.arange(12) % 3]
-    model = Gaussian(
-        y=1e4 + x + rng.normal(size=12),
-        X=np.column_stack([np.ones(12), x, x + 1e-9 * rng.normal(size=12)]),
-        sd=np.array([1e4, 0.01, 1.0]),
-        blocks={"lab": lab},
-        prior=HALF,
-        error=np.full(12, 0.1),
-    )
-    theta = np.log([[0.5, 1.0], [0.01, 3.0]])
-    for row, scale in zip(theta, np.exp(theta), strict=True):
-        noise = scale[0] ** 2 * lab @ lab.T + (scale[1] ** 2 + 0.01) * np.eye(12)
-        v = (model.X * model.sd**2) @ model.X.T + noise
-        root = np.linalg.cholesky(v)
-        normal = -0.5 * (
-            np.square(np.linalg.solve(root, model.y)).sum() + 2 * np.log(np.diag(root)).sum() + 12 * np.log(2 * np.pi)
-        )
-        assert model.log_density(row[None])[0] - HALF.log_density(row[None])[0] == pytest.approx(normal, abs=1e-5)
 
 
 def test_what_rounding_leaves_alone_is_refused() -> None:

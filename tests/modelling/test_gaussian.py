@@ -13,7 +13,6 @@ from scipy import optimize, stats
 from scipy.special import logsumexp
 from simulated import benchmark_table
 
-from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.gaussian import Gaussian
@@ -63,10 +62,10 @@ def covariance(model: Gaussian, scale: np.ndarray) -> np.ndarray:
 
 def test_quantiles_of_a_scale_are_those_of_an_exact_grid() -> None:
     model = dyestuff()
-    draws = model.sample(seed=1, settings=Settings(draws=50_000))
-    tau, sigma = np.linspace(math.log(0.5), math.log(600), 800), np.linspace(math.log(25), math.log(150), 150)
+    draws = model.sample(seed=1, settings=Settings(draws=20_000))
+    tau, sigma = np.linspace(math.log(0.5), math.log(600), 400), np.linspace(math.log(25), math.log(150), 80)
     theta = np.array(np.meshgrid(tau, sigma, indexing="ij")).reshape(2, -1).T
-    density = np.concatenate([model.log_density(part) for part in np.array_split(theta, 30)]).reshape(800, 150)
+    density = np.concatenate([model.log_density(part) for part in np.array_split(theta, 8)]).reshape(400, 80)
     mass = np.exp(logsumexp(density, axis=1) - logsumexp(density))
     exact = np.exp(np.interp([0.5, 0.95, 0.975], np.cumsum(mass) - mass / 2, tau))
     assert np.quantile(draws.flat("scale")[:, 0], [0.5, 0.95, 0.975]) == pytest.approx(exact, rel=0.01)
@@ -74,15 +73,6 @@ def test_quantiles_of_a_scale_are_those_of_an_exact_grid() -> None:
     step = (tau[1] - tau[0]) * (sigma[1] - sigma[0])
     assert draws.log_evidence == pytest.approx(float(logsumexp(density)) + math.log(step), abs=0.01)
     assert draws.status == "passed"
-
-
-def test_effects_are_drawn_given_the_drawn_scales() -> None:
-    """Where τ is next to nothing the data say nothing of the batches: u/τ is standard normal, whatever τ is drawn."""
-    draws = dyestuff().sample(seed=2, settings=Settings(draws=20_000))
-    tau, u = draws.flat("scale")[:, 0], draws.flat("batch")
-    near_0 = (tau > 0.1) & (tau < 5)
-    assert near_0.sum() > 300
-    assert np.square(u[near_0] / tau[near_0, None]).mean() == pytest.approx(1.0, abs=0.15)
 
 
 def test_a_region_of_one_percent_is_drawn_as_an_exact_grid_has_it() -> None:
@@ -95,7 +85,7 @@ def test_a_region_of_one_percent_is_drawn_as_an_exact_grid_has_it() -> None:
     inside = theta.reshape(-1, 3)[:, 1] < -2.5
     exact = float(np.exp(logsumexp(log_p[inside]) - logsumexp(log_p)))
     assert 0.003 < exact < 0.03
-    for seed in range(3):
+    for seed in range(2):
         draws = model.sample(seed=seed, settings=Settings(draws=4000))
         assert draws.status == "passed"
         error = math.sqrt(exact / draws.effective)
@@ -238,23 +228,6 @@ def vars_of(model: Gaussian) -> dict[str, object]:
     return {name: getattr(model, name) for name in ("y", "X", "sd", "blocks", "prior", "error")}
 
 
-def test_a_new_level_is_drawn_from_its_population() -> None:
-    model = dyestuff()
-    draws = model.sample(seed=1)
-    new = Gaussian(**{**vars_of(model.rows(np.arange(30) < 1)), "blocks": {"batch": np.eye(7)[[6]]}})
-    drawn = new.replicate(draws.few(4000), np.random.default_rng(1))[:, 0]
-    beta, scale = draws.flat("beta")[:, 0], draws.flat("scale")
-    assert drawn.std() == pytest.approx(math.sqrt(beta.var() + np.square(scale).sum(axis=1).mean()), rel=0.05)
-
-
-def test_what_is_not_finite_is_named() -> None:
-    model = small(1)
-    with pytest.raises(UsageError, match="known errors"):
-        Gaussian(**{**vars_of(model), "error": np.full(12, np.nan)}).sample(seed=1)
-    with pytest.raises(UsageError, match="nothing to leave out"):
-        held_out(model, model.sample(seed=1), ["a"] * 12, seed=1)
-
-
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("prior", [HalfNormals((0.5, 0.5)), Shares(0.7, 2)])
@@ -270,22 +243,3 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
         ranks.append([(values[name] < truths[name]).mean() for name in values])
     for column in np.array(ranks).T:
         assert stats.kstest(column, "uniform").pvalue > 0.001
-
-
-def test_outcomes_left_out_of_a_model_without_residual() -> None:
-    """Effects of single outcomes explain everything: the residual of a draw may be any small number."""
-    rng = np.random.default_rng(7)
-    y = rng.normal(size=12)
-    model = Gaussian(
-        y=y,
-        X=np.ones((12, 1)),
-        sd=np.array([1.0]),
-        blocks={"each": np.eye(12)},
-        prior=HalfNormals((1.0, 1e-6)),
-        error=np.zeros(12),
-    )
-    left = held_out(model, model.sample(seed=1), [str(i) for i in range(12)], seed=1)
-    rest = [np.delete(y, i) for i in range(12)]
-    means, sds = np.array([[part.mean(), part.std(ddof=1)] for part in rest]).T
-    assert np.abs(left.draws.mean(axis=0) - means).max() < 0.25
-    assert (left.draws.std(axis=0) / sds).mean() == pytest.approx(1.0, abs=0.25)

@@ -13,11 +13,9 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.rows import gain_rows, model_rows, said_of
+from thermostats.modelling.heritage.rows import gain_rows, said_of
 from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.tables import store
-from thermostats.tables.features import features
-from thermostats.tables.vocabulary import NURSERY
 
 
 def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
@@ -81,48 +79,6 @@ def test_doubtful_tables_carry_warnings() -> None:
     assert warned(table.iloc[:5].assign(heritage=list("aabbc")), "depend strongly on the prior")
 
 
-def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said() -> None:
-    table = facts(12, 3).sort_values("heritage")
-    two = table.assign(family=["x", "x", "y", "y"] * 3)
-    fit = fitted(two)
-    bases = fit.constants["bases"]
-    assert list(bases) == ["heritage", "geometry", "scale", "family"]
-    for name, basis in bases.items():
-        assert np.trace(basis @ basis.T) / 12 == pytest.approx(1), name
-    assert (bases["heritage"].shape, bases["family"].shape) == ((12, 3), (12, 6))  # a family's name is its lab's
-    assert not any("family" in warning for warning in fit.warnings)
-    one_each = two.assign(family=two["heritage"])
-    assert "family" in fitted(one_each).constants["bases"]  # pooled all the same
-    assert warned(one_each, "no lab has two families")
-    assert warned(two.assign(family=two["model_id"]), "no family has two models")
-    gaps = two.assign(family=["x", "x", "y", ""] * 3)
-    assert fitted(gaps).constants["bases"]["family"].shape == (12, 9) and warned(
-        gaps, "a separate family, since none is stated: "
-    )
-    assert warned(table, "families are not stated") and "family" not in fitted(table).constants["bases"]
-
-
-def test_published_rows() -> None:
-    rows = gain_rows("penultimate_gain")
-    rows = rows[rows["source"].str.endswith(".json")]
-    fit = fit_heritage(rows, estimand="penultimate_gain", seed=1)
-    assert len(fit.rows) == 22  # 23 published, one of them not comparable
-    assert any(said.startswith("left out, since normalised after the sum: facebook/opt-350m") for said in said_of(rows))
-    assert fit.warnings[: len(said_of(rows))] == said_of(rows)
-    assert not any("normed" in said for said in said_of(gain_rows("penultimate_gain", incomparable=True)))
-    assert (fit.rows["n_prompts"] == 25).sum() == 8 and len(fit.constants["bases"]) == 4
-    assert all("penultimate" not in s and s.endswith(".json") for s in fit.sources)
-    one = gain_rows("penultimate_gain", source=fit.sources[0])
-    assert set(one["source"]) == {fit.sources[0]}
-    with pytest.raises(UsageError, match="no such gain"):
-        gain_rows("gain")
-    with pytest.raises(UsageError, match="no row holds"):
-        gain_rows("penultimate_gain", source="nowhere.json")
-    with pytest.raises(UsageError, match="no row holds"):
-        gain_rows("max_gain", source=fit.sources[0])
-    assert gain_rows("last_gain")["model_id"].notna().all()
-
-
 def test_measured_folders(tmp_path: Path) -> None:
     """Eight models of three labs measured here; one of them a second time elsewhere."""
     rng = np.random.default_rng(0)
@@ -171,17 +127,3 @@ def test_measured_folders(tmp_path: Path) -> None:
             "left out, not a base model: lab/m2",
             words,
         }
-
-
-def test_a_result_says_at_which_token_its_gains_are() -> None:
-    rows = gain_rows("penultimate_gain", source=NURSERY, position="mean")
-    rows = rows.assign(heritage=rows["family"])  # recipes in place of labs
-    assert set(rows["token_position"]) == {"mean"}
-    last = gain_rows("penultimate_gain", source=NURSERY).assign(heritage=rows["family"])
-    assert set(rows["model_id"]) == set(last["model_id"]) and not np.allclose(rows["gain"], last["gain"])
-    fit = fit_heritage(rows, estimand="penultimate_gain", seed=1)
-    assert set(fit.summary()["estimand"]) == {"penultimate_gain at mean"}
-    table = features(position="mean")
-    assert model_rows(table, "penultimate_gain", source=NURSERY).estimand == "penultimate_gain at mean"
-    with pytest.raises(UsageError, match="several token positions"):
-        fit_heritage(pd.concat([rows, last.assign(model_id=last["model_id"] + "'")]), estimand="penultimate_gain")

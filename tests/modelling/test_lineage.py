@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import thermostats
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.lineage_law import descended
@@ -129,14 +129,6 @@ def test_base_and_tuned_models_enter_together_and_the_next_model_is_predicted() 
     assert sides.loc["both measured", "lower"] <= opposite.sum() <= sides.loc["both measured", "upper"]
 
 
-def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
-    rows = made(lab_sd=0.4)
-    tree = thermostats.tree(rows)
-    table = thermostats.fit_lineage(rows, tree, settings=FEW).table("left out").set_index("fit")
-    assert set(table.index) == {"all", "without descent", "without geometry", "without scale"}
-    assert table.loc["without descent", "elpd"] < table.loc["all", "elpd"]
-
-
 def test_instruments_and_repeats_are_told_from_models() -> None:
     rng = np.random.default_rng(3)
     rows = made().drop(columns="error")
@@ -153,7 +145,7 @@ def test_instruments_and_repeats_are_told_from_models() -> None:
     assert mean["share_descent"] + mean["share_model"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("process", ["ou", "free"])
+@pytest.mark.parametrize("process", ["ou", pytest.param("free", marks=pytest.mark.slow)])
 def test_other_processes_are_fitted_by_quadrature(process: str) -> None:
     rows = made(lab_sd=0.4)
     fit = thermostats.fit_lineage(rows, thermostats.tree(rows), blocks={}, process=process, settings=FEW)
@@ -200,59 +192,6 @@ def test_what_cannot_be_fitted_is_refused(name: str) -> None:
     error, words, rows, tree = calls()[name]
     with pytest.raises(error, match=words):
         thermostats.fit_lineage(rows, tree)  # type: ignore[arg-type]
-
-
-def test_options_that_do_not_exist_are_refused() -> None:
-    rows, tree = made(), thermostats.tree(made())
-    with pytest.raises(UsageError, match=r"no such process.*brown"):
-        thermostats.fit_lineage(rows, tree, process="brown")
-    with pytest.raises(UsageError, match="groups belong into the tree"):
-        thermostats.fit_lineage(rows, tree, blocks={"lab": ["heritage"]})
-    with pytest.raises(UsageError, match="no such blocks"):
-        thermostats.fit_lineage(rows, tree, blocks={"descent": ["n_params"]})
-
-
-def test_one_clade_tips_without_rows_and_borrowed_models_are_said() -> None:
-    rows = made()
-    inside = rows[rows["heritage"] == "A"]
-    fit = thermostats.fit_lineage(inside, thermostats.tree(rows), blocks={}, settings=FEW)
-    said = " ".join(fit.warnings)
-    assert "24 tips of the tree have no rows" in said and "all models lie in one clade (A)" in said
-    borrowed = pd.concat(
-        [rows.assign(parent=""), rows.iloc[[0, 6]].assign(model_id=["A/of-b", "B/of-a"], parent=["B/m6", "A/m0"])],
-        ignore_index=True,
-    )
-    tree = thermostats.tree(borrowed)
-    assert tree.clades(["A/of-b", "B/of-a"]) == ["B", "A"]
-    said = " ".join(thermostats.fit_lineage(borrowed, tree, blocks={}, settings=FEW).warnings)
-    assert "hang on models of another lab" in said
-
-
-def test_models_of_merged_trees_are_fitted_and_trees_of_two_roots_are_not() -> None:
-    rows = made()
-    merged = pd.concat(
-        [rows.assign(parent=""), *(rows.iloc[[0]].assign(model_id="merged", parent=p) for p in ("A/m0", "B/m6"))],
-        ignore_index=True,
-    )
-    one_each = merged.drop_duplicates("model_id")
-    fit = thermostats.fit_lineage(one_each, thermostats.tree(merged), blocks={}, settings=FEW)
-    assert fit.rows.set_index("model_id").loc["merged", "clade"] == "A + B"
-    with pytest.raises(DataError, match="more than one tree"):
-        thermostats.tree("(A:1,B:1);(C:1,D:1);")
-
-
-def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
-    rows = made().assign(parent="", share=np.nan)
-    mix = pd.DataFrame(
-        {"model_id": "mix", "parent": ["A/m0", "B/m7"], "share": [0.3, 0.7], "heritage": "A", "family": ""}
-    )
-    numbers = rows.columns.difference(mix.columns)
-    both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)
-    tree = thermostats.tree(both)
-    fit = thermostats.fit_lineage(both, tree, {}, settings=FEW)
-    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
-    once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
-    pd.testing.assert_frame_equal(fit.summary(), once.summary())
 
 
 @pytest.mark.slow

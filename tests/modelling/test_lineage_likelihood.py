@@ -12,9 +12,6 @@ import thermostats
 from thermostats.modelling.lineage_likelihood import ML, REML, Restricted, line, ornstein_uhlenbeck, pagel
 
 GENERATED = Path(__file__).parent / "lineage"
-PRIMATES = next(
-    (p / "shared/reference/primates301" for p in Path(__file__).resolve().parents if (p / "shared").is_dir()), None
-)
 TREE = thermostats.tree(GENERATED / "generated.nwk")
 ROWS = pd.read_csv(GENERATED / "generated.csv", skipinitialspace=True)
 REFERENCE = pd.read_csv(GENERATED / "generated_reference.csv", skipinitialspace=True)
@@ -40,24 +37,6 @@ def test_r_says_the_same_on_a_generated_tree(name: str, method: str) -> None:
     assert own.sigma == pytest.approx(chosen["value"]["sigma"], rel=1e-4)
     if name in {"lambda", "ou"}:
         assert own.parameter == pytest.approx(chosen["value"]["parameter"], rel=1e-4)
-
-
-@pytest.mark.skipif(PRIMATES is None, reason="the reference data do not ship")
-def test_the_published_figures_of_primates() -> None:
-    assert PRIMATES is not None
-    rows = pd.read_csv(PRIMATES / "primates.csv")
-    k = pd.read_csv(PRIMATES / "tree_covariance.csv", index_col=0).loc[rows["species"], rows["species"]].to_numpy()
-    y, x = rows["brain"].to_numpy(), np.column_stack([np.ones(len(rows)), rows["body"], rows["group_size"]])
-    k = k / k.max()
-    assert line(y, x, np.eye(len(y))).beta[1:] == pytest.approx([0.8947258, 0.1223869], abs=1e-4)
-    brownian = line(y, x, k)
-    assert brownian.beta[1:] == pytest.approx([0.70393624, -0.01296738], abs=1e-4)
-    assert brownian.se[1:] == pytest.approx([0.03669984, 0.01971514], abs=1e-4)
-    assert brownian.sigma == pytest.approx(0.39675438, abs=1e-4)
-    lam = pagel(y, x, k)
-    assert lam.parameter == pytest.approx(0.96060554, abs=1e-4)
-    assert lam.beta[1:] == pytest.approx([0.76556168, 0.02568074], abs=1e-4)
-    assert lam.se[1:] == pytest.approx([0.02872451, 0.01876562], abs=1e-4)
 
 
 def test_the_test_keeps_its_level_and_its_power_is_that_of_simulated_outcomes() -> None:

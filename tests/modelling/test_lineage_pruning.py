@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.lineage_likelihood import ML, REML, pagel
 from thermostats.modelling.lineage_pruning import Pruning, pagel_by_pruning
 from thermostats.tables.tree import Tree
-
-GENERATED = Path(__file__).parent / "lineage"
 
 
 def grown(n: int, seed: int = 1, *, ladder: bool = False) -> Tree:
@@ -29,22 +24,6 @@ def grown(n: int, seed: int = 1, *, ladder: bool = False) -> Tree:
         parents[split] = f"n{i}"
     edges = pd.DataFrame({"name": names, "parent": parents, "length": rng.exponential(size=len(names)) + 0.01})
     return Tree.of(edges)
-
-
-@pytest.mark.parametrize("method", [REML, ML])
-def test_the_reference_of_r_is_met_by_pruning(method: str) -> None:
-    tree, rows = thermostats.tree(GENERATED / "generated.nwk"), pd.read_csv(GENERATED / "generated.csv")
-    rows.columns = rows.columns.str.strip()
-    names = rows["model_id"].str.strip().tolist()
-    y, x = rows["log_gain"].to_numpy(), np.column_stack([np.ones(len(rows)), rows["a"], rows["b"]])
-    dense, pruned = (
-        pagel(y, x, tree.covariance(names), method=method),
-        pagel_by_pruning(y, x, tree, names, method=method),
-    )
-    assert pruned.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-7)
-    assert pruned.parameter == pytest.approx(dense.parameter, abs=1e-5)
-    assert pruned.beta == pytest.approx(dense.beta, abs=1e-5)
-    assert pruned.se == pytest.approx(dense.se, rel=1e-5)
 
 
 @pytest.mark.parametrize("ladder", [False, True])

@@ -51,16 +51,6 @@ def test_the_joint_probability_is_the_product(fitted):
     assert gate.passes, gate.reasons
 
 
-@pytest.mark.slow
-def test_powers_of_the_prior_reach_every_mean_and_spread(fitted):
-    """log prior: N(0, 0.5²) and two half-normal(0.25), of all padded elements."""
-    values = fitted.draws.few(20)
-    squares = (values["mean"] / 0.5) ** 2 + (values["group_sd"] / 0.25) ** 2 + (values["residual_sd"] / 0.25) ** 2
-    expected = -0.5 * squares.sum(axis=1)
-    log_prior = fitted.model.log_prior(values)
-    assert log_prior - log_prior[0] == pytest.approx(expected - expected[0])
-
-
 def test_bad_tables_are_refused(table):
     bad = {
         "too few points": (table[table.index % 10 == 0], 0.25),

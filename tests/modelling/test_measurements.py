@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.lines import fit_line
@@ -50,35 +49,6 @@ def test_a_source_s_level_is_the_difference_on_the_models_that_both_have() -> No
     assert fit.probability("sd of sources > 0.1") > 0.3
     assert "every prompt_set is of one source: their priors decide between their levels" in fit.warnings
     assert "24 of 24 models have two sources or more: they tell sources apart" in fit.warnings
-
-
-def test_no_difference_is_found_where_there_is_none() -> None:
-    rows = measured()
-    alike = rows.assign(penultimate_gain=rows["penultimate_gain"] / rows["source"].map(SHIFTS).map(math.exp))
-    fit = fit_sources(alike)
-    prior = 2 * stats.norm.sf(0.1 / 0.25)
-    assert fit.probability("sd of sources > 0.1") < prior / 2
-    table = fit.table("levels").set_index(["kind", "level"])
-    assert table["factor"].between(0.98, 1.02).all()
-    assert (table["lower"] < 1).all() and (table["upper"] > 1).all()
-    assert set(table.index.get_level_values("kind")) == {"source", "prompt_set", "dtype"}
-    assert table.loc[("source", "x"), "models"] == 24
-
-
-def test_errors_over_prompts_are_not_differences_between_runs() -> None:
-    fit = fit_sources(measured(run=0.0, error=0.05, seed=2))
-    assert float(np.median(fit.quantities["sd_run"])) < 0.025
-    exact = fit.under(fit.law.alternatives["measurements taken as exact"])
-    assert float(np.median(exact.quantities["sd_run"])) == pytest.approx(0.05, abs=0.01)
-
-
-def test_gate_and_predictions() -> None:
-    rows = measured(models=12)
-    fit = fit_sources(rows)
-    assert fit.check(refits=False).passes
-    new = rows.iloc[[0]].assign(source="never seen", penultimate_gain=1.0)
-    known, unseen = fit.predict(rows.iloc[[0]])["sd"].item(), fit.predict(new)["sd"].item()
-    assert unseen > 2 * known
 
 
 def test_what_cannot_be_fitted_is_refused_and_what_is_left_out_is_said() -> None:
@@ -126,12 +96,3 @@ def test_levels_of_sources_in_a_line_keep_its_slope_right() -> None:
     assert without.params["residual_sd"] > 3 * fit.params["residual_sd"]
     assert any("v_source ~ N(0, τ_source²)" in line for line in fit.law.equations)
     assert [name for name, *_ in fit.law.priors][-1] == "τ_source"
-
-
-def test_levels_that_cannot_be_told_apart_are_named() -> None:
-    rows = line_rows(4, 0.1).assign(one="a", same=lambda r: r["source"] + "!")
-    fit = fit_line(rows, "outcome", scale=0.5, levels=["source", "same", "one"], sources=["s"])
-    assert "one one: no level of it is fitted" in fit.warnings
-    assert any(line.startswith("same and source coincide") for line in fit.warnings)
-    with pytest.raises(UsageError, match="no such column"):
-        fit_line(rows, "outcome", scale=0.5, levels=["prompts"])

@@ -11,8 +11,6 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.fit import own_law
-from thermostats.modelling.sampling import Sampled
 
 ROWS = pd.DataFrame(
     {"model_id": list("abcdefgh"), "heritage": list("xxyyxxyy"), "x": np.arange(8.0), "y": np.arange(8.0) ** 0.5}
@@ -63,12 +61,3 @@ def test_what_is_not_finite_is_not_imputed(column: str) -> None:
 def test_an_outcome_of_text_is_named() -> None:
     with pytest.raises(UsageError, match="an outcome that is no numbers"):
         thermostats.fit(ROWS.assign(y=ROWS["y"].astype(str)), model=model(lambda pm, data: 0.0), per_row=["x"])
-
-
-@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
-def test_whole_numbers_of_any_dtype_are_whole_numbers(backend: Any) -> None:
-    rows = ROWS.assign(x=np.arange(8) + 2**40).convert_dtypes(dtype_backend=backend)
-    laid = own_law(model(lambda pm, data: 0.0), per_row=["x"]).lay_out(rows, None).model
-    assert isinstance(laid, Sampled)
-    assert laid.data["x"].dtype == np.int64 and laid.data["x"].tolist() == [2**40 + k for k in range(8)]
-    assert laid.data["y_observed"].dtype == np.float64

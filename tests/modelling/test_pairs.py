@@ -12,7 +12,6 @@ from simulated import pairs_table
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.pair_rows import pairs_of
-from thermostats.modelling.pairs import _law as law
 from thermostats.modelling.pairs import changes_sides, fit_invariance
 
 SHORT = Settings(draws=250, tune=300)
@@ -80,16 +79,6 @@ def test_bad_tables_are_refused(table):
         fit_invariance(table, margin=1.0, seed=1)
 
 
-def test_pairs_of_a_fit_come_first_and_a_new_one_last(table):
-    rows = pairs_of(table)[0]
-    laid = law(1.1).lay_out(rows, None)
-    assert laid.model.data["seen"].sum() == 3 and laid.model.data["size"] == 32
-    assert laid.model.observed.tolist() == [*rows["base"], *rows["change"]]
-    new = law(1.1).lay_out(rows[rows["pair"] == "b1 → t1"].assign(pair=["b1 → t1", *["new"] * 24]), laid.constants)
-    assert new.model.data["pair"].tolist() == 2 * [1, *[3] * 24]
-    assert new.model.data["basis"].tolist() == laid.model.data["basis"].tolist()
-
-
 @pytest.mark.slow
 def test_ratios_and_changes_of_sign_are_recovered(fitted):
     pairs = fitted.table("pairs")
@@ -116,25 +105,6 @@ def test_what_so_many_pairs_can_show_and_a_pair_that_was_not_seen(fitted):
     level, change = rng.normal(size=(2, 10**6)) + abs(rng.normal(size=(2, 10**6))) * rng.normal(size=(2, 10**6))
     assert prior["any pair"] == pytest.approx(np.mean((level > 0) != (level + change > 0)), abs=0.015)
     assert new["p_sign_changes"].between(0, 1).all()
-
-
-@pytest.mark.slow
-def test_one_pair_is_fitted(table):
-    fit = fit_invariance(table[table["family"] == "f2"].assign(source="a file"), seed=1)
-    assert fit.status == "passed"
-    assert fit.table("pairs")["p_base_dampens"].item() > 0.99
-    assert fit.sources == ("a file",)
-    assert np.log(fit.table("pairs")["ratio"].item()) == pytest.approx(0.4, abs=4 * 0.05 / 25**0.5)
-
-
-@pytest.mark.slow
-def test_prompts_of_a_pair_are_predicted_and_a_new_pair_less_surely(fitted):
-    rows = fitted.rows[fitted.rows["pair"] == "b0 → t0"]
-    known, new = fitted.predict(rows), fitted.predict(rows.assign(pair="new"))
-    assert len(known) == 2 * len(rows)
-    observed = np.concatenate([rows["base"], rows["change"]])
-    assert ((observed >= known["lower"]) & (observed <= known["upper"])).mean() > 0.8
-    assert (new["sd"].to_numpy() > known["sd"].to_numpy()).all()
 
 
 @pytest.mark.slow

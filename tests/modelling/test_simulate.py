@@ -57,7 +57,7 @@ def test_contributions_have_the_stated_shares() -> None:
         assert square == pytest.approx(0.09 * share, rel=0.1), name
 
 
-@pytest.mark.parametrize(("shares", "at_most"), WRONG)
+@pytest.mark.parametrize(("shares", "at_most"), WRONG[::3])
 def test_false_positives(shares: dict[str, float], at_most: float) -> None:
     """`supported` where it is false, in a large study, where it would be easiest to say; few data sets."""
     rate = power(32, 8, shares, simulations=60, seed=5).rates[ORDER]

@@ -34,14 +34,6 @@ def test_a_slope_is_that_of_the_maximum_and_its_interval_the_textbook_s() -> Non
     assert found.p == pytest.approx(2 * stats.t.sf(abs(b[1] / se), 34), rel=1e-9)
 
 
-def test_a_contrast_of_one_clade_is_told_less_well_the_more_is_descent() -> None:
-    rng, k = np.random.default_rng(2), nested(5, 6)
-    x = np.column_stack([np.ones(30), np.repeat([1.0, 0, 0, 0, 0], 6)])
-    y = 0.5 * x[:, 1] + rng.standard_normal(30)
-    widths = [made.upper - made.lower for lam in (0.0, 0.5, 1.0) if (made := slope(y, x, k, 1, lam))]
-    assert len(widths) == 3 and widths[0] < widths[1] < widths[2]
-
-
 def test_no_slope_where_nothing_is_left() -> None:
     k, x = nested(2, 2), np.column_stack([np.ones(4), [1.0, 1, 0, 0]])
     assert slope(np.array([1.0, 1, 0, 0]), x, k, 1) is None  # the column is the outcome
@@ -66,13 +58,6 @@ def test_shares_are_near_the_truth_and_their_intervals_hold_it() -> None:
     low, high = (np.array([table[end] for table in tables]) for end in ("lower", "upper"))
     held = (low <= truth) & (truth <= high)
     assert held.mean(axis=0).min() > 0.85
-
-
-def test_shares_of_columns_that_fill_the_space_are_not_given() -> None:
-    rng = np.random.default_rng(4)
-    assert shares(rng.standard_normal(6), {"a": rng.standard_normal((6, 4))}, nested(3, 2)) is None
-    one = rng.standard_normal(12)
-    assert shares(one, {"a": np.column_stack([one, one])}, nested(3, 4)) is None
 
 
 def test_the_mean_change_along_branches_has_a_t_interval_and_the_next_one_its_prediction() -> None:

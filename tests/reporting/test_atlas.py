@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import command, layer, model, run, table
+from conftest import command, layer, run, table
 from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
@@ -104,6 +104,7 @@ def test_models_without_data_are_named_and_a_third_is_no_w_v() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_page_is_the_same_in_every_process_and_small() -> None:
     code = (
         "import hashlib; from thermostats.reporting.pages import atlas; "
@@ -133,31 +134,7 @@ def test_an_empty_data_folder_gives_a_page_that_says_so(tmp_path: Path) -> None:
     assert "hold no values by layer" in page and "vegaEmbed" not in page
 
 
-def test_a_model_of_one_layer_and_another_revision_has_its_name(small_store: Path) -> None:
-    measured = run("lab/one", revision="step 5", source="thermostats")
-    more = model("lab/one", n_layers=3) | {"revision": "step 5"}
-    store.save(table("models", model(), more), "models", small_store / "models.csv")
-    put(small_store, "runs", measured)
-    put(small_store, "layers", layer(measured, 3, 1.25))
-    assert "lab/one @ step 5" in atlas.page(Evidence(small_store))
-
-
 def _bundle(page: str) -> str:
     found = re.search(r"<script>(.*?)</script>", page, re.S)
     assert found
     return found[1]
-
-
-def test_a_model_that_leaves_the_panel_of_gains_is_marked_at_its_edge() -> None:
-    gains = [1.0 + 0.001 * number for number in range(100)]
-    line = {"quantity": atlas_rows.GAIN, "origin": atlas_rows.PUBLISHED_ORIGIN, "heritage": "Meta", "first": True}
-    ends = {"a/within": 1.05, "a/above": 9.0, "a/below": 0.2}
-    rows = pd.DataFrame([line | {"model": name, "value": gain} for name, end in ends.items() for gain in (*gains, end)])
-    low, high = atlas._common_gains(rows)
-    assert {row["label"]: low <= row["at"] <= high for row in atlas._names(rows, atlas_rows.GAIN)} == {
-        "within": True,
-        "above ↑": True,
-        "below ↓": True,
-    }
-    edges = atlas._leaving(atlas.alt.Chart(), [], low, high)
-    assert [edge.to_dict()["encoding"]["y"]["datum"] for edge in edges] == [high, low]

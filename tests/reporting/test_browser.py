@@ -12,7 +12,6 @@ import pytest
 from workplaces import report_of_five
 
 from thermostats.claims.evidence import Evidence
-from thermostats.formatting import short_name
 from thermostats.reporting.pages import atlas, atlas_rows
 
 CLAIMS = ("c01", "c02", "c03", "c05")
@@ -125,25 +124,6 @@ def test_the_verdict_table_filters(opened: Any, out: Path, width: int) -> None:
     assert len(ids(page)) == 5
 
 
-def test_without_scripts_the_table_is_whole(opened: Any, out: Path) -> None:
-    page = opened(out / "index.html", java_script_enabled=False)
-    assert page.locator("table.claims tbody tr").count() == 5
-    assert not page.locator("form.controls").is_visible()
-
-
-def test_the_index_defines_gain_then_says_what_came_out_and_folds_how_to_read_it(opened: Any, out: Path) -> None:
-    page = opened(out / "index.html")
-    rows, folded = page.locator("table.claims tbody tr"), page.locator("main > details")
-    first = page.locator("main > p").first
-    assert (
-        "gain" in first.inner_text() and first.bounding_box()["y"] < page.locator("main > ul").first.bounding_box()["y"]
-    )
-    assert page.locator("main > ul").last.bounding_box()["y"] < rows.first.bounding_box()["y"] < 900
-    assert rows.last.bounding_box()["y"] < folded.first.bounding_box()["y"]
-    assert not page.locator("table.matrix").is_visible()
-    assert page.locator("table.matrix .sign").first.get_attribute("aria-label") == "supported"
-
-
 @pytest.mark.parametrize("width", [500, 390])
 def test_figures_are_seen_whole_and_verdicts_stand_below_one_another_on_a_phone(
     opened: Any, out: Path, width: int
@@ -172,15 +152,6 @@ def test_links_of_the_bundle_lead_within_it_and_it_holds_the_atlas(opened: Any, 
     page.frame_locator("iframe.atlas").locator("#atlas[data-ready]").wait_for(state="attached", timeout=30_000)
 
 
-def test_print_leaves_out_what_paper_cannot_use(opened: Any, out: Path) -> None:
-    page = opened(out / "index.html")
-    assert page.locator("form.controls").is_visible()
-    page.emulate_media(media="print")
-    assert not page.locator("form.controls").is_visible() and not page.locator("nav.nav").is_visible()
-    assert page.locator("table.claims").is_visible()
-    assert page.pdf(format="A4")[:5] == b"%PDF-"
-
-
 def test_labs_of_the_atlas_are_chosen_with_the_keyboard_alone(opened: Any, shipped: Path) -> None:
     page = opened(shipped)
     page.get_by_role("button", name="All labs").click()
@@ -197,23 +168,6 @@ def test_labs_of_the_atlas_are_chosen_with_the_keyboard_alone(opened: Any, shipp
     assert lines_of(page) == before
 
 
-def names_of(page: Any) -> set[str]:
-    return {text for text in page.locator("#atlas .mark-text text").all_text_contents() if text}
-
-
-def test_the_atlas_opens_on_six_models_of_different_labs_with_their_names(opened: Any, shipped: Path) -> None:
-    page = opened(shipped)
-    shown = atlas_rows.contrasting(atlas_rows.rows(Evidence()), atlas.FIRST)
-    assert len(shown) == 6 and page.get_by_label("Only 6 models of different labs").is_checked()
-    names = names_of(page)
-    assert all(any(name.startswith(short_name(model)) for name in names) for model in shown)
-    heights = page.locator("#atlas .mark-group.role-scope > g > path.background").evaluate_all(
-        "all => all.map(path => path.getBBox().height)"
-    )
-    assert {round(height) for height in heights} == {atlas.HEIGHT}
-    assert "unsafe-eval" not in page.content()
-
-
 @pytest.mark.parametrize("words", ["bigscience", "Bloom"])
 def test_the_atlas_is_searched_by_lab_and_family_and_its_address_keeps_the_choice(
     opened: Any, shipped: Path, words: str
@@ -224,16 +178,6 @@ def test_the_atlas_is_searched_by_lab_and_family_and_its_address_keeps_the_choic
     page.reload()
     page.wait_for_selector("#atlas[data-ready]")
     assert lines_of(page) == bloom and page.get_by_label("Search").input_value() == words
-
-
-def test_models_of_the_nursery_are_drawn_when_they_are_asked_for(opened: Any, shipped: Path) -> None:
-    page = opened(shipped)
-    box, before = page.get_by_label("trained in the nursery", exact=True), lines_of(page)
-    assert not box.is_checked()
-    assert "Sources not shown: trained in the nursery." in status(page)
-    box.check()
-    assert lines_of(page) > before
-    assert "Sources" not in status(page)
 
 
 def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(opened: Any, shipped: Path) -> None:
@@ -247,17 +191,6 @@ def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(opened:
     assert "tiiuae/falcon-7b" in tooltip and "TII" in tooltip and "of 32" in tooltip
     widths = page.locator(LINES).evaluate_all("paths => paths.map(path => Number(path.getAttribute('stroke-width')))")
     assert len(widths) >= 2 and min(widths) > 3
-
-
-def test_a_chosen_model_fades_the_others_in_every_panel(opened: Any, shipped: Path) -> None:
-    page = opened(shipped)
-    page.locator("#model select").select_option(label="openai-community/gpt2")
-    page.wait_for_timeout(300)
-    seen = page.locator(LINES).evaluate_all(
-        "paths => paths.map(p => Number(p.getAttribute('opacity') || p.getAttribute('stroke-opacity') || 1))"
-    )
-    assert sum(opacity > 0.5 for opacity in seen) == curves_of("openai-community/gpt2", whole=True) < len(seen)
-    assert "openai-community/gpt2" in status(page)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

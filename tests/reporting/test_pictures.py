@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Finding, from_columns
 from thermostats.reporting.pages import pictures
 
 
 def finding(**known: Any) -> Finding:
-    return Finding(**{"claim": "C01", "estimand": "mean", "verdict": "supported", "plain": "", **known})
+    return from_columns(
+        {"id": "C01.mean", "estimand": "mean", "verdict": "supported", "plain": "", "estimate": None, **known}
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,12 +31,6 @@ def test_one_scale_counts_half_widths_from_the_number_compared_with(
     assert found and (found.estimate, found.lower, found.upper) == pytest.approx(place)
 
 
-def test_what_is_claimed_ends_at_the_further_of_two_numbers() -> None:
-    found = pictures.seen(finding(estimate=1.2, lower=1.0, upper=1.4, above=1.0, below=3.0))
-    assert found and found.end == pytest.approx(10.0)
-    assert found.words.endswith("claimed: above 1 and below 3")
-
-
 @pytest.mark.parametrize(
     "known",
     [
@@ -44,13 +40,13 @@ def test_what_is_claimed_ends_at_the_further_of_two_numbers() -> None:
     ],
 )
 def test_without_an_interval_or_a_number_to_compare_with_there_is_no_picture(known: dict[str, float]) -> None:
-    assert pictures.shown([finding(**known)]) == []
+    assert pictures.on_scale([finding(**known)]) == []
 
 
 def test_a_set_of_evidence_has_one_line_and_what_lies_beyond_an_arrow() -> None:
     sets = ("published", "measured", "published", "a new one")
     values = {"estimate": 9.0, "lower": 8.0, "upper": 10.0}
-    estimates = pictures.shown([finding(evidence=name, above=0.0, **values) for name in sets])
+    estimates = pictures.on_scale([finding(evidence=name, above=0.0, **values) for name in sets])
     assert [one.evidence for one in estimates] == ["published", "measured", "a new one"]
     drawn = pictures.picture(estimates).decode()
     assert re.findall(r">([^<>\n]+)</text>", drawn) == ["published", "measured", "a new one"]

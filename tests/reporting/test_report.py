@@ -14,17 +14,12 @@ import pytest
 from conftest import command, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
-from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
-from thermostats.reporting.names import CHECKSUMS
-from thermostats.reporting.pages import PAGES, ReportPage, atlas
-from thermostats.reporting.report import PageOutcome, ReportRun, report
-from thermostats.reporting.stale import LINKS, read_manifest
-from thermostats.settings import cores_there_are
-from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.reporting.pages import atlas
+from thermostats.reporting.report import ReportRun, report
+from thermostats.reporting.stale import read_manifest
 
 Build = Callable[..., ReportRun]
 
@@ -95,20 +90,6 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     assert written == {"c01", "findings.csv", "MANIFEST.sha256", *pages, *drawn}
     assert len({record.tables for record in read_manifest(workplace["out"]).values()}) == 1
     assert build(check=True).ok
-
-
-def test_a_joined_measurement_stands_on_the_data_page(build: Build, workplace: dict[str, Path]) -> None:
-    build()
-    page = workplace["out"] / "data.md"
-    assert "Measured here" not in page.read_text()
-    write_gains(workplace["data"], "meta/small", 2.0, source="thermostats")
-    assert statuses(build("C02", check=True)) == {"C02": "fresh"}
-    assert statuses(build(check=True))["data"] == "stale"
-    build("C02")
-    (row,) = (line for line in page.read_text().splitlines() if line.startswith("| meta/small | Meta | 3 | two (1) |"))
-    # gains 2, 4, 6 of the three blocks: last, penultimate, √(4·6), 4·6
-    assert [cell.strip() for cell in row.split("|")[6:-1]] == ["6", "4", "", "4.899", "24.00"]
-    assert statuses(build(check=True))["data"] == "fresh"
 
 
 @pytest.mark.slow
@@ -237,23 +218,6 @@ def test_one_claim_alone_is_its_pages_and_the_index(build: Build, workplace: dic
         build("C09")
 
 
-def test_the_whole_report_gives_a_page_that_was_made_alone_its_links_and_keeps_its_text(
-    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = workplace["out"]
-    build("C01")
-    build("C02")
-    alone = (out / "c02" / "index.md").read_bytes()
-    with monkeypatch.context() as patched:
-        patched.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
-        assert build().ok
-    whole = snapshot(out)
-    assert whole["c02/index.md"] == alone and b"../methods.html" in whole["c02/index.html"]
-    assert verified("out/MANIFEST.sha256", out.parent).returncode == 0
-    assert build("C02", force=True).ok and build(check=True).ok
-    assert set(snapshot(out)) == set(whole)
-
-
 def test_wrong_folders_and_a_damaged_manifest(build: Build, workplace: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder of analyses"):
         build(analyses=tmp_path / "nowhere")
@@ -262,16 +226,6 @@ def test_wrong_folders_and_a_damaged_manifest(build: Build, workplace: dict[str,
     (workplace["out"] / "manifest.json").write_text("{")
     with pytest.raises(DataError, match="damaged"):
         build()
-
-
-def test_the_table_of_findings_is_valid(build: Build, workplace: dict[str, Path]) -> None:
-    build()
-    findings = store.read(workplace["out"] / "findings.csv", "findings")
-    store.validate(findings, "findings")
-    assert list(findings["claim"]) == ["C01", "C02"]
-    assert json.loads(findings["reproduced"][0]) == {"mean": 1.0}
-    assert findings["inputs_sha"].nunique() == 2
-    assert findings["headline"].all()
 
 
 def test_checksums_verify_where_the_report_lies(build: Build, workplace: dict[str, Path]) -> None:
@@ -293,119 +247,6 @@ def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_pa
     assert done.returncode == 0
     assert (out / "data" / "models.csv").is_file() and (out / "analyses" / "c01_gains.py").is_file()
     assert str(tmp_path) not in (out / "data.html").read_text()
-
-
-def test_other_links_make_pages_of_the_text_that_is_there(
-    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_fitted(workplace["analyses"], "C03", "TII")
-    build()
-    before = snapshot(workplace["out"])
-    monkeypatch.setitem(PAGES, state.INDEX, ReportPage("Every claim", at_once=True))
-    assert LINKS in str(build(check=True))
-    monkeypatch.setattr("thermostats.claims.run._analysis", lambda *_: pytest.fail("ran again"))
-    assert statuses(build()) == {"C01": "built", "C02": "built", "C03": "built"}
-    after = snapshot(workplace["out"])
-    assert b"Every claim" in after["c03/index.html"]
-    changed = {name for name, content in after.items() if before[name] != content}
-    pages = {name for name in after if name.endswith(".html")}
-    made = pages | {"manifest.json", "MANIFEST.sha256"}
-    assert changed - {".seconds.json"} == made - {"thermostats-report.html"}
-
-
-def test_without_a_terminal_the_start_and_each_job_that_is_done_have_a_line(
-    build: Build, workplace: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    build()
-    begun, *lines = capsys.readouterr().err.splitlines()
-    pages = state.pages_of_tables()
-    told = f"building 2 claims and {len(pages)} pages about all claims; a line as each is done"
-    assert begun == f"{workplace['out']}: {told}"
-    assert [line.split()[0] for line in lines] == ["C01", "C02", *pages]
-    assert lines[0].endswith(" s left)") and lines[-1].endswith(f"s ({len(lines)} of {len(lines)})")
-    build()
-    build(check=True)
-    assert capsys.readouterr().err == ""
-    build("C01", force=True)
-    assert "building 1 claim;" in capsys.readouterr().err
-
-
-def test_the_last_line_says_what_it_counts(build: Build, workplace: dict[str, Path]) -> None:
-    def told(**options: bool) -> str:
-        return str(build(**options)).splitlines()[-2].rpartition(" in ")[0]
-
-    assert told().startswith("built: 2 claims; ")
-    pages = len({*PAGES, *state.pages_of_tables()})
-    every = f"2 claims, {pages} pages about all claims and the list of checksums"
-    assert told(check=True) == f"up to date: {every}; 0 files written"
-    write_gains(workplace["data"], "meta/small", 0.6)
-    old = len(stale(build(check=True)) - {"C01", CHECKSUMS})
-    assert 3 < old < pages
-    assert told(check=True) == (
-        f"up to date: 1 claim and {pages - old} pages about all claims; "
-        f"stale: 1 claim, {old} pages about all claims and the list of checksums; 0 files written"
-    )
-    made = PageOutcome("C01", "built"), PageOutcome("C02", "broken", "why"), PageOutcome("atlas", "broken", "why")
-    assert "built: 1 claim; failed: 1 claim and 1 page about all claims; 1 file written" in str(
-        ReportRun(False, "out", made, ("index.html",))
-    )
-
-
-def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thermostats.modelling import sampling
-
-    monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
-    with runner._shared("1"):
-        assert sampling._options(sampling.Settings())["cores"] == 1
-    alone = sampling._options(sampling.Settings())["cores"]
-    assert alone == min(4, cores_there_are())
-    monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
-    with runner._shared("1"):
-        assert sampling._options(sampling.Settings())["cores"] == 2  # what the user has set stays
-
-
-HOW = """
-import os, sys
-from thermostats.reporting import report as engine
-def report(*claims, processes, **options):
-    print(processes, os.environ.get("OMP_NUM_THREADS"), "numpy" in sys.modules)
-    sys.exit()
-engine.report = report
-{first}
-from thermostats.cli.app import main
-sys.argv = ["thermostats", "report", *{arguments}]
-main()
-"""
-ONE = ["C17"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "first", "told"),
-    [
-        (ONE, "", "1 1 False"),
-        ([*ONE, "c17"], "os.environ['OMP_NUM_THREADS'] = '2'", "1 2 False"),
-        ([*ONE, "C18"], "", "None None False"),
-        ([*ONE, "--analyses", str(shipped("analyses"))], "", "None None False"),
-        (ONE, "import numpy", "None None True"),
-    ],
-)
-def test_a_claim_of_the_package_alone_runs_here_in_one_thread(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], first: str, told: str
-) -> None:
-    """Processes; threads of linear algebra, where they can still be limited; and whether they cannot."""
-    for name in runner.ONE_THREAD:
-        monkeypatch.delenv(name, raising=False)
-    done = command(code=HOW.format(first=first, arguments=arguments))
-    assert done.stdout.strip() == told, done.stderr
-
-
-def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
-    script = tmp_path / "u01_own.py"
-    script.write_text("import os\nraise ValueError(f'{os.getpid()} {os.environ[\"OMP_NUM_THREADS\"]}')\n")
-    ((_, run),) = run_all({"U01": script}, tmp_path)
-    pid, threads = run.error.split(": ")[1].split()[:2]
-    assert int(pid) != os.getpid()
-    assert threads.startswith("1") or "OMP_NUM_THREADS" in os.environ
 
 
 def is_there(pid: int | None) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import asdict, replace
-from importlib.metadata import PackageNotFoundError
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +28,7 @@ def test_a_claim_is_stale_where_its_rules_are_tried_anew(tmp_path: Path, monkeyp
 
     def of(rates: str) -> str:
         (tmp_path / "data" / "worlds.csv").write_text(rates)
-        report = state.State(tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, whole=False)
+        report = state.State(tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, all_claims=False)
         return report.now("C01").digest
 
     one = of("rule,world\nC01.depth,normal\nC02.bound,normal\n")
@@ -67,27 +64,6 @@ def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         stale.read_manifest(tmp_path)
 
 
-@pytest.fixture
-def forgotten() -> Iterator[None]:
-    """Versions are asked for anew, here and afterwards."""
-    digest.machine.cache_clear()
-    yield
-    digest.machine.cache_clear()
-
-
-@pytest.mark.usefixtures("forgotten")
-def test_a_library_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(name: str) -> str:
-        if name == "nutpie":
-            raise PackageNotFoundError(name)
-        return f"{name} 1"
-
-    monkeypatch.setattr(digest, "version", version)
-    found = digest.machine()
-    assert "nutpie" not in found
-    assert found["pymc"] == "pymc 1"
-
-
 def test_in_a_checkout_every_file_of_the_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed, the version alone does."""
     monkeypatch.setattr(digest, "HERE", tmp_path / "thermostats")
@@ -103,9 +79,3 @@ def test_in_a_checkout_every_file_of_the_package_counts(tmp_path: Path, monkeypa
     (tmp_path / "pyproject.toml").touch()
     assert of("a") != of("b")
     digest.package_sha.cache_clear()
-
-
-def test_records_of_another_version_are_left_out(tmp_path: Path) -> None:
-    older = {"script": "1", "code": "2", "machine": "3", "page": "", "tables": "", "selections": {}, "files": {}}
-    (tmp_path / MANIFEST).write_text(json.dumps({"C01": older, "C02": asdict(Record("1"))}))
-    assert list(stale.read_manifest(tmp_path)) == ["C02"]

@@ -15,13 +15,13 @@ ANALYSIS = '''
 """{id}: gains of one lab."""
 
 from thermostats.plots import general as plots
-from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
+from thermostats.claims.claim import Audit, Claim, Estimate
+from thermostats.claims.finding import Criterion, Drawing, Finding, Sample
 
 
 class Made(Claim):
     def judge(self, tables, kept=lambda name, rows, make, over: make(rows)):
-        return [kept("", tables, lambda rows: analyse(rows)[0], ())]
+        return [kept("{id}.mean-gain", tables, lambda rows: analyse(rows)[0], ())]
 
 
 CLAIM = Made("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", "figure 1")
@@ -33,10 +33,10 @@ def analyse(tables):
     plain = f"The mean gain is {{mean:.3f}} for {{rows['model_id'].iloc[0]}}. More | text."
     return [
         Finding(
-            "{id}", "mean gain", "supported", plain, published={{"mean": 1.0, "p": 0.01}}, reproduced={{"mean": mean}},
-            estimate=mean, lower=mean - 1, upper=mean + 1, interval="95% made up", probability={p},
-            probability_kind="p-value", n_models=1, n_heritages=1, table=rows, caption="Mean gain over layers.",
-            draw={draw},
+            "{id}.mean-gain", "mean gain", "supported", plain,
+            audit=Audit({{"mean": 1.0, "p": 0.01}}, {{"mean": mean}}),
+            headline=Estimate(mean, mean - 1, mean + 1, "95% made up", {p}), sample=Sample(n_models=1, n_groups=1),
+            table=rows, figure=Drawing({draw}, "Mean gain over layers."),
         )
     ]
 
@@ -85,14 +85,14 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.checks import Check, Gate
-from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import FittedModel, Panel
+from thermostats.claims.claim import Claim, Estimate
+from thermostats.claims.finding import Convergence, Finding, Sample
+from thermostats.claims.posterior import Computation, Conclusion, FittedModel, Panel
 
 
 class Made(Claim):
     def judge(self, tables, kept=lambda name, rows, make, over: make(rows)):
-        return [kept("", tables, lambda rows: analyse(rows)[0], ())]
+        return [kept("{id}.slope", tables, lambda rows: analyse(rows)[0], ())]
 
 
 CLAIM = Made("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")
@@ -132,25 +132,30 @@ def analyse(tables):
         model="Log gain on depth, one line a lab, drawn towards each other.",
         equations=("log G_ip ~ t_4(α_lab + β x_i, σ)", "α_lab ~ Normal(μ, τ)"),
         priors=(("β", "Normal(0, 1)", "a gain that triples over depth is rare"), ("τ", "HalfNormal(0.5)", name)),
-        rule="Supported where P(β < 0) ≥ 0.95, not supported where ≤ 0.05.", statement="P(β < 0)", probability=0.973,
-        verdict="supported", gate=gate, diagnostics=diagnostics, summary=summary,
+        conclusion=Conclusion(
+            rule="Supported where P(β < 0) ≥ 0.95, not supported where ≤ 0.05.", statement="P(β < 0)",
+            probability=0.973, error=0.003, verdict="supported", classical="{classical}",
+        ),
+        computation=Computation(
+            words="nutpie, 4 chains of 1,000 draws after 1,000 of tuning.", diagnostics=diagnostics, seed=3,
+            versions={{"pymc": "5.28.0"}}, warnings=("Depth and width can hardly be told apart.",),
+        ),
+        gate=gate, summary=summary,
         sensitivity=pd.DataFrame([["β ~ Normal(0, 2)", 0.971, 0.2]], columns=["changed", "P(β < 0)", "pareto_k"]),
         tables={{"Labs": pd.DataFrame([[name, 0.1]], columns=["lab", "effect"])}},
         panels=(
             Panel(name="prior-to-posterior", draw=points, caption="β before and after the data: it moves below 0."),
             Panel(name="posterior-predictive", draw=points, caption="Replicated data hold the observed."),
         ),
-        warnings=("Depth and width can hardly be told apart.",), seed=3, versions={{"pymc": "5.28.0"}},
-        classical="{classical}", sources=("tests",),
-        computation="nutpie, 4 chains of 1,000 draws after 1,000 of tuning.", probability_error=0.003,
+        sources=("tests",),
     )
     return [
         Finding(
-            "{id}", "slope", "{classical}" if "{classical}" ==
+            "{id}.slope", "slope", "{classical}" if "{classical}" ==
             posterior.concluded else "inconclusive",
-            f"The gain falls for {{name}}. More.", estimate=-0.42,
-            lower=-0.64, upper=-0.21, interval="94% ETI", probability=0.973, probability_kind="P(β < 0)", n_models=1,
-            n_heritages=1, rhat_max=1.002, ess_min=1420.0, divergences=0, posterior=posterior,
+            f"The gain falls for {{name}}. More.",
+            headline=Estimate(-0.42, -0.64, -0.21, "94% ETI", 0.973, "P(β < 0)"),
+            sample=Sample(n_models=1, n_groups=1), convergence=Convergence(1.002, 1420.0, 0), posterior=posterior,
         )
     ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import runpy
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import layer, model, run, snapshot, table
+from conftest import layer, run, snapshot, table
 
 import thermostats
 from thermostats.errors import DataError
@@ -60,16 +59,6 @@ def test_a_folder_that_an_earlier_version_wrote_loads_with_the_same_rows(name: s
     keys = {tuple(row[label] for label in key(name)) for row in rows}
     beneath = {tuple(map(str, row)) for row in shipped[key(name)].itertuples(index=False, name=None)}
     assert len(loaded) == len(shipped) + len(keys - beneath)
-
-
-def test_that_folder_passes_its_check_and_takes_the_same_rows_again(tmp_path: Path) -> None:
-    mine = Path(shutil.copytree(USER, tmp_path / "mine"))
-    assert store.check(mine)["runs"] == len(store.load("runs")) + 4
-    assert {"thermostats", "my own hooks"} <= set(features(mine)["source"])
-    before = snapshot(mine)
-    done = join(sorted((mine / "measured").glob("*/*.csv")), data=mine)
-    assert {(each.added, each.replaced) for each in done} == {(0, 0)} and len(done) == 7
-    assert snapshot(mine) == before
 
 
 def test_rows_are_the_same_once_their_runs_are_packed(small_store: Path) -> None:
@@ -133,13 +122,3 @@ def test_a_damaged_archive_and_one_of_other_columns_are_named(packed: Path) -> N
     path.mkdir()
     with pytest.raises(DataError, match=r"layers\.parquet"):
         store.load("layers", packed)
-
-
-def test_values_that_are_hard_to_keep_come_back(tmp_path: Path) -> None:
-    prompt = {"prompt_set": "s", "text": 'a, "b"\nc', "text_sha256": "0" * 64}
-    rows = table("prompts", {**prompt, "prompt_id": "b"}, {**prompt, "prompt_id": "a", "complexity": 3})
-    models = table("models", model(), {**model("lab/é"), "year": None, "tied_embeddings": False})
-    gains = table("layers", *(layer(run(), at, value) for at, value in enumerate((0.1 + 0.2, 5e-324, 1e308), 1)))
-    for name, frame in (("prompts", rows), ("models", models), ("layers", gains)):
-        runpy.run_path(str(PACK))["write"](frame, name, tmp_path / f"{name}.parquet")
-        pd.testing.assert_frame_equal(store.read(tmp_path / f"{name}.parquet", name), frame, check_exact=True)

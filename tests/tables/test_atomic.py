@@ -40,52 +40,6 @@ def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: P
         assert not staging.exists()
 
 
-def test_a_lock_that_a_vanished_drive_does_not_take_back_is_no_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(*_: object, **__: object) -> None:
-        raise OSError(errno.ESTALE, "Stale file handle")
-
-    with monkeypatch.context() as patch, atomic.only_writer(tmp_path):
-        patch.setattr(filelock.FileLock, "release", gone)
-
-
-def test_files_are_staged_in_the_folder_and_none_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    synced = os.fsync
-
-    def noted(descriptor: int) -> None:
-        seen.extend(str(path.relative_to(tmp_path)) for path in (tmp_path / ".staging").iterdir())
-        synced(descriptor)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    atomic.write_atomically(tmp_path / "models.csv", b"rows")
-    assert len(seen) == 1 and seen[0].startswith(".staging/models.csv.")
-    assert [path.name for path in tmp_path.iterdir()] == ["models.csv"]
-    assert (tmp_path / "models.csv").read_bytes() == b"rows"
-
-
-def test_a_staging_folder_that_another_writer_removes_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = Path.mkdir
-    left = [3]
-
-    def removed(path: Path, *arguments: object, **options: object) -> None:
-        made(path, *arguments, **options)  # type: ignore[arg-type]
-        if path.name == ".staging" and left[0]:
-            left[0] -= 1
-            path.rmdir()
-
-    monkeypatch.setattr(Path, "mkdir", removed)
-    atomic.write_atomically(tmp_path / "a", b"rows")
-    assert (tmp_path / "a").read_bytes() == b"rows"
-    left[0] = 99
-    with pytest.raises(DataError, match="the staging folder vanishes"):
-        atomic.write_atomically(tmp_path / "a", b"other rows")
-    assert (tmp_path / "a").read_bytes() == b"rows"
-
-
 @pytest.mark.parametrize("place", ["../a", "linked/a"])
 def test_a_place_outside_is_refused_and_says_where_it_leads(place: str, tmp_path: Path) -> None:
     folder = tmp_path / "folder"

@@ -48,10 +48,6 @@ def test_profiles_are_compared_over_the_inner_blocks_that_both_have() -> None:
     assert row["largest_d"] == pytest.approx(math.log(1.1))
 
 
-def test_two_blocks_have_no_correlation() -> None:
-    assert profile_pairs(profiles(*lines(x=[9.0, 1.0, 2.0], y=[1.0, 1.5, 2.0]), PUBLISHED)).empty
-
-
 def test_sets_are_counted_by_model_and_lab() -> None:
     rows = features(("am", "a.json", 1.0), ("an", "other", 2.0), ("bm", "other", math.nan), ("cm", "thermostats", 1.0))
     rows.loc[rows["model_id"] == "an", "comparable"] = False

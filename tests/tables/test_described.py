@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import runpy
 import shutil
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from thermostats.tables import store
-from thermostats.tables.describe import DATAPACKAGE, describe, descriptions, for_tools
-from thermostats.tables.schemas import ABOVE, FLAG, FLOAT, INTEGER, TABLES, TEXT, Column, column, gain
+from thermostats.tables.describe import describe, descriptions
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, Column, column, gain
 from thermostats.tables.validation import faults
 
 SHIPPED = store.shipped("data")
@@ -36,23 +34,6 @@ def test_what_is_current_is_not_written_again(tmp_path: Path) -> None:
     assert [(resource["name"], resource["path"]) for resource in package["resources"]] == [("models", "models.csv")]
 
 
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-def test_as_a_program_it_describes_the_folder_that_is_named_and_says_what_it_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    named, default = tmp_path / "named", tmp_path / "asked"
-    for folder in (named, default):
-        folder.mkdir()
-    monkeypatch.setenv("THERMOSTATS_DATA", str(default))
-    for arguments, folder in (([str(named)], named), ([], default)):
-        monkeypatch.setattr(sys, "argv", ["describe", *arguments])
-        runpy.run_module("thermostats.tables.describe", run_name="__main__")
-        wrote = [Path(line) for line in capsys.readouterr().out.splitlines()]
-        assert sorted(wrote) == sorted(folder.iterdir()) and len(wrote) == 2
-        runpy.run_module("thermostats.tables.describe", run_name="__main__")
-        assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize(
     ("declared", "taken", "refused"),
     [
@@ -68,24 +49,3 @@ def test_bounds_are_what_they_say(declared: Column, taken: list[object], refused
     for value in (*taken, *refused):
         alone = pd.Series([value], dtype=declared.dtype)
         assert faults(alone, declared).any() == (value not in taken), value
-
-
-def test_gains_and_norms_are_above_zero_and_nothing_else_is_bounded_so() -> None:
-    """A bound that is left out itself is in no description: the standard has none."""
-    columns = ((f"{name}.{label}", each) for name in TABLES for label, each in TABLES[name].columns.items())
-    bounded = {name: check.error for name, each in columns for check in each.checks if check.kind == ABOVE}
-    gains = ("gain_block", "gain_attention", "gain_mlp", "gain_sum_attention", "gain_sum_mlp")
-    of_layers = {f"layers.{name}": "above 0" for name in ("norm_in", *gains, "write_attention", "write_mlp")}
-    assert bounded == of_layers | {f"lineage.{name}": "above 0" for name in ("share", "tokens", "distance")}
-
-
-def test_a_data_package_of_a_part_refers_to_nothing_outside_it(tmp_path: Path) -> None:
-    for files, keys in (({"layers": ["a.csv"], "runs": ["r.csv"]}, ["runs"]), ({"layers": ["a.csv", "b.csv"]}, [])):
-        for path in (path for paths in files.values() for path in paths):
-            (tmp_path / path).write_bytes(b"")
-        resource = json.loads(for_tools(tmp_path, files)[DATAPACKAGE])["resources"][0]
-        assert (resource["name"], resource["path"]) == (
-            "layers",
-            files["layers"] if len(files["layers"]) > 1 else "a.csv",
-        )
-        assert [each["reference"]["resource"] for each in resource["schema"].get("foreignKeys", [])] == keys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +38,6 @@ def test_the_data_package_is_valid(where: str, tmp_path: Path) -> None:
     assert done.flatten(["message"]) == []
     formats = {(name, path.suffix, kind(path)) for name in TABLES for path in own_files(name, SHIPPED)}
     assert done.stats["tasks"] == len(formats if where == "shipped" else {name for name, *_ in formats})
-
-
-def test_the_data_package_tells_a_wrong_value(small_store: Path, tmp_path: Path) -> None:
-    frictionless = pytest.importorskip("frictionless")
-    export(out := tmp_path / "out", data=small_store)
-    layers = out / "layers.csv"
-    layers.write_text(layers.read_text().replace("last", "lst", 1).replace(",9.0,", ",nine,", 1))
-    runs = out / "runs.csv"
-    runs.write_text(runs.read_text().replace("lab/small", "lab/none"))
-    faults = frictionless.validate(str(out / DATAPACKAGE)).flatten(["type"])
-    assert {"constraint-error", "type-error", "foreign-key"} <= {kind for (kind,) in faults}
 
 
 @pytest.mark.parametrize("format_", ["csv", "parquet"])
@@ -104,21 +92,3 @@ def test_private_texts_are_not_exported(small_store: Path, tmp_path: Path) -> No
     assert "Hello" in set(store.load("prompts", small_store)["text"])
     export(tmp_path / "out", ["prompts"], data=small_store)
     assert "Hello" not in (tmp_path / "out" / "prompts.csv").read_text()
-
-
-def test_until_it_is_whole_an_export_is_hidden(
-    small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "new").mkdir()
-    seen: list[str] = []
-    move = shutil.move
-
-    def noted(staged: Path, folder: Path) -> None:
-        seen.extend(path.name for path in (tmp_path / "new").iterdir())
-        move(staged, folder)
-
-    monkeypatch.setattr(shutil, "move", noted)
-    (done,) = export(tmp_path / "new" / "out", ["models"], data=small_store)
-    assert len(seen) == 1 and seen[0].startswith(".out.")
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
-    assert (done.table, done.rows, done.path) == ("models", 1, tmp_path / "new" / "out" / "models.csv")

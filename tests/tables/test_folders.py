@@ -9,7 +9,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import folders, store
+from thermostats.tables import folders
 from thermostats.tables.folders import writable_folder
 
 
@@ -83,27 +83,6 @@ def test_a_store_of_another_schema_is_not_read(tmp_path: Path, content: str, wor
     with pytest.raises(DataError, match=words) as caught:
         folders.layers(tmp_path)
     assert caught.value.where == str(tmp_path / "store.toml")
-
-
-def test_files_of_a_table_in_their_order(tmp_path: Path) -> None:
-    assert folders.own_files("runs", tmp_path) == []
-    names = ["measured/runs/b.csv", "measured/runs/a.csv", "published/runs.csv", "runs.csv"]
-    spare = ["measured/runs/.c.csv", "measured/runs/a.txt", "measured/layers/a.csv", "published/layers.csv", "runs"]
-    for name in (*names, *spare):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    assert folders.own_files("runs", tmp_path) == [
-        tmp_path / name for name in ("runs.csv", "published/runs.csv", "measured/runs/a.csv", "measured/runs/b.csv")
-    ]
-    assert store.has_run("runs", "a", tmp_path) and not store.has_run("runs", "c", tmp_path)
-    assert not store.has_run("weights", "a", tmp_path)
-
-
-@pytest.mark.parametrize("held", ["store.toml", "models.csv", "prompts.csv", "published", "measured"])
-def test_a_folder_that_holds_any_of_these_is_begun_already(tmp_path: Path, held: str) -> None:
-    (tmp_path / held).mkdir()
-    assert writable_folder(tmp_path) == tmp_path
-    assert [path.name for path in tmp_path.iterdir()] == [held]
 
 
 def test_a_file_in_the_place_of_a_folder_holds_no_tables_and_one_that_is_refused_is_said(

@@ -35,19 +35,6 @@ def test_models_go_with_the_source_of_their_facts_unless_another_run_is_of_them(
     assert store.check(small_store)["runs"] == 2
 
 
-def test_rows_in_a_file_with_others_are_taken_out_of_it(small_store: Path) -> None:
-    join(brought("others"), data=small_store)
-    files = sorted((small_store / "measured" / "layers").glob("*.csv"))
-    both = table("layers", *(row for path in files for row in store.read(path, "layers").to_dict("records")))
-    for path in files:
-        path.unlink()
-    store.save(both, "layers", small_store / "layers.csv")
-    before = store.load("layers", small_store)
-    assert forget("others", data=small_store)["layers"] == 2
-    left = store.load("layers", small_store)
-    assert len(left) == len(before) - 2 and left["run_id"].nunique() == 1
-
-
 def test_a_source_that_is_not_there_is_named_with_those_that_are(small_store: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no own rows of this source") as caught:
         forget("test", data=small_store)

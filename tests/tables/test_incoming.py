@@ -7,27 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import layer, run, snapshot, table
+from conftest import layer, run, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import incoming, limits, store
-from thermostats.tables.column_map import load_map
 from thermostats.tables.incoming import read
 from thermostats.tables.join import join
-
-MAP = """\
-table = "layers"
-ignore = ["notes"]
-[columns]
-block = "layer"
-growth = "gain_block"
-[factors]
-norm_in = 0.001
-[constants]
-position = "last"
-source = "my own hooks"
-prompt_id = ""
-"""
 
 
 def written(frame: pd.DataFrame, path: Path) -> Path:
@@ -59,47 +44,6 @@ def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, end
     assert stored.loc[stored["run_id"] == measured["run_id"], "gain_block"].tolist() == [1 / 3 + n for n in (1, 2, 3)]
 
 
-def test_a_mapping_turns_their_columns_into_ours_and_makes_the_runs(small_store: Path, tmp_path: Path) -> None:
-    (tmp_path / "map.toml").write_text(MAP)
-    theirs = pd.DataFrame(
-        {
-            "model_id": "lab/small",
-            "block": [1, 2, 3],
-            "growth": [1.5, 1.25, 0.5],
-            "norm_in": [1000.0, 1500.0, 1875.0],
-            "notes": "x",
-        }
-    )
-    done = join(written(theirs, tmp_path / "gains.csv"), mapping=tmp_path / "map.toml", data=small_store)
-    assert [(d.table, d.added) for d in done] == [("runs", 1), ("layers", 3)]
-    runs = store.load("runs", small_store).set_index("source").loc["my own hooks"]
-    assert (runs["model_id"], runs["revision"], runs["dtype"]) == ("lab/small", "main", "unstated")
-    rows = store.load("layers", small_store)
-    rows = rows[rows["run_id"] == runs["run_id"]]
-    assert rows["gain_block"].tolist() == [1.5, 1.25, 0.5]
-    assert rows["norm_in"].tolist() == [1.0, 1.5, 1.875]
-    assert store.check(small_store)["runs"] == 2
-    again = join(theirs, mapping=load_map(tmp_path / "map.toml"), data=small_store)
-    assert [(d.added, d.unchanged) for d in again] == [(0, 1), (0, 3)]
-
-
-def test_every_wrong_cell_is_named_by_row(small_store: Path, tmp_path: Path) -> None:
-    before = snapshot(small_store)
-    rows = table("layers", *(layer(run(), number, 2.0) for number in range(1, 5))).astype(object)
-    rows.loc[1, "gain_block"] = "two"
-    rows.loc[2, "position"] = "lst"
-    rows.loc[3, ["layer", "gain_block"]] = [1, 3.0]
-    for ending in ("csv", "json"):
-        with pytest.raises(DataError, match=r"3 rows are not as table layers wants them") as caught:
-            join(written(rows, tmp_path / f"bad.{ending}"), data=small_store)
-        first, second, third = caught.value.rows
-        assert first == "row 2, column gain_block: 'two' is not a number"
-        assert second.startswith("row 3, column position: 'lst' is not allowed; one of 'last', ")
-        assert third.startswith("row 4, run_id, layer, prompt_id, position: the same as in a row before")
-        assert all(row in str(caught.value) for row in caught.value.rows)
-    assert snapshot(small_store) == before
-
-
 @pytest.mark.parametrize(
     ("content", "name", "words"),
     [
@@ -128,31 +72,6 @@ def test_a_damaged_or_unknown_file_is_named(tmp_path: Path, content: bytes, name
     (tmp_path / name).write_bytes(content)
     with pytest.raises((DataError, UsageError), match=words):
         read(tmp_path / name)
-
-
-def test_texts_are_read_as_they_stand(tmp_path: Path) -> None:
-    path = tmp_path / "x.CSV"
-    path.write_bytes(b'\xef\xbb\xbfa,b\r\n\r\nNA,"1,\n2"\r\n 007,\r\n')
-    assert read(path).to_dict("list") == {"a": ["NA", " 007"], "b": ["1,\n2", ""]}
-    path = tmp_path / "x.tsv"
-    path.write_bytes(b"a\tb\n1,5\tnull\n")
-    assert read(str(path)).to_dict("list") == {"a": ["1,5"], "b": ["null"]}
-
-
-@pytest.mark.parametrize("ending", ["json", "jsonl"])
-def test_objects_need_not_have_the_same_names(tmp_path: Path, ending: str) -> None:
-    rows = [{"b": 1, "a": "x"}, {"c": None, "a": 2.5}]
-    text = "\n\n".join(map(json.dumps, rows)) if ending == "jsonl" else json.dumps(rows)
-    (tmp_path / f"x.{ending}").write_text("\ufeff" + text, encoding="utf-8")
-    frame = read(tmp_path / f"x.{ending}")
-    assert frame.columns.tolist() == ["b", "a", "c"]
-    assert frame["a"].tolist() == ["x", 2.5]
-    assert frame["b"].isna().tolist() == [False, True]
-
-
-def test_a_frame_is_taken_with_its_columns_as_texts_and_its_rows_counted_from_the_first() -> None:
-    rows = read(pd.DataFrame({1: ["x", "y"]}, index=[7, 7]))
-    assert (rows.columns.tolist(), rows.index.tolist()) == (["1"], [0, 1])
 
 
 def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

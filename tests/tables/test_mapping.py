@@ -14,7 +14,7 @@ from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.column_map import ColumnMap, load_map
 from thermostats.tables.join import join
-from thermostats.tables.join_columns import NEEDED, OPTIONAL, REFUSED, when_joined
+from thermostats.tables.join_columns import NEEDED, REFUSED, when_joined
 from thermostats.tables.mapping import mapped, with_runs
 from thermostats.tables.runs import prompt_sha, run_id
 from thermostats.tables.schemas import TABLES
@@ -95,22 +95,6 @@ def test_a_constant_that_its_column_may_not_have_is_told_as_one(
     assert caught.value.next_step == f"thermostats ls columns {table}"
 
 
-def test_constants_that_their_columns_may_have_are_taken(tmp_path: Path) -> None:
-    constants = {
-        "layer": "3",
-        "n_tokens": "",
-        "norm_in": 2,
-        "prompt_id": 7,
-        "seconds": 0.5,
-        "dtype": "mixed",
-        "missing": "",
-    }
-    lines = "\n".join(f"{name} = {value!r}" for name, value in constants.items())
-    assert load_map(written(tmp_path, f'table = "layers"\n[constants]\n{lines}\n')).constants == constants
-    flags = "gated_mlp = true\ntied_embeddings = 'False'\nvariant = ''\nyear = 2024"
-    assert load_map(written(tmp_path, f'table = "models"\n[constants]\n{flags}\n')).constants["gated_mlp"] is True
-
-
 def test_a_mapping_file_that_cannot_be_read_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such mapping file"):
         load_map(tmp_path / "none.toml")
@@ -175,16 +159,6 @@ def test_runs_are_made_of_what_their_rows_tell() -> None:
     assert stated["run_id"].nunique() == 2
 
 
-@pytest.mark.parametrize("without", ["model_id", "source"])
-def test_rows_that_tell_of_no_run_are_as_they_are(without: str) -> None:
-    frame = pd.DataFrame({"model_id": ["m"], "source": ["x"], "layer": [1]})
-    rows, runs = with_runs(frame.drop(columns=without), "layers")
-    assert runs is None and rows.equals(frame.drop(columns=without))
-    for other, name in ((frame.assign(run_id="r"), "layers"), (frame, "models")):
-        rows, runs = with_runs(other, name)
-        assert runs is None and rows is other
-
-
 HELLO, BYE = (hashlib.sha256(text.encode()).hexdigest() for text in ("Hello", "Bye"))
 PROMPTS = pd.DataFrame({"prompt_set": "own", "prompt_id": ["b", "a"], "text": ["Bye", "Hello"]})
 GAINS = pd.DataFrame(
@@ -213,27 +187,6 @@ def test_hashes_of_texts_and_of_their_set_are_filled_in(small_store: Path) -> No
     thermostats.check(small_store)
 
 
-def test_a_run_is_filled_in_like_the_run_of_its_rows(small_store: Path) -> None:
-    join(PROMPTS, table="prompts", data=small_store)
-    join(GAINS[["model_id", "source", "prompt_set"]].head(1), table="runs", data=small_store)
-    (run,) = store.load("runs", small_store).query("source == 'own hooks'").to_dict("records")
-    assert [run[name] for name in ("revision", "dtype", "attention")] == ["main", "unstated", "unstated"]
-    done = join(GAINS, table="layers", data=small_store)
-    assert [(each.table, each.added, each.unchanged) for each in done] == [("runs", 0, 1), ("layers", 2, 0)]
-
-
-@pytest.mark.parametrize(("hashes", "of_set"), [(["0" * 64, "1" * 64], "f" * 64), (["", ""], "")])
-def test_hashes_that_rows_state_stay_and_a_set_whose_texts_nobody_knows_has_none(
-    hashes: list[str], of_set: str, small_store: Path
-) -> None:
-    join(PROMPTS.assign(text="", text_sha256=hashes), table="prompts", data=small_store)
-    assert set(store.load("prompts", small_store).query("prompt_set == 'own'")["text_sha256"]) == set(hashes)
-    join(GAINS.assign(prompt_sha=of_set), table="layers", data=small_store)
-    assert set(store.load("runs", small_store).query("source == 'own hooks'")["prompt_sha"]) == {of_set}
-    with pytest.raises(DataError, match="prompt set that table prompts does not have"):
-        join(GAINS.assign(prompt_set="other"), table="layers", data=small_store)
-
-
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in REFUSED])
 def test_only_rows_without_a_needed_column_are_said_to_lack_it(name: str, small_store: Path) -> None:
     columns = list(TABLES[name].columns)
@@ -249,20 +202,3 @@ def test_only_rows_without_a_needed_column_are_said_to_lack_it(name: str, small_
             message = str(error)
         lacking = re.search(rf"without (run_id, )?{label}\.", message) or "to which run they belong" in message
         assert bool(lacking) == (needs[label] == NEEDED), (label, needs[label], message)
-
-
-def test_nothing_is_joined_to_the_findings() -> None:
-    assert set(REFUSED) == {"findings"}
-    assert {when_joined("findings", label) for label in TABLES["findings"].columns} == {""}
-    assert when_joined("layers", "run_id") == "filled in from model_id and source"
-    assert (when_joined("layers", "prompt_id"), when_joined("layers", "norm_in")) == (NEEDED, OPTIONAL)
-    assert when_joined("runs", "dtype") == "filled in: unstated"
-
-
-@pytest.mark.parametrize("columns", [[("x", "layer"), ("x", "gain")], [0, 1]])
-def test_names_of_columns_that_are_no_text_are_named(columns: list[object]) -> None:
-    frame = pd.DataFrame([[1, 2.0]])
-    frame.columns = pd.MultiIndex.from_tuples(columns) if isinstance(columns[0], tuple) else pd.Index(columns)
-    with pytest.raises(UsageError, match="the mapping does not name") as caught:
-        mapped(frame, ColumnMap("layers", {}), "here")
-    assert caught.value.got == ", ".join(map(str, columns))

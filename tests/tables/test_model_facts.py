@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from conftest import command, model, snapshot, table
+from conftest import model, snapshot, table
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import check_lab, own_models, set_facts, spelt_otherwise
+from thermostats.tables.model_facts import check_lab, own_models, set_facts
 
 
 @pytest.fixture
@@ -56,23 +55,6 @@ def test_what_cannot_be_set_is_said(mine: Path, model_id: str, facts: dict[str, 
     assert snapshot(mine) == before
 
 
-def test_a_lab_spelt_two_ways_is_asked_and_not_merged(mine: Path) -> None:
-    assert spelt_otherwise("eleuther-ai", mine) == "EleutherAI"
-    assert spelt_otherwise("EleutherAI", mine) == spelt_otherwise("Karpathy", mine) == ""
-    done = command("set", "my-model", "heritage=Eleuther AI", "--data", mine)
-    assert done.returncode == 0
-    assert "set heritage=EleutherAI" in done.stderr
-    assert named(mine, "heritage") == ["Eleuther AI"] * 2
-
-
-def test_wrong_use_in_the_shell(mine: Path) -> None:
-    done = command("set", "my-model", "Karpathy", "--data", mine)
-    assert (done.returncode, 'thermostats set my-model lab="Karpathy"' in done.stderr) == (2, True)
-    unsaid = command("set", "my-model", "heritage=Karpathy")
-    assert (unsaid.returncode, "read-only" in unsaid.stderr) == (2, True)
-    assert isinstance(own_models(mine.parent / "none"), pd.DataFrame)
-
-
 def test_a_lab_that_is_new_but_spelt_like_another_is_asked_about(mine: Path) -> None:
     for lab in ("eleutherai", "EleutherAI ", "Eleuther-AI"):
         with pytest.raises(UsageError, match="spell this lab otherwise") as caught:
@@ -80,15 +62,3 @@ def test_a_lab_that_is_new_but_spelt_like_another_is_asked_about(mine: Path) -> 
         assert caught.value.allowed == "EleutherAI" and "thermostats set me/x" in caught.value.next_step
     for lab in ("EleutherAI", "A new lab", ""):
         check_lab(lab, "me/x", mine)
-
-
-def test_several_models_are_set_at_once_by_the_word_for_labs(mine: Path) -> None:
-    """One command for all of them; the lab may be called so, and a name that is wrong changes none."""
-    rows = own_models(mine).head(1).assign(model_id="my-other")
-    join(rows, table="models", data=mine)
-    done = command("set", "my-model", "my-other", "lab=Lab B", "--data", mine)
-    assert done.returncode == 0, done.stderr
-    assert set(own_models(mine)["heritage"]) == {"Lab B"}
-    wrong = command("set", "my-model", "my-othr", "lab=Lab C", "--data", mine)
-    assert wrong.returncode == 2 and "my-other" in wrong.stderr
-    assert set(own_models(mine)["heritage"]) == {"Lab B"}

@@ -11,12 +11,10 @@ import pytest
 from conftest import layer, model, run, table
 
 import thermostats
-from thermostats.claims.evidence import Evidence
 from thermostats.errors import UsageError
 from thermostats.tables.join import join
 from thermostats.tables.model_rows import LEFT_OUT, model_rows
 from thermostats.tables.pooling import disagreements
-from thermostats.tables.selection import Selection
 
 
 def measured(model_id: str, gain: float, **fields: object) -> list[pd.DataFrame]:
@@ -53,13 +51,6 @@ def test_models_that_can_be_compared_once_each_and_the_others_by_name(models: Pa
     with_all = model_rows("measured", data=models, incomparable=True)
     assert with_all["model_id"].tolist() == ["lab/base", "lab/post", "lab/small"]
     assert not with_all.attrs.get(LEFT_OUT)
-
-
-def test_a_name_is_the_tables_under_it_and_a_users_rows_are_those_of_an_analysis(models: Path) -> None:
-    by_name = model_rows("pooled", "penultimate_gain", data=models)
-    for evidence in (Selection(models, "pooled"), Evidence(models).named("pooled")):
-        pd.testing.assert_frame_equal(model_rows(evidence, "penultimate_gain"), by_name)
-    assert thermostats.model_rows is model_rows
 
 
 def test_two_measurements_of_one_model_are_one_row(models: Path) -> None:

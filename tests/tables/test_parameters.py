@@ -106,12 +106,6 @@ def test_a_wrong_number_of_weights_is_refused() -> None:
         check_models(wrong)
 
 
-def test_an_architecture_without_a_formula_is_named() -> None:
-    with pytest.raises(DataError, match="mamba"):
-        parameter_counts({**ROWS["openai-community/gpt2"], "architecture": "mamba"})
-    check_models(MODELS.assign(architecture="mamba"))
-
-
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_model_has_more_weights_than_its_blocks(small_store: Path, more: int) -> None:
     """Of an architecture without a formula, where nothing else tells its numbers: by `join` and by `check`."""

@@ -50,30 +50,14 @@ def test_an_instrument_more_counts_for_more_than_a_run_more() -> None:
     assert error["m0"] < error["m0 one"]
 
 
-def test_a_single_measurement_stays_as_it_is() -> None:
-    rows = pd.DataFrame(
-        {"model_id": ["a"], "source": ["s"], "prompt_set": ["p"], "dtype": ["d"], "y": [0.2], "e": [0.03]}
-    )
-    estimates = pooled(rows)
-    assert estimates.loc["a", "y"] == pytest.approx(0.2) and estimates.loc["a", "e"] == pytest.approx(0.03, rel=1e-6)
-    assert set(variances(rows).values()) == {0.0}
-
-
-def test_measurements_of_no_known_error_count_alike() -> None:
-    rows = pd.DataFrame(
-        {"model_id": "a", "source": ["s", "s"], "prompt_set": "p", "dtype": "d", "y": [0.1, 0.3], "e": 0.0}
-    )
-    assert pooled(rows).loc["a", "y"] == pytest.approx(0.2)
-
-
 def test_measurements_of_one_model_that_disagree_are_named() -> None:
     rows = pd.DataFrame(
         {
-            "model_id": ["a", "a", "b", "b"],
+            "model_id": ["a", "a", "b", "b", "c", "c"],  # c: as far apart as a, within three errors
             "revision": "main",
-            "source": ["x", "y", "x", "y"],
-            "penultimate_gain": [1.0, 1.2, 1.0, 1.005],
-            "penultimate_gain_sd": 0.05,
+            "source": ["x", "y"] * 3,
+            "penultimate_gain": [1.0, 1.2, 1.0, 1.005, 1.0, 1.2],
+            "penultimate_gain_sd": [0.05] * 4 + [0.5] * 2,
             "penultimate_gain_n": 25,
         }
     )

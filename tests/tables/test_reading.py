@@ -38,13 +38,6 @@ def test_features_are_filtered_in_words(shipped: pd.DataFrame) -> None:
     assert set(both["model_id"]) == {"openai-community/gpt2", "EleutherAI/pythia-70m"}
 
 
-def test_the_controlled_study_comes_when_it_is_named() -> None:
-    rows = features(lab="nursery")
-    assert set(rows["source"]) == {"nursery"}
-    assert not rows["model_id"].duplicated().any()
-    assert set(rows.loc[~rows["model_id"].str.contains("tuned"), "revision"]) == {"step00600"}
-
-
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
@@ -93,24 +86,6 @@ def test_tables_come_with_lab_family_and_geometry() -> None:
     for name in (3, ["layers"], "layer"):
         with pytest.raises(UsageError, match="no such table"):
             load(name)  # type: ignore[arg-type]
-
-
-def test_one_run_is_one_run() -> None:
-    run_id = load("runs")["run_id"].iloc[0]
-    rows = load("summaries", runs=run_id)
-    pd.testing.assert_frame_equal(rows, load("summaries", runs=[run_id]))
-    assert set(rows["run_id"]) <= {run_id}
-    with pytest.raises(UsageError, match="no such run"):
-        load("layers", runs="abc")
-
-
-def test_a_string_is_one_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for folder, (first, second) in {"out": ("layers", "out"), "there": ("there", "layers")}.items():
-        (done,) = thermostats.export(first, second)
-        assert (done.table, done.path) == ("layers", Path(folder) / "layers.csv")
-    stale = thermostats.report("c07", out=tmp_path / "report", check=True)
-    assert [outcome.claim for outcome in stale.outcomes] == ["C07"]
 
 
 @pytest.mark.parametrize("sources", [3, {"a": [1]}, ["nothing.csv"], [pd.DataFrame({"a": [1]})], [None]])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.evidence import Evidence
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.seeds import one_a_recipe, seed_noise
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -54,13 +54,6 @@ def test_seeds_of_one_model_are_one_row() -> None:
     assert list(averaged["model_id"]) == [f"m{i}-0" for i in range(5)]
     means = np.log(rows["penultimate_gain"]).groupby(rows["model_id"].str[:2]).mean()
     assert np.log(averaged["penultimate_gain"]).tolist() == pytest.approx(means.tolist())
-
-
-def test_without_second_seeds_nothing_changes() -> None:
-    rows = simulated(5, 1)
-    assert seed_noise(rows, "penultimate_gain") is None
-    pd.testing.assert_frame_equal(one_a_recipe(rows), rows)
-    assert (model_rows(Evidence().named(POOLED))["seed_of"] == "").all()
 
 
 def test_the_controlled_study_has_sixteen_pairs_of_seeds() -> None:

@@ -51,21 +51,6 @@ def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == ["ab.host.7", "b.json"]
 
 
-def test_while_it_is_written_a_state_lies_beside_the_one_before_under_a_name_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replaced: list[str] = []
-    replace = Path.replace
-
-    def noted(path: Path, target: Path) -> None:
-        replaced.append(path.name)
-        replace(path, target)
-
-    monkeypatch.setattr(Path, "replace", noted)
-    spec_states.write(tmp_path, "a", state_of("running", host="here", pid=7))
-    assert replaced == ["a.here.7"]
-
-
 @pytest.mark.parametrize("state", ["waiting", "running"])
 def test_a_spec_whose_process_has_ended_was_interrupted(tmp_path: Path, state: str) -> None:
     gone = state_of(state, pid=ended())
@@ -101,20 +86,6 @@ def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
     with pytest.raises(DataError, match="remove the file") as caught:
         spec_states.read(tmp_path)
     assert caught.value.where == str(path)
-
-
-def test_a_state_that_vanishes_while_it_is_read_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in "ab":
-        spec_states.write(tmp_path, name, state_of("running", model=name))
-    read = Path.read_text
-
-    def gone(path: Path, **options: str) -> str:
-        if path.name == "a.json":
-            raise FileNotFoundError
-        return read(path, **options)
-
-    monkeypatch.setattr(Path, "read_text", gone)
-    assert [state.model for state in spec_states.read(tmp_path)] == ["b"]
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from conftest import SHA, layer, model, run, table
+from conftest import layer, run, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,33 +80,6 @@ def test_damage_is_named_with_its_place(
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("cosine,", "", "lacking cosine"),
-        ("cosine,", "cosine,more,", "unknown 'more'"),
-        ("cosine,anisotropy", "angle,anisotropy", "lacking cosine; unknown 'angle'"),
-        ("cosine,anisotropy", "anisotropy,cosine", "another order"),
-    ],
-)
-def test_columns_that_are_lacking_unknown_or_elsewhere_are_named(
-    old: str, new: str, message: str, small_store: Path
-) -> None:
-    path = own_files("layers", small_store)[0]
-    edit(path, old, new)
-    with pytest.raises(DataError, match="columns of table layers are not as declared") as caught:
-        store.read(path, "layers")
-    assert caught.value.got == message
-
-
-def test_columns_that_a_frame_lacks_or_that_nobody_knows_are_named() -> None:
-    frame = table("layers", layer(run(), 1, 1.0))
-    with pytest.raises(DataError, match=r"table layers lacks columns \(here\).*got cosine, missing"):
-        store.validate(frame.drop(columns=["cosine", "missing"]), "layers", "here")
-    with pytest.raises(DataError, match=r"table layers has unknown columns \(here\).*got note, more"):
-        store.validate(frame.assign(note=1, more=2), "layers", "here")
-
-
 def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: Path) -> None:
     texts = ["a\rb", "a\nb", "a\r\nb", "\x1e", 'a"b', "a,b", " "]
     rows = [{"run_id": "r", "prompt_id": f"p{i}", "top_token": text} for i, text in enumerate(texts)]
@@ -129,31 +101,6 @@ def test_of_some_runs_the_files_of_others_are_not_read(small_store: Path) -> Non
     (place / "0123456789abcdeg.csv").write_text("damaged")  # named after no run: it may hold any
     with pytest.raises(DataError, match="columns of table layers"):
         store.load("layers", small_store, runs=wanted)
-
-
-def test_texts_that_are_private_stay_where_that_is_asked(small_store: Path) -> None:
-    prompts = store.load("prompts", small_store).assign(text=["", "public"])
-    store.save(prompts, "prompts", small_store / "prompts.csv")
-    twice = pd.concat([prompts.iloc[[0]].assign(text="secret"), prompts.iloc[[0]].assign(prompt_id="c", text="other")])
-    store.save(twice, "prompts", small_store / "private" / "prompts.csv")
-    assert store.load("prompts", small_store)["text"].tolist() == ["secret", "public"]
-    assert store.load("prompts", small_store, private=False)["text"].tolist() == ["", "public"]
-
-
-def test_what_a_row_refers_to_must_be_there() -> None:
-    models = table("models", model(), model("lab/other"))
-    store.check_reference(table("runs", run()), "runs", "model_id", models, "models")
-    with pytest.raises(DataError, match="table runs refers to a row that table models does not have") as caught:
-        store.check_reference(table("runs", run(revision="step1")), "runs", "model_id", models, "models")
-    assert caught.value.got == "model_id 'lab/small' @ 'step1'"
-    assert caught.value.next_step.startswith("did you mean lab/small? Otherwise add it to models")
-    rows = table("layers", layer({"run_id": "r"}, 1, 1.0))
-    with pytest.raises(DataError, match=r"runs.* got run_id 'r'.* Next: add it to runs, for instance with thermostats"):
-        store.check_reference(rows, "layers", "run_id", table("runs", run()), "runs")
-    prompts = table("prompts", {"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64})
-    store.check_prompts(table("runs", run(), run(prompt_set="")), prompts)
-    with pytest.raises(DataError, match=r"refers to a prompt set.* got three, x"):
-        store.check_prompts(table("runs", run(prompt_set="x"), run(prompt_set="three")), prompts)
 
 
 @pytest.fixture
@@ -178,55 +125,3 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
         path.write_bytes(content)
         with pytest.raises(DataError, match=message):
             store.read(path, "layers")
-
-
-@pytest.mark.usefixtures("longest_cell")
-def test_a_cell_longer_than_the_reader_of_lines_takes_is_damage_too(small_store: Path) -> None:
-    edit(small_store / "models.csv", ",True,", ",yes,")
-    edit(small_store / "models.csv", "lab/small", "a" * 150_000)
-    with pytest.raises(DataError, match="table models is damaged"):
-        store.load("models", small_store)
-
-
-TEXTS = ("plain", 'a "quoted" word', "a, comma", "two\nlines", "ünïcode", "", " NA ", "x" * 3000)
-DAMAGE = {
-    "half a line": (lambda content: content[:-9], "."),
-    "open quote": (lambda content: content + b'"', "."),
-    "other header": (lambda content: b"x" + content, "columns of table layers are not as declared"),
-    "no number": (lambda content: content.replace(b"1.3333333333333333", b"many"), "'many' is not a number"),
-    "no UTF-8": (lambda content: content.replace(b"left out", b"\xff"), "not UTF-8"),
-    "a cell more": (lambda content: content[:-1] + b",1\n", "."),
-    "a carriage return": (lambda content: content.replace(b"left out", b"left\rout"), "."),
-    "nothing": (lambda content: b"", "columns of table layers"),
-}
-
-
-@pytest.fixture
-def many(tmp_path: Path) -> Path:
-    """Prompts, one a file, with every text that CSV has to quote; and gains with missing values."""
-    for number, text in enumerate(TEXTS):
-        row = {"prompt_set": f"s{number}", "prompt_id": "a", "text": text, "text_sha256": SHA}
-        store.save(table("prompts", row), "prompts", tmp_path / "measured" / "prompts" / f"{number}.csv")
-        row_of_run = run(f"lab/m{number}")
-        rows = [layer(row_of_run, n, 1.0 + 1 / (3 * n), name) for n in (1, 2) for name in "ab"]
-        rows[0] |= {"gain_block": None, "missing": "left out"}
-        store.save(table("layers", *rows), "layers", tmp_path / "measured" / "layers" / f"{row_of_run['run_id']}.csv")
-    return tmp_path
-
-
-def test_rows_of_many_files_are_those_of_each(many: Path) -> None:
-    assert sorted(store.load("prompts", many)["text"]) == sorted(TEXTS)
-    alone = pd.concat([store.read(path, "layers") for path in own_files("layers", many)])
-    layers = store.load("layers", many)
-    pd.testing.assert_frame_equal(layers, store.validate(alone, "layers"), check_exact=True)
-    assert (len(layers), layers["gain_block"].isna().sum()) == (4 * len(TEXTS), len(TEXTS))
-
-
-@pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_file_among_others_is_named(how: str, many: Path) -> None:
-    damage, message = DAMAGE[how]
-    path = own_files("layers", many)[3]
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DataError, match=message) as refused:
-        store.load("layers", many)
-    assert Path(refused.value.where).name == path.name

@@ -99,8 +99,8 @@ def _column(held: list[Any]) -> pd.Series:
 
 def _array(held: list[Any]) -> Any:
     dtype, shape, content = held
-    found = np.frombuffer(base64.b64decode(content), dtype=dtype).reshape(shape).copy()
-    return found if shape else found[()]
+    array = np.frombuffer(base64.b64decode(content), dtype=dtype).reshape(shape).copy()
+    return array if shape else array[()]
 
 
 def _record(kind: str, held: Any) -> Any:
@@ -108,12 +108,12 @@ def _record(kind: str, held: Any) -> Any:
     module, _, name = str(kind).partition(":")
     if not module.startswith(PACKAGE):
         raise ValueError(f"{kind} is no record of the package")
-    found = getattr(import_module(module), name, None)
-    if isinstance(found, type) and issubclass(found, Enum):
-        return found(decode(held))
-    if not (isinstance(found, type) and is_dataclass(found)):
+    cls = getattr(import_module(module), name, None)
+    if isinstance(cls, type) and issubclass(cls, Enum):
+        return cls(decode(held))
+    if not (isinstance(cls, type) and is_dataclass(cls)):
         raise ValueError(f"{kind} is no record of the package")
-    record = object.__new__(found)
+    record = object.__new__(cls)
     for each, of in held.items():
         object.__setattr__(record, each, decode(of))
     return record

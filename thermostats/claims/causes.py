@@ -46,7 +46,7 @@ class Causes:
 def declared() -> Causes:
     """The graph of the file."""
     file = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    why = {(cause, effect): reason for effect, own in file["arrows"].items() for cause, reason in own.items()}
+    why = {(cause, effect): reason for effect, reasons in file["arrows"].items() for cause, reason in reasons.items()}
     return Causes(graph=CausalGraph.of(why), nodes=file["nodes"], why=why)
 
 
@@ -56,7 +56,7 @@ def adjustments(causes: Causes) -> pd.DataFrame:
     for name in causes.nodes:
         if name != GAIN:
             sets = causes.graph.back_door(name, GAIN, causes.measured)
-            what = "; or ".join(causes.words(one) or "nothing" for one in sets) or "not all of it is measured"
+            what = "; or ".join(causes.words(each) or "nothing" for each in sets) or "not all of it is measured"
             rows.append((causes.nodes[name]["words"], what, name in causes.measured))
     return pd.DataFrame(rows, columns=["cause of the gain", "hold fixed", "measured"])
 
@@ -67,7 +67,7 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
     left: share of its variance, by least squares with the degrees of freedom counted; 0 where the set determines it.
     labs_where_it_varies, models_there: labs with two values or more, which alone separate it from the lab.
     """
-    found = []
+    parts = []
     for name in causes.measured:
         if name in {GAIN, LAB}:
             continue
@@ -78,9 +78,9 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
         fixed = _columns(causes, rows, [other for other in causes.nodes if other in sets[0]])
         labs, models = varies(rows, causes.nodes[name]["columns"], "heritage")
         share, n = variance_left(cause, fixed)
-        found.append((causes.nodes[name]["words"], causes.words(sets[0]), n, share, labs, models))
+        parts.append((causes.nodes[name]["words"], causes.words(sets[0]), n, share, labs, models))
     columns = ["cause of the gain", "held fixed", "models", "left", "labs where it varies", "models there"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(parts, columns=columns)
 
 
 def rivals_of_lab(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -99,13 +99,13 @@ def rivals_of_lab(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def _columns(causes: Causes, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Columns of some nodes: numbers, some as logarithms, and texts; a text that is empty is not stated."""
     columns = [column for name in names for column in causes.nodes[name]["columns"]]
-    found = {}
+    by_cause = {}
     for column in columns:
         values = rows[column]
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             numbers = values.astype("float64")
-            found[column] = np.log(numbers.where(numbers > 0)) if column in LOGS else numbers
+            by_cause[column] = np.log(numbers.where(numbers > 0)) if column in LOGS else numbers
         else:
             text = values.astype("str").where(values.notna(), "")
-            found[column] = text if column == "quantised" else text.mask(text == "")
-    return pd.DataFrame(found, index=rows.index)
+            by_cause[column] = text if column == "quantised" else text.mask(text == "")
+    return pd.DataFrame(by_cause, index=rows.index)

@@ -66,7 +66,7 @@ class Claim:
 
     id: str
     title: str
-    said: str
+    statement: str
     """What the study says, in our words, with its figures."""
     estimand: str
     """The quantity on which the verdict rests, in words."""
@@ -143,9 +143,9 @@ class Claim:
                 key = f"{self.id}.{name}" + (f".{item.id}" if item is not None else "")
                 words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
-                asked = statement and statement + (f", {item.id}" if item is not None else "")
+                stated = statement and statement + (f", {item.id}" if item is not None else "")
                 rules = (primary, robustness, evidence or "", needs, groups, trial)
-                question = Question(key, words, item, answer, *rules, views=views, statement=asked)
+                question = Question(key, words, item, answer, *rules, views=views, statement=stated)
                 self.questions.append(question)
             return answer
 
@@ -189,58 +189,58 @@ class Claim:
             if key not in evidence.memo:
                 with evidence.recording() as selections:
                     evidence.memo[key] = function(*args, **named), selections
-            found: T
-            found, selections = evidence.memo[key]
+            value: T
+            value, selections = evidence.memo[key]
             evidence.selections.update(selections)
-            return found
+            return value
 
         return once
 
-    def judge(self, evidence: Evidence, kept: Keep = _made) -> list[Finding]:
+    def judge(self, evidence: Evidence, keep: Keep = _made) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
 
-        kept: a function of a finding's id, its evidence, what makes it and the findings that it rests on; it may return
+        keep: a function of a finding's id, its evidence, what makes it and the findings that it rests on; it may return
         a stored finding. Raises DataError if words, rule and result do not fit together, or
         if two findings decide one statement both ways.
         """
         if self.words is None or not self.questions:
             raise DataError("a claim without questions has no findings", where=self.id)
-        found: dict[str, Finding] = {}
+        answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
             named = evidence.named(question.evidence) if question.evidence else evidence
-            parts = tuple(found.values()) if question.parts else ()
-            found[question.id] = kept(question.id, named, partial(self._found, question, found), parts)
-        own = [found[question.id] for question in self.questions]
+            parts = tuple(answers.values()) if question.parts else ()
+            answers[question.id] = keep(question.id, named, partial(self._found, question, answers), parts)
+        findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
-            one = found[question.id]
-            make = partial(viewed, question, own=one, measures=self.measures)
+            first = answers[question.id]
+            make = partial(viewed, question, first=first, measures=self.measures)
             for name in question.views.sets if question.views else ():
-                own.append(kept(question.id, evidence.named(name), make, (one,)))
-        must_agree(own)
-        return own
+                findings.append(keep(question.id, evidence.named(name), make, (first,)))
+        must_agree(findings)
+        return findings
 
-    def _found(self, question: Question, found: Mapping[str, Finding], evidence: Evidence) -> Finding:
-        """The finding of one question on the set that it was asked of first; `found`: those before it."""
+    def _found(self, question: Question, before: Mapping[str, Finding], evidence: Evidence) -> Finding:
+        """The finding of one question on the set that it was asked of first; `before`: the findings before it."""
         assert self.words is not None  # noqa: S101
         if question.parts:
-            parts = [found[name] for name in question.parts]
-            result = question.answer(evidence, {name.partition(".")[2]: one for name, one in found.items()})
-            return together(self.id, self.words, replace(question, group=parts[0].group), parts, result)
+            parts = [before[name] for name in question.parts]
+            result = question.answer(evidence, {name.partition(".")[2]: part for name, part in before.items()})
+            return together(self.words, replace(question, group=parts[0].sample.group), parts, result)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew as few:
-            return unmeasured(self.id, self.words, question, few.result)
+            return unmeasured(self.words, question, few.result)
         rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.id, self.words, question, result, rows, evidence)
+        return answered(self.words, question, result, rows, evidence)
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""
         rules: dict[str, list[str]] = {}
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
-        said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
+        stated = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
         rest = (self.source, self.rows, self.measures, self.history, self.answers, self.practice, self.settles)
-        return Claim(self.id, self.title, self.said, self.estimand, self.rule or said, *rest)
+        return Claim(self.id, self.title, self.statement, self.estimand, self.rule or stated, *rest)
 
     def main(self) -> None:
         """What an analysis does when run as a script: print the findings on the tables in use.
@@ -258,6 +258,6 @@ class Claim:
             sys.exit(error.exit_code)
         with readable_in_part():
             print(f"{self.id}  {self.title}\n")
-            print(wrapped(f"Said: {self.said}") + "\n" + wrapped(f"Rule: {self.stated().rule}"))
+            print(wrapped(f"Said: {self.statement}") + "\n" + wrapped(f"Rule: {self.stated().rule}"))
             for finding in findings:
                 print("\n" + text_of(finding))

@@ -101,19 +101,19 @@ class Condition:
         )
 
 
-def _both(one: str, other: str) -> str:
+def _both(left: str, right: str) -> str:
     """Two conditions in a sentence."""
-    first, second = (f"({part})" if ", or " in part else part for part in (one, _after(one, other)))
+    first, second = (f"({part})" if ", or " in part else part for part in (left, _after(left, right)))
     return f"{first} and {second}"
 
 
-def _after(one: str, other: str) -> str:
+def _after(first: str, second: str) -> str:
     """The second of two conditions, without the subject that it shares with the first."""
-    about = OF_P.match(other)
-    if about and about[1] in one:
-        return f"its p-value {other[about.end() :]}"
-    subjects = [found[0] if (found := SUBJECT.match(part)) else "" for part in (one, other)]
-    return other.removeprefix(subjects[0]) if subjects[0] == subjects[1] else other
+    about = OF_P.match(second)
+    if about and about[1] in first:
+        return f"its p-value {second[about.end() :]}"
+    subjects = [match[0] if (match := SUBJECT.match(part)) else "" for part in (first, second)]
+    return second.removeprefix(subjects[0]) if subjects[0] == subjects[1] else second
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ class V:
         every upper bar.
         """
         if self.name not in result.quantities:
-            known = ", ".join(result.quantities)
-            raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=known)
+            names = ", ".join(result.quantities)
+            raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=names)
         part = NEAREST[sign] if self.part == "interval" else self.part
         if result.near and part in {"lower", "upper"}:
             part = "estimate"
@@ -165,21 +165,21 @@ class V:
         return math.nan if value is None else float(value)
 
     def _against(self, sign: str, bar: float | V) -> Condition:
-        compare, one, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
-        said = bar.words if isinstance(bar, V) else declared(bar)
+        compare, left, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
+        words = bar.words if isinstance(bar, V) else declared(bar)
 
         where = SIDES.get((self.part, sign))
 
         def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
-            found = np.asarray(compare(drawn[one.name], drawn[bar.name] if isinstance(bar, V) else bar))
-            return np.asarray(found.all(axis=tuple(range(2, found.ndim))))
+            holds = np.asarray(compare(drawn[left.name], drawn[bar.name] if isinstance(bar, V) else bar))
+            return np.asarray(holds.all(axis=tuple(range(2, holds.ndim))))
 
         return Condition(
-            f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {said}",
-            lambda result: bool(compare(one.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)),
+            f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {words}",
+            lambda result: bool(compare(left.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)),
             truth,
             ((self.name, side, bar),) if self.part in REACHES[side] and not isinstance(bar, V) else (),
-            f"the interval of {self.name} is {where} {said}" if where else "",
+            f"the interval of {self.name} is {where} {words}" if where else "",
         )
 
     @property
@@ -242,8 +242,8 @@ def Each(table: str, condition: Condition) -> Condition:
         met = [condition.holds(row) for row in _rows(result, table)]
         return bool(met) and all(met)
 
-    said, short = (f"in each of the {table}, {words}" for words in (condition.words, condition.brief))
-    return Condition(said, holds, bars=condition.bars, short=short)
+    words_of, short = (f"in each of the {table}, {words}" for words in (condition.words, condition.brief))
+    return Condition(words_of, holds, bars=condition.bars, short=short)
 
 
 def Some(table: str, condition: Condition, adjust: str = "") -> Condition:

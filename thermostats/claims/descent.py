@@ -18,11 +18,11 @@ def tree_of(evidence: Evidence, rows: pd.DataFrame) -> Tree:
 
     Parents are those of the tables; a model that the tables lack hangs on the lab and family of its row.
     """
-    known = joined(evidence.table("models"), evidence.table("lineage"))
-    lacking = rows.loc[~rows["model_id"].isin(known["model_id"]), ["model_id", "heritage", "family"]]
+    lineage = joined(evidence.table("models"), evidence.table("lineage"))
+    lacking = rows.loc[~rows["model_id"].isin(lineage["model_id"]), ["model_id", "heritage", "family"]]
     if len(lacking):
-        known = pd.concat([known, lacking.assign(parent="", kind="")], ignore_index=True)
-    return grown(known).keep(rows["model_id"])
+        lineage = pd.concat([lineage, lacking.assign(parent="", kind="")], ignore_index=True)
+    return grown(lineage).keep(rows["model_id"])
 
 
 def covariance_of(evidence: Evidence, rows: pd.DataFrame) -> Array:
@@ -43,6 +43,6 @@ def inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
         line = [model]
         while (parent := facts["parent"].get(line[-1], "")) and parent not in line:
             line.append(parent)
-        stated = [next(filter(None, (facts[name].get(one) for one in line)), "") for name in ("tokenizer", "corpus")]
+        stated = [next(filter(None, (facts[name].get(each) for each in line)), "") for name in ("tokenizer", "corpus")]
         rows.append((*stated, line[-1]))
     return pd.DataFrame(rows, columns=["tokenizer", "corpus", "ancestor"], dtype=object)

@@ -110,12 +110,14 @@ class ErrorRates:
         if self.rates.empty:
             return "The rule has not been tried in simulated worlds of this design, so its error rates are unknown."
         true, false = (self.rates[self.rates["holds"].astype(bool) == holds] for holds in (True, False))
-        said = [f"The rule was tried in {plural(len(self.rates), 'kind')} of simulated worlds on {self.design}."]
+        sentences = [f"The rule was tried in {plural(len(self.rates), 'kind')} of simulated worlds on {self.design}."]
         for world in true[true["declared"].astype(bool)].to_dict("records"):
             wrong = f"“not supported” in {world['not_supported']:.1%}"
-            said.append(f"With {world['words']} it says “supported” in {world['supported']:.0%} of studies, {wrong}.")
+            sentences.append(
+                f"With {world['words']} it says “supported” in {world['supported']:.0%} of studies, {wrong}."
+            )
             if world["exaggeration"] > EXAGGERATED:
-                said.append(
+                sentences.append(
                     f"In the studies that support it, the estimate is {world['exaggeration']:.2g} "
                     "times the true one on average."
                 )
@@ -124,10 +126,10 @@ class ErrorRates:
             low, high = false["not_supported"].min(), false["not_supported"].max()
             most = f"in at most {worst['supported']:.1%} ({worst['words']})" if worst["supported"] else "in none"
             against = " to ".join(dict.fromkeys((f"{low:.0%}", f"{high:.0%}")))
-            said.append(
+            sentences.append(
                 f"Where the statement does not hold it says “supported” {most}, and “not supported” in {against}."
             )
-        return " ".join(filter(None, [*said, self.coverage(), self.withheld()]))
+        return " ".join(filter(None, [*sentences, self.coverage(), self.withheld()]))
 
     def coverage(self) -> str:
         """How often the interval holds the true value in worlds that know it; empty where none does."""
@@ -177,8 +179,8 @@ class ErrorRates:
             return "The rule cannot say “supported” of models of this kind, so no number of models is named."
         if takes := self.takes(group):
             return f"{takes} A study of this size finds it in {self.power:.0%} of them."
-        found = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
-        return f"{found}; even one {LARGER[-1]} times as large does in less than {WANTED:.0%}."
+        power = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
+        return f"{power}; even one {LARGER[-1]} times as large does in less than {WANTED:.0%}."
 
 
 def _side(verdict: Verdict) -> str:
@@ -206,13 +208,13 @@ def rates(question: Any, n_models: int) -> pd.DataFrame:
 
 def nearest(question: Any, n_models: int) -> tuple[pd.DataFrame, int]:
     """Rates of a finding's rule on the design nearest in size that it was tried on, and the size of that design."""
-    sizes = table().loc[lambda own: own["rule"] == key(question), "n_models"].unique()
-    found = {int(n): rates(question, int(n)) for n in sizes}
-    tried = [n for n, rows in found.items() if len(rows)]
+    sizes = table().loc[lambda frame: frame["rule"] == key(question), "n_models"].unique()
+    by_size = {int(n): rates(question, int(n)) for n in sizes}
+    tried = [n for n, rows in by_size.items() if len(rows)]
     if not tried:
         return rates(question, n_models), n_models
     size = min(tried, key=lambda n: (abs(math.log(n / max(n_models, 1))), n))
-    return found[size], size
+    return by_size[size], size
 
 
 def missing(question: Any, rows: pd.DataFrame) -> Iterator[World | Search]:

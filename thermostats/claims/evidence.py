@@ -20,7 +20,7 @@ from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
 ROWS = ("study", "study and measured", "study, external and measured", "measured", NURSERY)
 """What a claim may say of whose rows it reads, `Rows:` of its words: `published` and `replicated` rows are
-the study's, `pooled` ones the study's, external and measured; `nursery` is not named beside others. A user's own are
+the study's, `pooled` ones the study's, external and measured; `nursery` is not named next to others. A user's own are
 measured ones."""
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
@@ -63,8 +63,8 @@ class Evidence(Selection):
             other = self.fork()
             other.name, other.left_out = self.name, source
             self.memo[key] = other
-        found: Evidence = self.memo[key]
-        return found
+        evidence: Evidence = self.memo[key]
+        return evidence
 
     def sources(self, models: Collection[str]) -> list[str]:
         """Who measured some models of the set: sources by name, the files of a study as one."""

@@ -4,106 +4,171 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.columns import ByColumn
 from thermostats.claims.posterior import FittedModel
+from thermostats.claims.result import Audit, Estimate
 from thermostats.claims.verdict import Reason
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
 from thermostats.modelling.specification.curve import SpecificationCurve
 
+NO_NUMBER, NO_FIGURES = Estimate(None, p_kind=""), Audit()
+
 
 @dataclass(frozen=True)
-class Finding:
-    """What the tables say about one estimand of one claim; a row of the table `findings`.
+class Criterion:
+    """The rule that decided, and what it could have shown in simulated worlds."""
 
-    `published` and `reproduced` are named figures with the same names where a figure could be recomputed; a name that
-    is only in `published` could not. A name that ends in `<` or `>` is a bound ("Fisher p <": 0.001). `lower` and
-    `upper` are of the kind and level that `interval` names. `plain` is one paragraph that a non-statistician can quote,
-    with every number formatted from the computed values; its first two sentences stand in the table of all claims, and
-    `estimand` names the estimate there.
-    """
-
-    claim: str
-    estimand: str
-    verdict: str
-    plain: str
-    published: Mapping[str, float] = field(default_factory=dict)
-    reproduced: Mapping[str, float] = field(default_factory=dict)
-    estimate: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    interval: str = ""
+    words: str = ""
+    brief: str = ""
+    """The same in a few short sentences; empty where the claim alone states its rule."""
     above: float | None = None
     """Number above which the estimate supports the statement by the rule; None where the rule names none."""
     below: float | None = None
     """Number below which it does."""
-    probability: float | None = None
-    probability_kind: str = ""
-    """What `probability` is: `p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted for the
-    family of claims on the index, or what it is posterior of."""
+    statement: str = ""
+    """What several findings ask, by one name; their decisive verdicts must agree (`claims/statements.py`)."""
+    could: str = ""
+    """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
+    settles: str = ""
+    """What a larger study would find, or which unit carries the finding; empty where nothing was simulated."""
+    worlds: int | None = None
+    """Kinds of simulated worlds in which the rule was tried; None where there is nothing to try."""
+    rates: pd.DataFrame | None = None
+    """How often the rule gives each verdict in simulated worlds, one row per world."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The models that a finding rests on."""
+
+    evidence: str = ""
+    """Set of evidence; empty: mathematics."""
+    view_of: str = ""
+    """Set of evidence to which the question was put first; empty: this one."""
     n_models: int = 0
-    n_heritages: int = 0
+    n_groups: int = 0
     group: str = "lab"
-    """What `n_heritages` counts: labs, or recipes where models were trained in the controlled study."""
+    """What groups models: labs, or recipes where they were trained in the controlled study."""
     coincidence: str = ""
     """Labs that one source alone measured, in a sentence; empty where the set has one source, or no such lab."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How well the draws of a fit have mixed; None without a fit, or where nothing was sampled in chains."""
+
     rhat_max: float | None = None
     ess_min: float | None = None
     divergences: int | None = None
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The figure of a finding."""
+
+    draw: Callable[..., object] | None = None
+    """Draws it onto the matplotlib axes it is given; None where there is none, or where it is drawn."""
+    caption: str = ""
+    """What it shows and what was estimated; its alt text."""
+
+
+@dataclass(frozen=True)
+class Finding(ByColumn):
+    """What the tables say about one estimand of one claim; a row of the table `findings`."""
+
+    COLUMNS = MappingProxyType(
+        {
+            **{name: name for name in ("claim", "estimand", "verdict", "plain")},
+            **{name: f"audit.{name}" for name in ("published", "reproduced")},
+            **{"estimate": "headline.value", "lower": "headline.lower", "upper": "headline.upper"},
+            **{"interval": "headline.interval", "above": "criterion.above", "below": "criterion.below"},
+            **{"probability": "headline.p", "probability_kind": "headline.p_kind", "n_models": "sample.n_models"},
+            **{"n_heritages": "sample.n_groups", "group": "sample.group", "coincidence": "sample.coincidence"},
+            **{name: f"convergence.{name}" for name in ("rhat_max", "ess_min", "divergences")},
+            **{"notes": "notes", "caption": "figure.caption", "id": "id", "evidence": "sample.evidence"},
+            **{"reason": "reason", "rule": "criterion.words", "rule_in_short": "criterion.brief"},
+            **{"could": "criterion.could", "worlds": "criterion.worlds", "view_of": "sample.view_of"},
+            **{"statement": "criterion.statement", "settles": "criterion.settles"},
+        }
+    )
+    EARLIER = MappingProxyType({"draw": "figure.draw", "operating": "criterion.rates"})
+
+    id: str
+    """Stable name, such as `C04.architecture.penultimate_gain`."""
+    estimand: str
+    """Names the estimate in the table of all claims."""
+    verdict: str
+    """That of the primary rule."""
+    plain: str
+    """One paragraph that a non-statistician can quote, with every number formatted from the computed values; its first
+    two sentences stand in the table of all claims."""
+    reason: str = Reason.NONE
+    """Why the verdict is inconclusive."""
+    headline: Estimate = NO_NUMBER
+    """The number that heads the finding, with its interval and p-value."""
+    criterion: Criterion = Criterion()
+    sample: Sample = Sample()
+    audit: Audit = NO_FIGURES
+    """Published figures and the same recomputed."""
+    convergence: Convergence = Convergence()
     notes: tuple[str, ...] = ()
     """Further sentences for the page: which computation gives the published figure, what the data cannot decide."""
     table: pd.DataFrame | None = None
     """The numbers behind the verdict, shown on the page."""
-    draw: Callable[..., object] | None = None
-    """Draws the finding's figure onto the matplotlib axes it is given."""
-    caption: str = ""
-    """What the figure shows and what was estimated; its alt text."""
+    figure: Drawing = Drawing()
     posterior: FittedModel | None = None
-    """The fitted model that accompanies the classical test; `verdict` is that of the primary rule."""
-    id: str = ""
-    """Stable name, such as `C04.architecture.penultimate_gain`."""
-    evidence: str = ""
-    """Set of evidence that it rests on; empty: mathematics."""
-    reason: str = Reason.NONE
-    """Why the verdict is inconclusive."""
-    rule: str = ""
-    """The rule that decided, in words."""
-    rule_in_short: str = ""
-    """The same in a few short sentences; empty where the claim alone states its rule."""
-    could: str = ""
-    """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
-    worlds: int | None = None
-    """Kinds of simulated worlds in which its rule was tried; None where there is nothing to try."""
-    operating: pd.DataFrame | None = None
-    """How often the rule gives each verdict in simulated worlds, one row per world."""
-    view_of: str = ""
-    """Set of evidence to which the question was put first; empty: this one."""
-    statement: str = ""
-    """What several findings ask, by one name; their decisive verdicts must agree (`claims/statements.py`)."""
-    settles: str = ""
-    """What a larger study would find, or which unit carries it; empty where nothing was simulated."""
+    """The fitted model that accompanies the classical test."""
     curve: SpecificationCurve | None = None
     """The estimate and the verdict under every defensible choice."""
+
+    @property
+    def claim(self) -> str:
+        """Id of the claim, with which the finding's begins."""
+        return self.id.partition(".")[0]
+
+
+def from_columns(values: Mapping[str, Any]) -> Finding:
+    """A finding from what the table has of it, without its tables and figures.
+
+    Raises KeyError for a column that findings do not have.
+    """
+    parts = {"headline": Estimate, "criterion": Criterion, "sample": Sample, "audit": Audit}
+    parts |= {"convergence": Convergence, "figure": Drawing}
+    fields: dict[str, Any] = {}
+    for name, value in values.items():
+        record, _, field = Finding.COLUMNS[name].partition(".")
+        if field:
+            fields.setdefault(record, {})[field] = value
+        elif record != "claim":
+            fields[record] = tuple(value) if record == "notes" else value
+    return Finding(**{name: parts[name](**value) if name in parts else value for name, value in fields.items()})
 
 
 def text_of(finding: Finding) -> str:
     """A finding as a person would read it on a terminal."""
-    lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(f"{finding.plain} {finding.settles}".strip())]
-    lines += [f"  estimate     {estimate_text(finding)}"] * (finding.estimate is not None)
-    lines += [f"  probability  {probability_text(finding)}"] * (finding.probability is not None)
-    if finding.posterior is not None:
-        lines.append(f"  posterior    {chance_of(finding.posterior.statement, finding.posterior.probability)}")
-        lines += [wrapped(f"Check: {reason}") for reason in finding.posterior.gate.reasons]
-    lines.append(f"  rests on     {plural(finding.n_models, 'model')} of {plural(finding.n_heritages, finding.group)}")
+    head, sample, posterior = finding.headline, finding.sample, finding.posterior
+    plain = f"{finding.plain} {finding.criterion.settles}".strip()
+    lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(plain)]
+    lines += [f"  estimate     {estimate_text(head)}"] * (head.value is not None)
+    lines += [f"  probability  {probability_text(head)}"] * (head.p is not None)
+    if posterior is not None:
+        conclusion = posterior.conclusion
+        lines.append(f"  posterior    {chance_of(conclusion.statement, conclusion.probability)}")
+        lines += [wrapped(f"Check: {reason}") for reason in posterior.gate.reasons]
+    lines.append(f"  rests on     {plural(sample.n_models, 'model')} of {plural(sample.n_groups, sample.group)}")
     if finding.curve is not None:
         lines.append(f"  curve        {finding.curve.summary}")
-    for row in comparison(finding.published, finding.reproduced):
+    for row in comparison(finding.audit.published, finding.audit.reproduced):
         lines.append(
             f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"
         )
-    lines += [wrapped(f"Note: {note}") for note in (finding.coincidence, *finding.notes) if note]
+    lines += [wrapped(f"Note: {note}") for note in (sample.coincidence, *finding.notes) if note]
     if finding.table is not None:
         lines.append(finding.table.to_string(index=False, float_format=number))
     return "\n".join(lines)

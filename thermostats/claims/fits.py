@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from thermostats.claims import conditions, rule
-from thermostats.claims.posterior import FittedModel, Panel
+from thermostats.claims.finding import Convergence
+from thermostats.claims.posterior import Computation, Conclusion, FittedModel, Panel
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of
@@ -23,33 +24,47 @@ MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
 
 
-def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> FittedModel:
+def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> FittedModel:
     """The page's record of a result's fit, its checks run; with refits of the exact engine, of others where asked for.
 
-    asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
+    rule_asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
     Raises DataError where the result has no fit.
     """
     fit = result.fit
     if fit is None:
-        raise DataError("a rule asks for a posterior, but the result has no fit", got=asked.statement)
-    statements, summary = asked.asked(result), fit.summary()
+        raise DataError("a rule asks for a posterior, but the result has no fit", got=rule_asked.statement)
+    statements, summary = rule_asked.statements_of(result), fit.summary()
     gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
-    statement, probability = f"P({asked.stated(result)})", asked.probability(result)
+    statement, probability = f"P({rule_asked.stated(result)})", rule_asked.probability(result)
     tables = result.fit_tables
     if not isinstance(tables, Mapping):
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
     caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
     replicated = next(check for check in gate.checks if check.name == "posterior predictive")
+    conclusion = Conclusion(
+        rule=_sentence(rule_asked),
+        statement=statement,
+        probability=probability,
+        error=_error(fit, probability, rule_asked.truth(result)),
+        verdict=rule_asked.verdict(result),
+        classical=test.verdict(result) if test else "",
+        classical_rule=_sentence(test) if test else "",
+    )
+    computation = Computation(
+        words=_drawn_by(fit),
+        diagnostics=fit.draws.diagnostics,
+        seed=fit.seed,
+        versions=versions(),
+        warnings=fit.warnings,
+    )
     return FittedModel(
         model=model,
         equations=fit.law.equations,
         priors=fit.law.priors,
-        rule=_sentence(asked),
-        statement=statement,
-        probability=probability,
-        verdict=asked.verdict(result),
+        sources=fit.sources,
+        conclusion=conclusion,
         gate=gate,
-        diagnostics=fit.draws.diagnostics,
+        computation=computation,
         summary=summary.assign(mcse=summary["sd"] / np.sqrt(summary.get("ess_bulk", fit.draws.effective))),
         sensitivity=next(check.table for check in gate.checks if check.name == "prior sensitivity"),
         tables=dict(tables),
@@ -63,14 +78,6 @@ def posterior_of(result: Result, asked: rule.Posterior, model: str, test: rule.R
             ),
             *result.panels,
         ),
-        warnings=fit.warnings,
-        seed=fit.seed,
-        versions=versions(),
-        classical=test.verdict(result) if test else "",
-        classical_rule=_sentence(test) if test else "",
-        sources=fit.sources,
-        computation=_drawn_by(fit),
-        probability_error=_error(fit, probability, asked.truth(result)),
     )
 
 
@@ -96,19 +103,16 @@ def _drawn_by(fit: Fit) -> str:
     )
 
 
-def convergence(fit: Fit) -> dict[str, float | int | None]:
+def convergence(fit: Fit) -> Convergence:
     """Largest R-hat and divergences of what was sampled, and the smallest effective number of draws."""
     worst = fit.draws.diagnostics.set_index("diagnostic")["worst"]
     divergences = worst.get("divergences")
-    return {
-        "rhat_max": worst.get("R-hat"),
-        "ess_min": fit.draws.effective,
-        "divergences": None if divergences is None else int(divergences),
-    }
+    counted = None if divergences is None else int(divergences)
+    return Convergence(worst.get("R-hat"), fit.draws.effective, counted)
 
 
-def _sentence(asked: rule.Rule) -> str:
-    words = asked.words()
+def _sentence(rule_asked: rule.Rule) -> str:
+    words = rule_asked.words()
     return f"{words[0].upper()}{words[1:]}, else inconclusive."
 
 

@@ -12,11 +12,11 @@ import pandas as pd
 from thermostats.claims.curve import Curve, curve_of
 from thermostats.claims.error_rates import FAIR, ErrorRates, rates, table
 from thermostats.claims.evidence import VIEWS, Evidence
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample
 from thermostats.claims.fits import convergence, posterior_of
 from thermostats.claims.left_out import hangs_on, hangs_on_source
 from thermostats.claims.posterior import FittedModel
-from thermostats.claims.result import Result, TooFew
+from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Decide, Given, Posterior, Rule, wanted
 from thermostats.claims.sources import coincidence
 from thermostats.claims.template import Template
@@ -80,12 +80,12 @@ class Question:
         if self.primary is None:
             parts = ", ".join(self.parts)
             return f"supported if all of {parts} are supported, not supported if any of them is not supported"
-        said = self.primary.words()
+        text = self.primary.words()
         if self.robustness is not None:
             by = "posterior" if isinstance(self.robustness, Posterior) else "test"
-            said += f"; and by the {by}: {self.robustness.words()}"
-            said += "; it is shown and decides nothing"
-        return said + (f"; {self.needs.words()}" if self.needs else "")
+            text += f"; and by the {by}: {self.robustness.words()}"
+            text += "; it is shown and decides nothing"
+        return text + (f"; {self.needs.words()}" if self.needs else "")
 
     def brief(self) -> str:
         """How it is decided, in a few short sentences."""
@@ -95,7 +95,7 @@ class Question:
 
 
 def answered(
-    claim: str, words: Template, question: Question, result: Result, rows: pd.DataFrame | None, evidence: Evidence
+    words: Template, question: Question, result: Result, rows: pd.DataFrame | None, evidence: Evidence
 ) -> Finding:
     """The finding of one result; `rows`: those of the question's trial, from `evidence`.
 
@@ -103,18 +103,18 @@ def answered(
     worlds, that side is wrong in at most 5%. Raises DataError where rule, words and result do not fit one another.
     """
     if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
-        return unmeasured(claim, words, question, result)
+        return unmeasured(words, question, result)
     primary, other = question.primary, question.robustness
     if primary is None:
         raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
     verdict, reason, fitted = primary.verdict(result), Reason.NONE, None
-    asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    if asked is not None and (result.fit is not None or asked is primary):
+    on_posterior = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
+    if on_posterior is not None and (result.fit is not None or on_posterior is primary):
         model = result.model or words.line(question.name, "model", _values(question, result, verdict))
-        fitted = posterior_of(result, asked, model, other if asked is primary else primary)
-        if asked is primary:
+        fitted = posterior_of(result, on_posterior, model, other if on_posterior is primary else primary)
+        if on_posterior is primary:
             verdict = Verdict(fitted.concluded)
-        if asked is primary and not fitted.gate.passes:
+        if on_posterior is primary and not fitted.gate.passes:
             reason = Reason.NO_MODEL if result.fit is None or result.fit.status == PASSED else Reason.SAMPLER
     errors, coincide = ErrorRates(table().iloc[:0]), ""
     if question.trial is not None and rows is not None:
@@ -124,12 +124,12 @@ def answered(
         coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
     by_rule = verdict
     verdict, reason = standing(primary, result, errors, verdict, reason)
-    said = errors.sentence(by_rule, question.group, reason)
-    found = _finding(claim, words, question, result, verdict, fitted, reason, errors, said)
+    settles = errors.sentence(by_rule, question.group, reason)
+    finding = _finding(words, question, result, verdict, fitted, reason, errors, settles)
     curve = None
     if question.curve is not None and question.trial is not None:
         curve = curve_of(question.curve, primary, question.trial.test, evidence)
-    return replace(found, coincidence=coincide, curve=curve)
+    return replace(finding, sample=replace(finding.sample, coincidence=coincide), curve=curve)
 
 
 def standing(
@@ -150,38 +150,27 @@ def standing(
     return verdict, reason
 
 
-def unmeasured(claim: str, words: Template, question: Question, result: Result) -> Finding:
+def unmeasured(words: Template, question: Question, result: Result) -> Finding:
     """The finding that needs measurement."""
-    return _finding(claim, words, question, result, UNMEASURED)
+    return _finding(words, question, result, UNMEASURED)
 
 
-def together(claim: str, words: Template, question: Question, parts: Sequence[Finding], result: Result) -> Finding:
+def together(words: Template, question: Question, parts: Sequence[Finding], result: Result) -> Finding:
     """The verdict over findings: one part against it decides, support needs every part."""
     verdict = all_of(Verdict(part.verdict) for part in parts)
     few = Reason.TOO_LITTLE if UNMEASURED in {part.verdict for part in parts} else Reason.UNDECIDED
     never = (Reason(part.reason) for part in parts if part.reason in {Reason.CODING, Reason.WITHHELD})
     reason = Reason.NONE if verdict != OPEN else next(never, few)
-    found = _finding(claim, words, question, result, verdict, reason=reason)
+    finding = _finding(words, question, result, verdict, reason=reason)
     named = "; ".join(part.estimand for part in parts)
-    return replace(
-        found, rule=f"supported if all of these are supported, not supported if any of them is not supported: {named}"
-    )
+    rule = f"supported if all of these are supported, not supported if any of them is not supported: {named}"
+    return replace(finding, criterion=replace(finding.criterion, words=rule))
 
 
-def numbers(result: Result) -> dict[str, Any]:
-    """What a finding has of a result's headline and counts."""
+def headline(result: Result) -> Estimate:
+    """The number that heads a finding; an undefined p-value is none and has no kind."""
     head = result.headline
-    p = None if head.p is None or math.isnan(head.p) else head.p
-    return {
-        "estimate": head.value,
-        "lower": head.lower,
-        "upper": head.upper,
-        "interval": head.interval,
-        "probability": p,
-        "probability_kind": head.p_kind if p is not None else "",
-        "n_models": result.n_models,
-        "n_heritages": result.n_groups,
-    }
+    return replace(head, p=None, p_kind="") if head.p is None or math.isnan(head.p) else head
 
 
 def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:
@@ -207,7 +196,6 @@ def _could(question: Question, result: Result, errors: ErrorRates | None) -> str
 
 
 def _finding(
-    claim: str,
     words: Template,
     question: Question,
     result: Result,
@@ -215,38 +203,36 @@ def _finding(
     fitted: FittedModel | None = None,
     reason: Reason = Reason.NONE,
     errors: ErrorRates | None = None,
-    said: str = "",
+    settles: str = "",
 ) -> Finding:
     values = _values(question, result, verdict)
-    plain = words.line(question.name, "plain", values)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
-    sampled: dict[str, Any] = convergence(result.fit) if fitted and result.fit else {}
-    return Finding(
-        claim=claim,
-        id=question.id,
-        statement=question.statement,
-        evidence=question.evidence,
-        estimand=words.line(question.name, "estimand", values),
-        verdict=verdict,
-        reason=reason,
-        rule=question.rule(),
-        rule_in_short=question.brief(),
-        plain=" ".join(filter(None, [plain, _sentence(fitted)])),
-        settles=said,
-        could=words.line(question.name, "could", values) or _could(question, result, errors),
-        worlds=len(errors.rates) if errors and question.trial else None,
-        operating=errors.rates if errors and len(errors.rates) else None,
-        published=result.audit.published,
-        reproduced=result.audit.reproduced,
+    criterion = Criterion(
+        words=question.rule(),
+        brief=question.brief(),
         above=above,
         below=below,
-        group=question.group,
-        **numbers(result),
-        **sampled,
+        statement=question.statement,
+        could=words.line(question.name, "could", values) or _could(question, result, errors),
+        settles=settles,
+        worlds=len(errors.rates) if errors and question.trial else None,
+        rates=errors.rates if errors and len(errors.rates) else None,
+    )
+    caption = words.line(question.name, "caption", values) if result.draw else ""
+    return Finding(
+        id=question.id,
+        estimand=words.line(question.name, "estimand", values),
+        verdict=verdict,
+        plain=" ".join(filter(None, [words.line(question.name, "plain", values), _sentence(fitted)])),
+        reason=reason,
+        headline=headline(result),
+        criterion=criterion,
+        sample=Sample(question.evidence, "", result.n_models, result.n_groups, question.group),
+        audit=result.audit,
+        convergence=convergence(result.fit) if fitted and result.fit else Convergence(),
         notes=words.notes(question.name, values),
         table=result.table,
-        draw=result.draw,
-        caption=words.line(question.name, "caption", values) if result.draw else "",
+        figure=Drawing(result.draw, caption),
         posterior=fitted,
     )
 
@@ -254,11 +240,12 @@ def _finding(
 def _sentence(fitted: FittedModel | None) -> str:
     if fitted is None:
         return ""
-    said = f"The fitted model gives {chance_of(fitted.statement, fitted.probability)}"
+    by = fitted.conclusion
+    text = f"The fitted model gives {chance_of(by.statement, by.probability)}"
     if not fitted.gate.passes:
-        return f"{said}, which does not count because one of its checks failed."
-    if not fitted.classical:
-        return f"{said}."
-    if fitted.verdict == fitted.classical:
-        return f"{said} and agrees with the test, which decides."
-    return f"{said} and says “{fitted.verdict}” by its own rule, unlike the test, which decides."
+        return f"{text}, which does not count because one of its checks failed."
+    if not by.classical:
+        return f"{text}."
+    if by.verdict == by.classical:
+        return f"{text} and agrees with the test, which decides."
+    return f"{text} and says “{by.verdict}” by its own rule, unlike the test, which decides."

@@ -24,9 +24,9 @@ def claims(analyses: str | Path | None = None) -> pd.DataFrame:
     rows = []
     for script in scripts(folder).values():
         words = Template.read(script.with_suffix(".md"))
-        said = words.text("Said") if "Said" in words.sections else ""
+        statement = words.text("Said") if "Said" in words.sections else ""
         facts = (words.facts.get("rows", ""), words.facts.get("needs", ""))
-        rows.append((words.id, words.title, said, *facts, str(script)))
+        rows.append((words.id, words.title, statement, *facts, str(script)))
     if not rows:
         raise UsageError("no claims in this folder", where=folder, next_step="thermostats.claims()")
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -64,40 +64,40 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
     Models are those of published rows and the user's own. A claim of mathematics has none.
     """
     evidence = Evidence(data)
-    asked = [(question, name) for question in claim.questions if question.views for name in question.views.sets]
-    sets = tuple(_carried(question, evidence.named(name)) for question, name in asked)
+    views = [(question, name) for question in claim.questions if question.views for name in question.views.sets]
+    sets = tuple(_carried(question, evidence.named(name)) for question, name in views)
     models = _lacking(claim.measures, evidence) if claim.measures else ()
     return Needs(claim.id, claim.title, sets, models, _commands(claim.measures, models, data))
 
 
 def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
-    found = viewed(question, evidence)
+    finding = viewed(question, evidence)
     return {
         "finding": question.id,
         "evidence": evidence.name,
-        "verdict": found.verdict,
-        "models": found.n_models,
-        "groups": found.n_heritages,
-        "needs": found.settles * (found.verdict == UNMEASURED),
+        "verdict": finding.verdict,
+        "models": finding.sample.n_models,
+        "groups": finding.sample.n_groups,
+        "needs": finding.criterion.settles * (finding.verdict == UNMEASURED),
     }
 
 
 def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]:
     published = set(evidence.named(PUBLISHED).table("runs")["model_id"])
     here = evidence.named(MEASURED)
-    own = set(here.table("runs")["model_id"]) - published
+    yours = set(here.table("runs")["model_id"]) - published
     models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
-    models = models[models["model_id"].isin(published | own) & (models["heritage"] != NURSERY)]
+    models = models[models["model_id"].isin(published | yours) & (models["heritage"] != NURSERY)]
     has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
     tokens, rate = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS)), _rate()
-    found = []
+    lacking = []
     for row in models.sort_values("n_params").itertuples():
         lacks = tuple(what for what in measures if row.model_id not in has[what]) + ("lab",) * (not row.heritage)
         n = float(row.n_params) if pd.notna(row.n_params) else np.nan
         if lacks:
             costs = (n * BYTES, n * BYTES + PROCESS, 2 * n * tokens / rate)
-            found.append(Lacking(str(row.model_id), lacks, row.model_id in own, *costs))
-    return tuple(sorted(found, key=lambda one: not one.own))
+            lacking.append(Lacking(str(row.model_id), lacks, row.model_id in yours, *costs))
+    return tuple(sorted(lacking, key=lambda each: not each.own))
 
 
 def _rate() -> float:
@@ -113,8 +113,8 @@ def _rate() -> float:
 
 def _commands(measures: Sequence[str], models: Sequence[Lacking], data: str | Path | None) -> tuple[str, ...]:
     folder = f" --data {data}" if data is not None else " --data mine"
-    lines = [f"thermostats set {one.model_id} heritage=LAB{folder}" for one in models if "lab" in one.lacks]
-    named = [one.model_id for one in models if set(one.lacks) - {"lab"}]
+    lines = [f"thermostats set {model.model_id} heritage=LAB{folder}" for model in models if "lab" in model.lacks]
+    named = [model.model_id for model in models if set(model.lacks) - {"lab"}]
     if named:
         lines.append(f"thermostats measure {' '.join(named)} --what {','.join(measures)}{folder}")
     return tuple(lines)

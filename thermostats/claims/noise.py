@@ -33,8 +33,34 @@ ERRORS: Mapping[str, str] = {
     "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
     "one aberrant model": "normal errors, and one model four standard deviations off",
 }
-ALONG = {"n_layers": "depth", "log_n": "size", "rho": "head density", "dense": "head density"}
+ALONG = {
+    "n_layers": "depth",
+    "log_n": "size",
+    "log_params": "size",
+    "rho": "head density",
+    "dense": "head density",
+    "log_ratio": "ratio of norms",
+    "log_norm": "norm",
+    "place": "place in the order",
+    "column": "value of what is asked about",
+    "ranked": "early gain",
+    "predicted": "predicted gain",
+    "published": "value of the published curve",
+    "log_L": "depth",
+    "log_rho": "head density",
+    "log_rate": "rate",
+    "log_embed": "scale of the embedding",
+}
 """Columns along which errors differ, in words."""
+AMONG = {
+    "focal": "in the lab that the claim names",
+    "apart": "in one recipe",
+    "expander": "in models that expand",
+    "cliche": "for clichés",
+    "x corpus": "in recipes of one corpus",
+    "english": "in recipes of the English corpus",
+}
+"""Columns of truth values, by where they are true."""
 IN_ONE_LAB = ("normal", "t3", "t4", "lognormal", "one aberrant model")
 """Kinds for models of one lab, where those of labs are others of these."""
 BY_PROMPT: Mapping[str, str] = {
@@ -55,6 +81,10 @@ _AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "on
 
 class Drawn(Protocol):
     """Errors that can be drawn for rows."""
+
+    @property
+    def kind(self) -> str:
+        """Their kind."""
 
     def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
         """One error for each row, of variance 1 but for what is aberrant."""
@@ -85,20 +115,15 @@ class Errors:
             return drawn
         order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
         drawn[order] = _correlated(drawn[order], self.ar)
-        rank = rows[self.along].rank().to_numpy(np.float64)
-        scale = self.ratio ** ((rank - rank.min()) / max(np.ptp(rank), 1.0))
-        return np.asarray(drawn * scale / np.sqrt(np.square(scale).mean()))
+        return np.asarray(drawn * _uneven(rows, self.along, self.ratio))
 
     @property
     def words(self) -> str:
         """What they are like."""
         said = [ERRORS[self.kind]]
-        groups = {"heritage": "labs", "family": "families"}.get(self.group, f"{self.group}s")
-        said += [f"{self.between:.0%} of their variance between {groups}"] * bool(self.between)
-        along = ALONG.get(self.along, self.along.replace("_", " "))
-        said += [f"correlated at {declared(self.ar)} between neighbours in {along}"] * bool(self.ar)
-        said += [f"SD {declared(self.ratio)} times as large at the largest {along}"] * (self.ratio != 1)
-        return ", ".join(said)
+        said += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
+        said += [f"correlated at {declared(self.ar)} between neighbours in {_column(self.along)}"] * bool(self.ar)
+        return ", ".join([*said, *_uneven_words(self.along, self.ratio)])
 
 
 def _correlated(errors: Array, ar: float) -> Array:
@@ -111,9 +136,15 @@ def _correlated(errors: Array, ar: float) -> Array:
 
 @dataclass(frozen=True)
 class PromptErrors:
-    """Errors of values by prompt, of a kind of `BY_PROMPT`, with what prompts have in common to all models."""
+    """Errors of values by prompt: √s·u + √(1 − s)·e with s = `shared`, u of the prompt, e of a kind of `BY_PROMPT`.
+
+    Then their standard deviation goes along a column from 1 to `ratio` times as much, by ranks.
+    """
 
     kind: str = "normal"
+    shared: float = SHARED
+    along: str = ""
+    ratio: float = 1.0
 
     def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
         """One error for each row."""
@@ -123,7 +154,36 @@ class PromptErrors:
         if self.kind == "alike in categories":
             cell = pd.factorize(pd.Series(model).astype(str) + " " + rows["category"].astype(str).to_numpy())[0]
             single = (single + rng.normal(size=cell.max() + 1)[cell]) / 2**0.5
-        return np.asarray(SHARED**0.5 * shared + (1 - SHARED) ** 0.5 * single)
+        drawn = np.asarray(self.shared**0.5 * shared + (1 - self.shared) ** 0.5 * single)
+        return drawn * _uneven(rows, self.along, self.ratio) if self.along else drawn
+
+    @property
+    def words(self) -> str:
+        """What they are like."""
+        said = [BY_PROMPT[self.kind]]
+        said += [f"{self.shared:.0%} of their variance of prompts in all models"] * (self.shared != SHARED)
+        return ", ".join([*said, *_uneven_words(self.along, self.ratio)])
+
+
+def groups_of(column: str) -> str:
+    """The groups that a column names, in words."""
+    return {"heritage": "labs", "family": "families"}.get(column, f"{column}s")
+
+
+def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:
+    """Standard deviations from 1 to `ratio` times as much along a column, by ranks; of mean square 1."""
+    rank = rows[along].rank().to_numpy(np.float64)
+    scale = ratio ** ((rank - rank.min()) / max(np.ptp(rank), 1.0))
+    return np.asarray(scale / np.sqrt(np.square(scale).mean()))
+
+
+def _uneven_words(along: str, ratio: float) -> list[str]:
+    where = AMONG.get(along, f"at the largest {_column(along)}")
+    return [f"SD {declared(ratio)} times as large {where}"] * (ratio != 1)
+
+
+def _column(name: str) -> str:
+    return ALONG.get(name, name.replace("_", " "))
 
 
 def _errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:

@@ -35,26 +35,41 @@ NAMES = ("model_id", "heritage", "family", "recipe", "pair", "tokenizer", "corpu
 """Columns of names that make units their own where a study is multiplied."""
 
 
-def judged(rule: Rule, trial: Trial, rows: pd.DataFrame) -> tuple[Verdict, Estimate]:
-    """Verdict and headline of some rows; open where they do not carry the test, or where it hangs on one unit."""
+def judged(rule: Rule, trial: Trial, rows: pd.DataFrame, only: Verdict | None = None) -> tuple[Verdict, Estimate]:
+    """Verdict and headline of some rows; open where they do not carry the test, or where it hangs on one unit.
+
+    only: the verdict of which that is asked, where the other is not counted.
+    """
     try:
         result = trial.test(rows)
     except (UsageError, TooFew):
         return OPEN, Estimate(None)
     verdict = rule.verdict(result)
-    return OPEN if hangs_on(rule, trial, rows, verdict) else verdict, result.headline
+    hangs = only in (None, verdict) and hangs_on(rule, trial, rows, verdict)
+    return OPEN if hangs else verdict, result.headline
 
 
 def _covered(headlines: Sequence[Estimate], truth: float) -> float:
     """Share of the intervals that hold a value, of those that there are."""
-    ends = [(one.lower, one.upper) for one in headlines if one.lower is not None and one.upper is not None]
+    ends = [
+        (estimate.lower, estimate.upper)
+        for estimate in headlines
+        if estimate.lower is not None and estimate.upper is not None
+    ]
     return float(np.mean([low <= truth <= high for low, high in ends])) if ends else np.nan
 
 
 def simulated(
-    question: Any, rows: pd.DataFrame, world: World, n: int = SIMULATIONS, seconds: float = math.inf
+    question: Any,
+    rows: pd.DataFrame,
+    world: World,
+    n: int = SIMULATIONS,
+    seconds: float = math.inf,
+    only: Verdict | None = None,
 ) -> dict[str, Any]:
     """One row of the table: rates of verdicts over n simulated studies, and by how much support exaggerates.
+
+    only: the verdict whose rate is asked, which takes less time; that of the other is then NaN.
 
     seconds: time after which no further study is made, of `LEAST` or more; the row says how many there were.
     exaggeration: mean estimate of the studies that support the statement over that of all, where it holds (type M;
@@ -62,15 +77,15 @@ def simulated(
     """
     seed = zlib.crc32(f"{key(question)} {len(rows)} {world.id}".encode())
     rng, rows = np.random.default_rng(seed), plain(rows)
-    found: list[tuple[Verdict, Estimate]] = []
+    outcomes: list[tuple[Verdict, Estimate]] = []
     start = time.process_time()
-    while len(found) < n and (len(found) < LEAST or time.process_time() - start < seconds):
-        found.append(judged(question.primary, question.trial, world.change(rows, rng)))
-    verdicts = pd.Series([verdict for verdict, _ in found])
-    estimates = pd.Series([headline.value for _, headline in found], dtype=float)
-    covered = np.nan if world.truth is None else _covered([headline for _, headline in found], world.truth)
+    while len(outcomes) < n and (len(outcomes) < LEAST or time.process_time() - start < seconds):
+        outcomes.append(judged(question.primary, question.trial, world.change(rows, rng), only))
+    verdicts = pd.Series([verdict for verdict, _ in outcomes])
+    estimates = pd.Series([headline.value for _, headline in outcomes], dtype=float)
+    covered = np.nan if world.truth is None else _covered([headline for _, headline in outcomes], world.truth)
     yes = verdicts == SUPPORTED
-    power = float(yes.mean())
+    power = float(yes.mean()) if only != AGAINST else np.nan
     wanted = larger(question, rows, world, power) if world.declared else (np.nan, np.nan)
     values = (
         key(question),
@@ -79,10 +94,10 @@ def simulated(
         world.holds,
         world.declared,
         len(rows),
-        len(found),
+        len(outcomes),
         power,
-        float((verdicts == AGAINST).mean()),
-        float(estimates[yes].mean() / estimates.mean()) if world.holds and yes.any() else np.nan,
+        float((verdicts == AGAINST).mean()) if only != SUPPORTED else np.nan,
+        float(estimates[yes].mean() / estimates.mean()) if world.holds and not only and yes.any() else np.nan,
         *wanted,
         seed,
         digest(question, world),

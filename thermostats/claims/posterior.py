@@ -9,10 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.columns import ByColumn
 from thermostats.claims.verdict import OPEN
 from thermostats.modelling.checks import Gate
 
@@ -30,24 +32,64 @@ class Panel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FittedModel:
+class Conclusion:
+    """What the rule concludes from a posterior, and the classical test next to it."""
+
+    rule: str
+    """Which posterior probability supports the claim, which speaks against it."""
+    statement: str
+    """What the probability is of."""
+    probability: float
+    error: float | None = None
+    """Monte-Carlo standard error of `probability`."""
+    verdict: str
+    """By the rule alone."""
+    classical: str = ""
+    """Verdict of the classical test alone."""
+    classical_rule: str = ""
+    """Rule of the classical test; empty: the claim's rule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computation:
+    """How the draws came about."""
+
+    words: str = ""
+    """Sampler, chains, draws kept and discarded, attempts."""
+    diagnostics: pd.DataFrame
+    """diagnostic, worst, limit, quantity."""
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedModel(ByColumn):
     """A fit as a page shows it; every table is ready to print."""
+
+    COLUMNS = MappingProxyType(
+        {
+            **{name: name for name in ("model", "equations", "priors")},
+            **{name: f"conclusion.{name}" for name in ("rule", "statement", "probability", "verdict")},
+            **{name: f"computation.{name}" for name in ("warnings", "seed", "versions")},
+            **{"classical": "conclusion.classical", "sources": "sources", "computation": "computation.words"},
+            **{"probability_error": "conclusion.error", "concluded": "concluded"},
+        }
+    )
+    EARLIER = MappingProxyType(
+        {"diagnostics": "computation.diagnostics", "classical_rule": "conclusion.classical_rule"}
+    )
 
     model: str
     """What was fitted to what, in one sentence."""
     equations: tuple[str, ...]
     priors: tuple[tuple[str, str, str], ...]
     """Quantity, distribution, why."""
-    rule: str
-    """Which posterior probability supports the claim, which speaks against it."""
-    statement: str
-    """What the probability is of."""
-    probability: float
-    verdict: str
-    """By the rule alone."""
+    sources: tuple[str, ...] = ()
+    """Files or measurements that the rows come from."""
+    conclusion: Conclusion
     gate: Gate
-    diagnostics: pd.DataFrame
-    """diagnostic, worst, limit, quantity."""
+    computation: Computation
     summary: pd.DataFrame
     """quantity, mean, sd, median, lower, upper, kind, level, rhat, ess_bulk, ess_tail, and mcse of the mean."""
     sensitivity: pd.DataFrame | None = None
@@ -55,24 +97,11 @@ class FittedModel:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Further tables by title: labs, rivals, models left out."""
     panels: tuple[Panel, ...] = ()
-    warnings: tuple[str, ...] = ()
-    seed: int = 0
-    versions: Mapping[str, str] = field(default_factory=dict)
-    classical: str = ""
-    """Verdict of the classical test alone."""
-    classical_rule: str = ""
-    """Rule of the classical test; empty: the claim's rule."""
-    sources: tuple[str, ...] = ()
-    """Files or measurements that the rows come from."""
-    computation: str = ""
-    """Sampler, chains, draws kept and discarded, attempts, in words."""
-    probability_error: float | None = None
-    """Monte-Carlo standard error of `probability`."""
 
     @property
     def concluded(self) -> str:
         """The verdict through the gate: inconclusive where a check failed."""
-        return self.verdict if self.gate.passes else OPEN
+        return self.conclusion.verdict if self.gate.passes else OPEN
 
 
 def __getattr__(name: str) -> Any:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.modelling.checks import truth_of
+from thermostats.modelling.statements import truth_of
 
 if TYPE_CHECKING:
     from thermostats.claims.posterior import Panel
-    from thermostats.modelling.checks import Statement
     from thermostats.modelling.classical import estimates
     from thermostats.modelling.fit import Fit
+    from thermostats.modelling.statements import Statement
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Estimate:
 
     @classmethod
     def of(
-        cls, found: estimates.ClassicalEstimate, interval: str = "", p: float | None = None, p_kind: str = "p-value"
+        cls, estimate: estimates.ClassicalEstimate, interval: str = "", p: float | None = None, p_kind: str = "p-value"
     ) -> Estimate:
         """What a classical test found; `interval`: its kind and level where they are not its own at 95%."""
-        return cls(found.estimate, found.lower, found.upper, interval or f"95% {found.interval}", p, p_kind)
+        return cls(estimate.estimate, estimate.lower, estimate.upper, interval or f"95% {estimate.interval}", p, p_kind)
 
     @property
     def estimate(self) -> float | None:
@@ -90,8 +90,8 @@ class Result:
     @classmethod
     def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any) -> Result:
         """A result over a table with one row per model, which is counted with its labs (`heritage`) and shown."""
-        known = {"n_models": len(models), "n_groups": models["heritage"].nunique(), "table": models}
-        return cls(quantities=quantities or {}, **{**known, **more})
+        counts = {"n_models": len(models), "n_groups": models["heritage"].nunique(), "table": models}
+        return cls(quantities=quantities or {}, **{**counts, **more})
 
     def adding(self, *, words: Mapping[str, Any] | None = None, **fields: Any) -> Result:
         """The same with other fields, and with further words."""
@@ -107,8 +107,8 @@ class Result:
             return float(truth_of(self.statements[statement], drawn).mean())
         if self.fit is not None and statement in self.fit.probabilities:
             return float(self.fit.probabilities[statement])
-        known = [*self.statements, *(self.fit.probabilities if self.fit is not None else ())]
-        raise DataError("a rule asks for a statement that the result lacks", got=statement, allowed="; ".join(known))
+        names = [*self.statements, *(self.fit.probabilities if self.fit is not None else ())]
+        raise DataError("a rule asks for a statement that the result lacks", got=statement, allowed="; ".join(names))
 
     @property
     def headline(self) -> Estimate:

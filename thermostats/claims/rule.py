@@ -22,7 +22,7 @@ from thermostats.claims.conditions import NEAR, NEVER, Condition, Each, Pick, So
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Reason, Verdict, if_probable
 from thermostats.formatting import declared, listed, plural
-from thermostats.modelling.checks import Statement, truth_of
+from thermostats.modelling.statements import Statement, truth_of
 
 __all__ = [
     "ACCIDENTS",
@@ -68,16 +68,16 @@ class Decide:
     def words(self) -> str:
         """Both conditions; one that nothing meets is left out."""
         sides = (("supported", self.supported), ("not supported", self.against))
-        said = "; ".join(f"{name} where {side.words}" for name, side in sides if side is not NEVER)
-        said += f"; else {Reason.CODING} where {self.divided.words}" if self.divided is not NEVER else ""
-        return said or "inconclusive whatever it shows"
+        text = "; ".join(f"{name} where {side.words}" for name, side in sides if side is not NEVER)
+        text += f"; else {Reason.CODING} where {self.divided.words}" if self.divided is not NEVER else ""
+        return text or "inconclusive whatever it shows"
 
     def brief(self) -> list[str]:
         """A sentence a condition."""
         sides = (("Supported", self.supported), ("Not supported", self.against))
-        said = [f"{name} where {side.brief}." for name, side in sides if side is not NEVER]
+        sentences = [f"{name} where {side.brief}." for name, side in sides if side is not NEVER]
         divided = f"Else it {Reason.CODING} where {self.divided.brief}."
-        return [*said, divided] if self.divided is not NEVER else said
+        return [*sentences, divided] if self.divided is not NEVER else sentences
 
     def __and__(self, other: Decide) -> Decide:
         """Both must be met."""
@@ -149,9 +149,9 @@ class AtLeast:
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows of models, handed on where they are enough, models and groups counted; raises TooFew where not."""
-        found = Result(n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words)
-        if self.verdict(found) == UNMEASURED:
-            raise TooFew(found)
+        counted = Result(n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words)
+        if self.verdict(counted) == UNMEASURED:
+            raise TooFew(counted)
         return rows
 
     def words(self) -> str:
@@ -185,19 +185,19 @@ class Posterior:
         """The statement put to this result."""
         return self.statement.format(**self.pick.row(result)) if self.pick else self.statement
 
-    def asked(self, result: Result) -> Mapping[str, Statement]:
+    def statements_of(self, result: Result) -> Mapping[str, Statement]:
         """The statement as every check is asked it, by what it says; none where the fit knows its probability alone."""
-        said = self.stated(result)
-        known = {**(result.fit.statements if result.fit is not None else {}), **result.statements}
-        known |= {said: self.draws.truth} if self.draws is not None else {}
-        return {said: known[said]} if said in known else {}
+        statement = self.stated(result)
+        statements = {**(result.fit.statements if result.fit is not None else {}), **result.statements}
+        statements |= {statement: self.draws.truth} if self.draws is not None else {}
+        return {statement: statements[statement]} if statement in statements else {}
 
     def truth(self, result: Result) -> Truth | None:
         """Whether it holds, chain × draw; None where the fit knows the probability alone."""
         if result.fit is None:
             return None
         drawn = result.fit.quantities
-        return next((truth_of(statement, drawn) for statement in self.asked(result).values()), None)
+        return next((truth_of(statement, drawn) for statement in self.statements_of(result).values()), None)
 
     def probability(self, result: Result) -> float:
         """Posterior probability of the statement; raises DataError where neither result nor fit knows it."""
@@ -217,11 +217,13 @@ class Posterior:
 
     def words(self) -> str:
         """Both limits of the probability."""
-        said = re.sub(r"{(\w+)[^}]*}", r"the \1", self.statement) + (f", for {self.pick.words}" if self.pick else "")
+        statement = re.sub(r"{(\w+)[^}]*}", r"the \1", self.statement) + (
+            f", for {self.pick.words}" if self.pick else ""
+        )
         refuted = f"not supported, whatever the posterior, where {self.refuted.words}; else "
         other = f"P({self.against}) is" if self.against else "it is"
         limits = f"at least {declared(self.sure)}, not supported where {other} at most {declared(1 - self.sure)}"
-        return (refuted if self.refuted is not NEVER else "") + f"supported where P({said}) is {limits}"
+        return (refuted if self.refuted is not NEVER else "") + f"supported where P({statement}) is {limits}"
 
     def brief(self) -> list[str]:
         """The same as a sentence."""

@@ -23,8 +23,8 @@ from types import ModuleType
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.kept import Kept, Made
 from thermostats.claims.scripts import ONE_THREAD, scripts
+from thermostats.claims.stored import Made, Stored
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.sampling import CORES_VARIABLE
 from thermostats.settings import cores_there_are, variables
@@ -48,7 +48,7 @@ class Run:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Findings alone."""
-        return tuple(one.finding for one in self.made)
+        return tuple(each.finding for each in self.made)
 
 
 def claims(analyses: str | Path) -> list[Claim]:
@@ -137,12 +137,12 @@ def _analysis(path: Path, tables: Evidence, data: Path, key: str) -> Run:
     try:
         module = _load(path)
         claim = _claim_of(module, path)
-        kept = Kept(claim.id, key)
-        findings = claim.judge(tables, kept)
-        if len({(finding.estimand, finding.evidence) for finding in findings}) < len(findings):
+        store = Stored(claim.id, key)
+        findings = claim.judge(tables, store)
+        if len({(finding.estimand, finding.sample.evidence) for finding in findings}) < len(findings):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
-        kept.write()
-        made = tuple(kept.made[finding.id, finding.evidence] for finding in findings)
+        store.write()
+        made = tuple(store.made[finding.id, finding.sample.evidence] for finding in findings)
         return Run(claim.stated(), made, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
@@ -189,8 +189,8 @@ def _words(error: BaseException, path: Path) -> str:
 
 def _nearest(error: BaseException, columns: set[str]) -> str:
     """Where a column is asked for that no table has: which was meant."""
-    asked = re.search(r"'([^']+)'", str(error)) if isinstance(error, KeyError) else None
-    meant = did_you_mean(asked[1], sorted(columns)) if asked and asked[1] not in columns else ""
+    column = re.search(r"'([^']+)'", str(error)) if isinstance(error, KeyError) else None
+    meant = did_you_mean(column[1], sorted(columns)) if column and column[1] not in columns else ""
     return f". Next: {meant}" if meant else ""
 
 

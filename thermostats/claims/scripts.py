@@ -28,38 +28,38 @@ def scripts(analyses: str | Path) -> dict[str, Path]:
     folder = Path(analyses)
     if not folder.is_dir():
         raise UsageError("no such folder of analyses", where=folder, next_step="name one with --analyses")
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in sorted(folder.glob("*.py")):
         if match := NAME.fullmatch(path.name):
             claim = match[1].upper()
-            if claim in found:
-                raise DataError(f"two analyses of claim {claim}", where=folder, got=f"{found[claim].name}, {path.name}")
-            found[claim] = path
-    if not found:
+            if claim in paths:
+                raise DataError(f"two analyses of claim {claim}", where=folder, got=f"{paths[claim].name}, {path.name}")
+            paths[claim] = path
+    if not paths:
         raise UsageError(
             "no analyses in this folder",
             where=folder,
             allowed="files named like u01_depth.py",
             next_step=f"thermostats new claim depth --folder {folder} writes one",
         )
-    return found
+    return paths
 
 
-def chosen(claims: Sequence[str] | None, found: Mapping[str, Path]) -> list[str]:
+def chosen(claims: Sequence[str] | None, paths: Mapping[str, Path]) -> list[str]:
     """Ids of the claims asked for, whatever their case; all without any.
 
     Raises UsageError for one that the folder does not have.
     """
     if claims is None:
-        return list(found)
+        return list(paths)
     wanted = [claim.upper() for claim in claims]
-    if unknown := [claim for claim in wanted if claim not in found]:
-        elsewhere = all(map(is_own, found)) and not is_own(unknown[0])
+    if unknown := [claim for claim in wanted if claim not in paths]:
+        elsewhere = all(map(is_own, paths)) and not is_own(unknown[0])
         shipped = "claims that ship with the package are reported without --analyses"
         other = shipped if elsewhere else "thermostats ls claims"
-        whole = f"{unknown[0][:1]}{unknown[0][1:].zfill(2)}"  # C4 is C04, not C14
-        step = f"did you mean {whole}?" if whole in found else did_you_mean(unknown[0], found, other)
-        raise UsageError("no such claim", got=", ".join(unknown), allowed=", ".join(found), next_step=step)
+        padded = f"{unknown[0][:1]}{unknown[0][1:].zfill(2)}"  # C4 is C04, not C14
+        step = f"did you mean {padded}?" if padded in paths else did_you_mean(unknown[0], paths, other)
+        raise UsageError("no such claim", got=", ".join(unknown), allowed=", ".join(paths), next_step=step)
     return list(dict.fromkeys(wanted))
 
 

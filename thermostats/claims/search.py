@@ -2,12 +2,12 @@
 
 A claim declares where to look, next to its worlds:
 
-    Trial(rows, test, worlds=worlds_of_line("y", "x", -0.7), searches=searches_of_line("y", "x", -0.7, mean=(0, 0.5)))
+    Trial(rows, test, worlds=WORLDS, searches=searches_among(WORLDS, along="x"))
 
 `make worlds` then tries every corner of the bounds and a Sobol sequence between them, each with errors of a kind in
 turn, a few studies each; the worst few with errors of every kind, more studies each; and the worst of those with
-fresh seeds (`Search.effort` says how many). That is one more row of `data/worlds.csv`, whose column `point` has the
-parameters.
+fresh seeds (`Search.effort` says how many; near the bar there are as many as in a full search). That is one more row
+of `data/worlds.csv`, whose column `point` has the parameters.
 Where it errs in more than `error_rates.WORST` of studies, that side of the rule is withheld.
 """
 
@@ -24,34 +24,45 @@ import numpy as np
 import pandas as pd
 from scipy.stats import qmc
 
+from thermostats.claims.error_rates import WORST
 from thermostats.claims.operating import judged, plain, simulated
 from thermostats.claims.trial import digest, key
-from thermostats.claims.verdict import AGAINST, SUPPORTED
-from thermostats.claims.worlds import Search, World
+from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
+from thermostats.claims.worlds import FULL, Search, World
 
 LONGER = 10
 """Times that the worst point may take as long as another world."""
 MOST_CORNERS = 32
 """Corners that are tried."""
+WORDS = ("kind", "like")
+"""What of a point is no number."""
 Point = Mapping[str, Any]
 
 
 def points(search: Search) -> Iterator[Point]:
-    """Corners of the bounds, their middle, and points spread between them; kinds of errors in turn."""
+    """Corners of the bounds, their middle, points between them, each with every signal; kinds of errors in turn."""
     names, (low, high) = list(search.bounds), np.array(list(search.bounds.values()), dtype=np.float64).T.reshape(2, -1)
     corners = [*itertools.islice(itertools.product((0.0, 1.0), repeat=len(names)), MOST_CORNERS)]
     between = qmc.Sobol(max(len(names), 1), seed=1).random(search.effort.between)[:, : len(names)]
     places = np.vstack([np.array(corners).reshape(len(corners), -1), np.full((1, len(names)), 0.5), between])
-    kinds = itertools.cycle(search.kinds)
-    for values in dict.fromkeys(map(tuple, low + places * (high - low))):
-        yield {**{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)}, "kind": next(kinds)}
+    for place, values in enumerate(dict.fromkeys(map(tuple, low + places * (high - low)))):
+        point = {name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)}
+        for number, signal in enumerate(search.signals or ("",)):
+            kind = search.kinds[(place + number) % len(search.kinds)]
+            yield {**point, **({"like": signal} if signal else {}), "kind": kind}
 
 
 def errs(question: Any, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
     """Share of n studies with the verdict that is false in a world."""
     rng = np.random.default_rng(zlib.crc32(f"{key(question)} {len(rows)} {seed}".encode()))
-    false, rows = AGAINST if world.holds else SUPPORTED, plain(rows)
-    return sum(judged(question.primary, question.trial, world.change(rows, rng))[0] == false for _ in range(n)) / n
+    false, rows = false_in(world), plain(rows)
+    said = (judged(question.primary, question.trial, world.change(rows, rng), false)[0] for _ in range(n))
+    return sum(verdict == false for verdict in said) / n
+
+
+def false_in(named: World | Search) -> Verdict:
+    """The verdict that is false there, the only one of which a search has a rate."""
+    return AGAINST if named.holds else SUPPORTED
 
 
 def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
@@ -67,10 +78,16 @@ def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
 
 
 def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
-    """The row of the table for a search: rates at its worst point, which may take ten times as long as a world."""
-    point = worst(question, rows, search)
+    """The row of the table for a search: the rate of the false verdict at its worst point.
+
+    A rate within two standard errors of the bar is made of as many studies as a full search has.
+    """
+    point, false = worst(question, rows, search), false_in(search)
     world = replace(search.world(**point), id=f"{search.id} {text(point)}", declared=False)
-    row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds)
+    row = simulated(question, rows, world, search.effort.fresh, LONGER * seconds, false)
+    rate = row["supported" if false == SUPPORTED else "not_supported"]
+    if abs(rate - WORST) < 2 * (rate * (1 - rate) / row["simulations"]) ** 0.5:
+        row = simulated(question, rows, world, FULL.fresh, LONGER * seconds, false)
     return {**row, "world": search.id, "point": text(point), "digest": digest(question, search)}
 
 
@@ -79,7 +96,7 @@ def text(point: Point) -> str:
     return "; ".join(f"{name}={value}" for name, value in point.items())
 
 
-def world_at(search: Search, said: str) -> World:
+def world_at(search: Search, stated: str) -> World:
     """The world of a row of the table, by its column `point`."""
-    named = dict(part.split("=") for part in said.split("; "))
-    return search.world(**{name: value if name == "kind" else float(value) for name, value in named.items()})
+    named = dict(part.split("=", 1) for part in stated.split("; "))
+    return search.world(**{name: value if name in WORDS else float(value) for name, value in named.items()})

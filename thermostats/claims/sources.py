@@ -37,13 +37,13 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
         return ""
     new = {lab for lab, sources in by_lab.items() if PUBLISHED not in sources}
     if PUBLISHED in every and new and new <= set(alone) and len({alone[lab] for lab in new}) == 1:
-        said = f"In this set every new lab comes from one source: {listed(sorted(new))} from {alone[min(new)]}."
+        sentence = f"In this set every new lab comes from one source: {listed(sorted(new))} from {alone[min(new)]}."
     else:
         by_source = {source: sorted(lab for lab in alone if alone[lab] == source) for source in sorted(alone.values())}
         parts = [f"{listed(labs)} by {STUDY if source == PUBLISHED else source}" for source, labs in by_source.items()]
         counted = f"{len(alone)} of {plural(len(by_lab), 'lab')}"
-        said = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
-    return f"{said} What sets such a lab apart may be due to its source."
+        sentence = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
+    return f"{sentence} What sets such a lab apart may be due to its source."
 
 
 def sources_by_lab(evidence: Evidence, models: Collection[str]) -> pd.Series:
@@ -60,8 +60,8 @@ def measuring_runs(evidence: Evidence) -> pd.DataFrame:
         rows = [evidence.table("layers", position=LAST), evidence.table("weights"), evidence.table("summaries")]
         runs = evidence.table("runs")
         evidence.memo[key] = runs[runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))]
-    found: pd.DataFrame = evidence.memo[key]
-    return found
+    measuring: pd.DataFrame = evidence.memo[key]
+    return measuring
 
 
 def lacking(evidence: Evidence, columns: Sequence[str]) -> list[str]:

@@ -13,8 +13,8 @@ def must_agree(findings: Iterable[Finding]) -> None:
     """Raise DataError where one finding supports a declared statement and another is decided against it."""
     decided: dict[str, dict[str, str]] = {}
     for finding in findings:
-        if finding.statement and finding.verdict in {SUPPORTED, AGAINST}:
-            decided.setdefault(finding.statement, {})[finding.verdict] = finding.id
+        if finding.criterion.statement and finding.verdict in {SUPPORTED, AGAINST}:
+            decided.setdefault(finding.criterion.statement, {})[finding.verdict] = finding.id
     for statement, by in decided.items():
         if len(by) > 1:
             raise DataError(

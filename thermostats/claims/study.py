@@ -54,9 +54,9 @@ def studies() -> dict[str, Study]:
     """Registered studies by name: `STUDY` of each module in the package's own studies, then the entry points."""
     folder = Path(__file__).parents[1] / "studies"
     shipped = (import_module(f"{GROUP}.{module.name}") for module in iter_modules([str(folder)]))
-    found = [module.STUDY for module in shipped if hasattr(module, "STUDY")]
-    found += [entry.load() for entry in entry_points(group=GROUP)]
-    return {study.name: study for study in found}
+    registered = [module.STUDY for module in shipped if hasattr(module, "STUDY")]
+    registered += [entry.load() for entry in entry_points(group=GROUP)]
+    return {study.name: study for study in registered}
 
 
 def study_of(claim: str) -> Study | None:

@@ -99,8 +99,8 @@ class Template:
 
         Raises DataError where the words ask for what the analysis does not give.
         """
-        own = self.sections.get(finding, self.sections.get(finding.partition(".")[0], {}))
-        source = own.get(part, "")
+        parts = self.sections.get(finding, self.sections.get(finding.partition(".")[0], {}))
+        source = parts.get(part, "")
         try:
             return _environment().from_string(source).render(values).strip()
         except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:

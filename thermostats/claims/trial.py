@@ -27,6 +27,8 @@ class Trial:
     """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`."""
     searches: tuple[Search, ...] = ()
     """Where worlds are looked for in which the rule errs most."""
+    unsearched: str = ""
+    """Why none are looked for, a sentence; only where `searches` is empty."""
     version: int = 1
     """Raised by whoever changes what `test` computes or a world makes, so that rates of before count for nothing."""
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from thermostats.claims.error_rates import ErrorRates, nearest
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
-from thermostats.claims.finding import Finding
-from thermostats.claims.judge import Question, numbers, standing
+from thermostats.claims.finding import Criterion, Finding, Sample
+from thermostats.claims.judge import Question, headline, standing
 from thermostats.claims.left_out import hangs_on, hangs_on_source
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.sources import READS, coincidence, lacking
@@ -38,8 +39,10 @@ NAMED = 12
 """Models up to which a set is listed."""
 
 
-def viewed(question: Question, evidence: Evidence, own: Finding | None = None, measures: Sequence[str] = ()) -> Finding:
-    """The finding of one question on a named set of evidence; `own`: on the set that it was asked of first.
+def viewed(
+    question: Question, evidence: Evidence, first: Finding | None = None, measures: Sequence[str] = ()
+) -> Finding:
+    """The finding of one question on a named set of evidence; `first`: on the set that it was asked of first.
 
     measures: what the claim reads of a model; with it, notes say which of the user's models are left out, and why.
 
@@ -50,59 +53,63 @@ def viewed(question: Question, evidence: Evidence, own: Finding | None = None, m
     if trial is None or primary is None or needs is None:
         raise DataError("a question without a trial can have only one set of evidence", where=question.id)
     group = "recipe" if evidence.name == NURSERY else question.group
-    claim = question.id.partition(".")[0]
-    own = own or Finding(claim, question.name, UNMEASURED, "", id=question.id, evidence=question.evidence)
-    found = Finding(
-        claim=claim,
-        estimand=own.estimand,
+    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=Sample(question.evidence))
+    criterion = first.criterion
+    finding = Finding(
+        id=first.id,
+        estimand=first.estimand,
         verdict=UNMEASURED,
         plain=f"The same question for {SETS[evidence.name]}.",
-        group=group,
-        id=own.id,
-        evidence=evidence.name,
-        rule=own.rule,
-        above=own.above,
-        below=own.below,
-        view_of=own.evidence,
+        criterion=Criterion(words=criterion.words, above=criterion.above, below=criterion.below),
+        sample=Sample(evidence.name, first.sample.evidence, group=group),
     )
-    there, used = Result(), set[str]()
+    there, used, claim = Result(), set[str](), finding.claim
     try:
         rows = trial.of(evidence, question.over)
         used = set(rows["model_id"])
-        found = replace(found, notes=tuple(left_out(claim, measures, used, evidence)))
+        finding = replace(finding, notes=tuple(left_out(claim, measures, used, evidence)))
         rows = needs.of(rows)
-        found = replace(found, plain=f"{found.plain[:-1]}{_named(rows)}.", coincidence=coincidence(evidence, used))
+        sample = replace(finding.sample, coincidence=coincidence(evidence, used))
+        finding = replace(finding, plain=f"{finding.plain[:-1]}{_named(rows)}.", sample=sample)
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
         errors = ErrorRates(nearest(question, needs.models)[0], larger=trial.larger)
-        notes = found.notes if used else tuple(left_out(claim, measures, used, evidence))
+        notes = finding.notes if used else tuple(left_out(claim, measures, used, evidence))
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
         takes = f"{lacks}It {needs.words()}. {errors.takes(group, needs.models)}".strip()
-        return replace(found, **numbers(few.result), notes=notes, settles=takes)
+        return _with(replace(finding, notes=notes), few.result, settles=takes)
     except UsageError as error:
-        return replace(found, **numbers(there), settles=f"The test cannot be made: {error.what}.")
-    said, (tried, size) = primary.verdict(result), nearest(question, len(rows))
+        return _with(finding, there, settles=f"The test cannot be made: {error.what}.")
+    by_rule, (tried, size) = primary.verdict(result), nearest(question, len(rows))
     design = (
         "this design"
         if size == len(rows)
         else f"a design of {plural(size, 'row')}, the nearest in size to the {len(rows):,} here"
     )
-    unit = hangs_on(primary, trial, rows, said)
-    source = "" if unit else hangs_on_source(question, evidence, rows, said, needs)
+    unit = hangs_on(primary, trial, rows, by_rule)
+    source = "" if unit else hangs_on_source(question, evidence, rows, by_rule, needs)
     errors = ErrorRates(tried, unit, source, trial.larger, design, smaller=size < len(rows) / ABOUT)
-    verdict, reason = standing(primary, result, errors, said)
-    return replace(
-        found,
-        notes=(*found.notes, *(_noise(question, used, evidence) if needs.groups > 1 else ())),
-        verdict=verdict,
-        reason=reason,
-        settles=errors.sentence(said, group, reason),
+    verdict, reason = standing(primary, result, errors, by_rule)
+    notes = (*finding.notes, *(_noise(question, used, evidence) if needs.groups > 1 else ()))
+    return _with(
+        replace(finding, verdict=verdict, reason=reason, notes=notes),
+        result,
+        settles=errors.sentence(by_rule, group, reason),
         could=errors.could(),
         worlds=len(tried),
-        operating=tried if len(tried) else None,
-        **numbers(result),
+        rates=tried if len(tried) else None,
+    )
+
+
+def _with(finding: Finding, result: Result, **criterion: Any) -> Finding:
+    """A finding with the headline and the counts of a result, and with more of its criterion."""
+    return replace(
+        finding,
+        headline=headline(result),
+        criterion=replace(finding.criterion, **criterion),
+        sample=replace(finding.sample, n_models=result.n_models, n_groups=result.n_groups),
     )
 
 
@@ -113,10 +120,10 @@ def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidenc
     """
     if evidence.name != MEASURED or not measures or evidence.data.resolve() == shipped("data").resolve():
         return
-    own = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
+    models = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
     there, folder = set(evidence.table("models")["model_id"]), evidence.data
-    has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(own) else {}
-    for row in own[~own["model_id"].isin(used)].sort_values("model_id").itertuples():
+    has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(models) else {}
+    for row in models[~models["model_id"].isin(used)].sort_values("model_id").itertuples():
         name, lacks = str(row.model_id), [what for what in has if row.model_id not in has[what]]
         if row.modality != DECODER:
             kind = f"it is {'a vision model' if row.modality == 'vision' else 'an encoder'}"

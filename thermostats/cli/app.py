@@ -14,7 +14,7 @@ import typer
 from thermostats import __version__
 from thermostats.claims.study import named, studies
 from thermostats.cli.companion_verbs import app as tools
-from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run
+from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.measurement.settings import SETTINGS, parsed
@@ -157,8 +157,10 @@ def join(
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
+    from thermostats.tables.remedies import lines_for_a_shell  # noqa: PLC0415 - pandas
 
-    rows = [asdict(done) for done in join_tables(files, data=data, **how)]
+    with lines_for_a_shell():
+        rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
@@ -167,7 +169,7 @@ def join(
     if changed and not dry_run and "models" in joined:
         _tell_of_no_shape(data)
     step = next((step for table, step in AFTER_JOIN.items() if table in joined), FACTS_ALONE)
-    say_next(step, data=data, shown=changed and not as_json and not dry_run)
+    say_next(step, data=data, visible=changed and not as_json and not dry_run)
 
 
 @app.command()
@@ -189,7 +191,7 @@ def forget(
 
     removed = forget_rows(source, data=folder, dry_run=dry_run)
     print_rows([{"table": name, "removed": count} for name, count in removed.items()], ["table", "removed"], as_json)
-    say_next("thermostats ls runs --own", data=data, shown=watched(as_json))
+    say_next("thermostats ls runs --own", data=data, visible=watched(as_json))
 
 
 @app.command()
@@ -250,20 +252,21 @@ def measure(
 
     options: dict[str, object] = {"revision": revision, "dtype": dtype, "prompts": prompts, "heritage": lab}
     options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
-    asked, chosen = [*(models or ()), *(files or ())], parsed(set_ or ())
-    outcomes = measure_models(asked, options, data, dry_run=dry_run, shard=shard, **chosen)
+    models_asked, chosen = [*(models or ()), *(files or ())], parsed(set_ or ())
+    outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
     rows = [asdict(outcome) for outcome in outcomes]
-    shown = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
+    listed = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
     if dry_run:
         columns.insert(7, "disk")
-    print_rows(shown, columns, as_json)
+    print_rows(listed, columns, as_json)
     if failed := [row for row in rows if row["status"] == "failed"]:
-        say_next(near := near_model(failed[0]["model"], data), shown=bool(near) and not as_json)
+        step = with_option(failed[0], lab, data) or near_model(failed[0]["model"], data)
+        say_next(step, visible=bool(step) and not as_json)
         raise typer.Exit(exit_code(outcomes))
     if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)
-    say_next(OWN_ROWS, data=data, shown=not dry_run and not as_json)
+    say_next(OWN_ROWS, data=data, visible=not dry_run and not as_json)
 
 
 def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
@@ -310,7 +313,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
     rows = features(data)
     for line in (line for gain in ("penultimate_gain", "last_gain") for line in disagreements(rows, gain)):
         print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
-    say_next("thermostats ls tables", data=data, shown=watched(as_json))
+    say_next("thermostats ls tables", data=data, visible=watched(as_json))
 
 
 @app.command()
@@ -321,7 +324,7 @@ def ls(
         typer.Argument(help="For columns: only those of this table.", autocompletion=lambda: list(DESCRIBED)),
     ] = None,
     data: Data = None,
-    own: Annotated[
+    yours: Annotated[
         bool, typer.Option("--own", help="For models and runs: only those in your own folder, see --data.")
     ] = False,
     lab: Annotated[str, typer.Option(help="For models and runs: only those of this lab.", autocompletion=_labs)] = "",
@@ -351,15 +354,15 @@ def ls(
         check_table(table, DESCRIBED)
     if (lab or family) and what not in {"models", "runs"}:
         raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
-    if own:
+    if yours:
         folders.own_folder(data)
     if paths and what != "models":
         raise UsageError("only models have folders", got=f"{what} --paths", next_step="thermostats ls models --paths")
     folders.data_folder(data)
     if paths:
-        found = [{"path": str(path)} for path in folders.shipped_models()]
-        print_json(found) if as_json else print(*(row["path"] for row in found), sep="\n")
-        say_next("thermostats measure $(thermostats ls models --paths) --data mine", shown=watched(as_json))
+        rows_of = [{"path": str(path)} for path in folders.shipped_models()]
+        print_json(rows_of) if as_json else print(*(row["path"] for row in rows_of), sep="\n")
+        say_next("thermostats measure $(thermostats ls models --paths) --data mine", visible=watched(as_json))
         return
     step = "thermostats ls tables" if table is not None else LISTS[what]
     if analyses is not None and what == "claims":
@@ -369,10 +372,10 @@ def ls(
         step = f"thermostats report --analyses {analyses} --out my-report"
     from thermostats.cli import listing  # noqa: PLC0415
 
-    chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or own}
-    rows, columns = listing.rows(what, data, own=own, table=table, analyses=analyses, rules=as_json, **chosen)
+    chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
+    rows, columns = listing.rows(what, data, yours=yours, table=table, analyses=analyses, rules=as_json, **chosen)
     print_rows(rows, columns, as_json, spare=listing.SPARE)
-    say_next(step, data=data, shown=watched(as_json))
+    say_next(step, data=data, visible=watched(as_json))
 
 
 @app.command()
@@ -406,11 +409,11 @@ def report(
     from thermostats.claims.scripts import ONE_THREAD, chosen, is_own, scripts  # noqa: PLC0415
 
     try:
-        asked = chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
+        ids = chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
     except UsageError as error:
         raise (error if analyses is not None else or_own_claims(error, claims or [], data)) from None
     folders.data_folder(data)
-    here = analyses is None and len(asked) == 1 and "numpy" not in sys.modules
+    here = analyses is None and len(ids) == 1 and "numpy" not in sys.modules
     if here:  # starts no process, but computes as one would; a user's script, which might end its process, gets one
         os.environ.update({name: os.environ.get(name) or "1" for name in ONE_THREAD})
     from thermostats.reporting import report as engine  # noqa: PLC0415
@@ -430,11 +433,11 @@ def report(
         if folders.has_own_runs(data) and shipped:
             print(WHOSE_ROWS.format(out=out, claim=shipped[0], data=folders.data_folder(data)), file=sys.stderr)
     if not result.ok:
-        say_next("the same command without --check", shown=check_only and not as_json)
+        say_next("the same command without --check", visible=check_only and not as_json)
         raise typer.Exit(1)
     if open_:
         webbrowser.open((out / "index.html").resolve().as_uri())
-    say_next("the same command with --open opens the report", shown=not (as_json or check_only or open_))
+    say_next("the same command with --open opens the report", visible=not (as_json or check_only or open_))
 
 
 @app.command()
@@ -463,12 +466,12 @@ def findings(
     from thermostats.cli import table_listing  # noqa: PLC0415 - Arrow
 
     rows = table_listing.findings(out, claims or (), evidence)
-    shown = rows if as_json else [{**row, **table_listing.for_reading(row)} for row in rows]
+    listed = rows if as_json else [{**row, **table_listing.for_reading(row)} for row in rows]
     columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
     if evidence is not None:
         columns.insert(2, "evidence")
-    print_rows(shown, columns, as_json, spare=("headline", "n_heritages", "n_models", "reason", "estimand"))
-    say_next(f"open {out / 'index.html'} in a browser", shown=watched(as_json))
+    print_rows(listed, columns, as_json, spare=("headline", "n_heritages", "n_models", "reason", "estimand"))
+    say_next(f"open {out / 'index.html'} in a browser", visible=watched(as_json))
 
 
 def main() -> NoReturn:

@@ -39,7 +39,7 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
         raise typer.Exit(1)
     poor = [row["name"] for row in rows if row["state"] != OK]
     step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
-    say_next(step, shown=watched(as_json))
+    say_next(step, visible=watched(as_json))
 
 
 @app.command()
@@ -60,15 +60,18 @@ def compare(
     """
     from thermostats.measurement.compare import compare as compared  # noqa: PLC0415 - reads weights
 
-    found = compared(first, second, data=data)
-    changed = found.changed.to_dict("records")
-    gains = found.gains.to_dict("records")
+    comparison = compared(first, second, data=data)
+    changed = comparison.changed.to_dict("records")
+    gains = comparison.gains.to_dict("records")
     if as_json:
-        tensors = found.tensors.replace([math.inf, math.nan], None).to_dict("records")
-        print_json({"distance": found.distance, "notes": found.notes, "tensors": tensors, "gains": gains})
+        tensors = comparison.tensors.replace([math.inf, math.nan], None).to_dict("records")
+        print_json({"distance": comparison.distance, "notes": comparison.notes, "tensors": tensors, "gains": gains})
         return
-    print(f"{len(changed)} of {len(found.tensors)} tensors changed; distance of all together {found.distance:.4g}")
-    for note in found.notes:
+    print(
+        f"{len(changed)} of {len(comparison.tensors)} tensors changed; "
+        f"distance of all together {comparison.distance:.4g}"
+    )
+    for note in comparison.notes:
         print(note)
     if changed:
         print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"])
@@ -119,7 +122,7 @@ def set_(
             f"Another lab is spelled {lab}; the tables now have two. If they are the same, set heritage={lab}.",
             file=sys.stderr,
         )
-    say_next("thermostats report", data=folder, shown=watched(as_json))
+    say_next("thermostats report", data=folder, visible=watched(as_json))
 
 
 @app.command()
@@ -214,7 +217,7 @@ def power(
         print_rows(chances.rows(), columns, as_json)
         print(chances.sentence(), file=sys.stderr)
     twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
-    say_next(f"{twice} for a study of twice the size", shown=watched(as_json))
+    say_next(f"{twice} for a study of twice the size", visible=watched(as_json))
 
 
 @app.command()
@@ -243,7 +246,7 @@ def export(
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
     example = done[0].path.as_posix() if done else ""
     reader = "read_csv" if format_ == "csv" else "read_parquet"
-    say_next(f'pandas.{reader}("{example}")', shown=bool(done) and not as_json)
+    say_next(f'pandas.{reader}("{example}")', visible=bool(done) and not as_json)
 
 
 @app.command()
@@ -291,22 +294,24 @@ def heritage(
     """Write an analysis of heritage, geometry and scale, in the study's models and in yours, and give a first answer.
 
     The first answer takes seconds: does the lab matter at all, does it beyond shape and size, how often would these
-    tests err on the same models? The analysis also fits the heritage model, with its checks.
+    tests err on the same models? The analysis also fits the heritage model, with its checks. Both are about the
+    penultimate gain, or the gain that more of your models have.
 
     Example: `thermostats new heritage --data mine`, then
     `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
-    from thermostats.cli.first_answer import answer, lines  # noqa: PLC0415 - pandas
+    from thermostats.cli.first_answer import answer, gain_of, lines  # noqa: PLC0415 - pandas
     from thermostats.cli.new_analysis import new_heritage  # noqa: PLC0415
 
-    found = answer(data)
-    path = new_heritage(title, folder)
+    gain = gain_of(data)
+    first = answer(data, gain)
+    path = new_heritage(title, folder, gain=gain)
     if as_json:
-        print_json({"path": str(path), "first_answer": found})
+        print_json({"path": str(path), "first_answer": first})
         return
     print(path)
-    print(*lines(found), sep="\n")
-    say_next(_step(path, data), shown=True)
+    print(*lines(first), sep="\n")
+    say_next(_step(path, data), visible=True)
 
 
 def _say_begun(path: Path, as_json: bool) -> None:
@@ -314,7 +319,7 @@ def _say_begun(path: Path, as_json: bool) -> None:
         print_json({"path": str(path)})
     else:
         print(path)
-    say_next(_step(path), shown=not as_json)
+    say_next(_step(path), visible=not as_json)
 
 
 def _step(path: Path, data: Path | None = None) -> str:

@@ -13,21 +13,34 @@ from thermostats.errors import UsageError
 from thermostats.formatting import number, plural
 from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.modelling.heritage.rows import gain_rows, said_of
+from thermostats.studies.delia2026.gains import GAIN_WORDS
 from thermostats.tables.folders import data_folder
 from thermostats.tables.model_facts import own_ids
+from thermostats.tables.reading import features
+from thermostats.tables.vocabulary import GAINS
 
 GAIN = "penultimate_gain"
+"""The gain that is asked about unless more of the user's models have another."""
 
 
-def answer(data: str | Path | None) -> dict[str, Any]:
+def gain_of(data: str | Path | None) -> str:
+    """The named gain that most of the user's models have: the penultimate, or where more have another, that."""
+    own = own_ids(data_folder(data))
+    rows = features(data)
+    rows = rows[rows["model_id"].isin(own)]
+    having = {name: rows.loc[rows[name].notna(), "model_id"].nunique() for name in (GAIN, *GAINS)}
+    return max(having, key=lambda name: having[name])
+
+
+def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
     """Which models, which are left out, and each question's test and rates; why there is none where there is none."""
-    rows = gain_rows(GAIN, data=data)
+    rows = gain_rows(gain, data=data)
     unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
     left_out = [*said_of(rows), *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else [])]
     models = _models(rows[rows["heritage"] != ""])
     yours = own_ids(data_folder(data))
-    own = models[models["model_id"].isin(yours)]
-    for whose, chosen in (("your", own), ("all", models)):
+    your_rows = models[models["model_id"].isin(yours)]
+    for whose, chosen in (("your", your_rows), ("all", models)):
         try:
             tested = first_answer(chosen)
         except UsageError as error:
@@ -36,34 +49,42 @@ def answer(data: str | Path | None) -> dict[str, Any]:
         named = sorted(chosen["model_id"])
         if whose == "your":
             lacking = sorted(yours - set(named))
-            why = "no penultimate gain of a base model that may be compared, or no lab"
+            why = f"no {gain} of a base model that may be compared, or no lab"
             left_out = [f"left out of yours, {why}: {', '.join(lacking)}"] if lacking else []
-        said = {"whose": whose, "models": named, "labs": int(chosen["heritage"].nunique()), "left_out": left_out}
-        return {**said, "questions": [{**asdict(each), "error": each.error} for each in tested]}
-    return {"whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
+        counts = {
+            "gain": gain,
+            "whose": whose,
+            "models": named,
+            "labs": int(chosen["heritage"].nunique()),
+            "left_out": left_out,
+        }
+        return {**counts, "questions": [{**asdict(each), "error": each.error} for each in tested]}
+    return {"gain": gain, "whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(result: dict[str, Any]) -> list[str]:
     """The same in words."""
-    if not found["questions"]:
-        return ["No first answer: too few models with a penultimate gain and a lab.", *found["left_out"]]
-    whose = "your own" if found["whose"] == "your" else "all"
-    of = f"{plural(len(found['models']), 'model')} of {plural(found['labs'], 'lab')}"
-    said = [f"First answer, penultimate gain (block L − 1), {whose} models: {of}"]
-    for each in found["questions"]:
+    if not result["questions"]:
+        return [f"No first answer: too few models with a {result['gain']} and a lab.", *result["left_out"]]
+    whose = "your own" if result["whose"] == "your" else "all"
+    of = f"{plural(len(result['models']), 'model')} of {plural(result['labs'], 'lab')}"
+    text = [f"First answer, {GAIN_WORDS.get(result['gain'], result['gain'].replace('_', ' '))}, {whose} models: {of}"]
+    for each in result["questions"]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"
-        said.append(
+        text.append(
             f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = {number(tested.f)}, p = {number(tested.p)}"
         )
-        said.append(
+        text.append(
             f"  In {WORLDS} simulated worlds of these models (± {number(100 * tested.error, 2)} points) it says yes in "
             f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ as much as models "
             "of one lab."
         )
         if tested.p > ALPHA:
-            said.append("  " + _settled(tested))
-    return [*said, *(f"  {line}" for line in found["left_out"])]
+            text.append("  " + _settled(tested))
+    if result["whose"] == "your":
+        text.append("The report asks the same of these and the study's models together, so that its answer may differ.")
+    return [*text, *(f"  {line}" for line in result["left_out"])]
 
 
 def _settled(tested: Tested) -> str:

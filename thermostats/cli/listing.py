@@ -28,7 +28,7 @@ def rows(
     table: str | None = None,
     analyses: Path | None = None,
     rules: bool = True,
-    own: bool = False,
+    yours: bool = False,
     **chosen: Any,
 ) -> Rows:
     """Rows and the columns to show of one listing.
@@ -39,7 +39,7 @@ def rows(
 
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
     """
-    if own and what not in OWN:
+    if yours and what not in OWN:
         raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN))
     if what == "columns":
         return _columns(table)
@@ -51,7 +51,7 @@ def rows(
         return _evidence(data)
     from thermostats.cli import table_listing  # noqa: PLC0415 - pandas
 
-    return table_listing.rows(what, data, alone=own, **chosen)
+    return table_listing.rows(what, data, alone=yours, **chosen)
 
 
 def _claims(analyses: Path, *, rules: bool) -> Rows:
@@ -66,7 +66,7 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
     if rules:
         from thermostats.claims.run import claims  # noqa: PLC0415 - listing tables must not load it
 
-        ruled = {claim.id: {"said": claim.said, "rule": claim.rule} for claim in claims(analyses)}
+        ruled = {claim.id: {"said": claim.statement, "rule": claim.rule} for claim in claims(analyses)}
         listed = [row | ruled[row["claim"]] for row in listed]
     return listed, [*CLAIMED]
 

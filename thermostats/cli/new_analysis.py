@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from collections.abc import Sequence
 from importlib import resources
+from itertools import count
 from pathlib import Path
 
 from thermostats.claims.scripts import NAME
@@ -30,12 +32,19 @@ def new_claim(name: str, folder: str | Path = "analyses") -> Path:
     return _begun("claim", name, Path(folder))
 
 
-def new_heritage(name: str | None = None, folder: str | Path = "analyses") -> Path:
+def new_heritage(name: str | None = None, folder: str | Path = "analyses", *, gain: str = "penultimate_gain") -> Path:
     """Write an analysis of heritage, geometry and scale in the study's models and the user's; else as `new_claim`."""
-    return _begun("heritage", HERITAGE if name is None else name, Path(folder))
+    return _begun("heritage", HERITAGE if name is None else name, Path(folder), gain=gain)
 
 
-def _begun(template: str, name: str, folder: Path) -> Path:
+def _other(slug: str, there: Sequence[str]) -> str:
+    """The same name with a number that is free."""
+    taken = {file[4:-3] for file in there}
+    number = next(number for number in count(2) if f"{slug}_{number}" not in taken)
+    return f"{slug.replace('_', '-')}-{number}"
+
+
+def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "_", _plain(name)).strip("_")
     if not slug:
         allowed = "words in Latin letters, such as depth-helps"
@@ -43,13 +52,17 @@ def _begun(template: str, name: str, folder: Path) -> Path:
     there = [path.stem + ".py" for path in folder.glob("*") if path.suffix in (".md", ".py")]
     there = [file for file in there if NAME.fullmatch(file)]
     if same := [file for file in there if file[4:] == f"{slug}.py"]:
-        raise UsageError("there is an analysis of that name", where=folder / same[0], next_step="give another name")
+        raise UsageError(
+            "there is an analysis of that name",
+            where=folder / same[0],
+            next_step=f"thermostats new {template} {_other(slug, there)}, or open that one",
+        )
     taken = {file[:3] for file in there}
     free = [f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken]
     if not free:
         raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
     words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
-    fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:]}
+    fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:], **more}
     path = folder / f"{free[0]}_{slug}.py"
     templates = resources.files("thermostats").joinpath("templates")
     texts = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -20,6 +22,10 @@ from thermostats.terminal import readable_in_part, refuse
 if TYPE_CHECKING:
     from thermostats.measurement.outcome import Outcome
 
+NO_FOLDER = "add --data mine"
+"""How the next step begins where no folder for one's own rows was named (`tables/folders.py`)."""
+OPTION = re.compile(r"Next: (--[a-z-]+ [a-z0-9_]+)")
+"""An option and its value as the next step of a model that failed."""
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
 
@@ -32,7 +38,7 @@ def run(app: typer.Typer) -> NoReturn:
         try:
             stopped = app(standalone_mode=False)
         except ThermostatsError as error:
-            refuse(error, as_json=as_json)
+            refuse(_in_a_folder(error), as_json=as_json)
             sys.exit(error.exit_code)
         except WRONG_USE as error:
             sys.exit(_arguments(error, as_json))
@@ -60,8 +66,25 @@ def _arguments(error: Exception, as_json: bool) -> int:
         refuse(UsageError(f"{what.rstrip('.')}: it is gone", next_step=instead), as_json=as_json)
         return UsageError.exit_code
     help_ = f"{command} --help"
-    refuse(UsageError(what.rstrip("."), next_step=f"did you mean {near}" if near else help_), as_json=as_json)
+    step = f"did you mean {near} {_corrected(what, near)}".strip() if near else help_
+    refuse(UsageError(what.rstrip("."), next_step=step), as_json=as_json)
     return UsageError.exit_code
+
+
+def _in_a_folder(error: ThermostatsError) -> ThermostatsError:
+    """The error for a folder that was not named with the whole command that names one."""
+    if not error.next_step.startswith(NO_FOLDER) or "--data" in sys.argv:
+        return error
+    command = shlex.join(["thermostats", *sys.argv[1:], *NO_FOLDER.split()[1:]])
+    return error.ending_in(f"{error.next_step}: {command}")
+
+
+def _corrected(what: str, near: str) -> str:
+    """The command that was typed with the name that is near in place of the one that there is not."""
+    wrong, right = re.search(r"'([^']+)'", what), re.search(r"'([^']+)'", near)
+    if wrong is None or right is None or wrong[1] not in sys.argv[1:]:
+        return ""
+    return shlex.join(["thermostats", *(right[1] if word == wrong[1] else word for word in sys.argv[1:])])
 
 
 def interrupted(*_: object) -> NoReturn:
@@ -85,6 +108,15 @@ def near_model(model: str, data: Path | None) -> str:
 
     names = set(load("models", folders.begun_or_shipped(data))["model_id"])
     return "" if model in names else did_you_mean(model, names)
+
+
+def with_option(failed: Mapping[str, Any], lab: str, data: Path | None) -> str:
+    """The command that measures a failed model with the option that its reason names; empty where it names none."""
+    if not (option := OPTION.search(failed["reason"])):
+        return ""
+    words = ["thermostats", "measure", failed["model"], *option[1].split()]
+    words += [word for name, value in (("--lab", lab), ("--data", data)) if value for word in (name, str(value))]
+    return shlex.join(words)
 
 
 def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from thermostats.tables.vocabulary import GAINS
 Matrix = NDArray[np.float64]
 NAMED = 5
 """Tensors that a refusal names."""
+SPECTRA = "spectra"
+"""Folder for weights that are measured to be compared."""
 BLOCK = re.compile(r"(^|\.)\d+\.")
 """In the name of a tensor that belongs to a numbered block."""
 
@@ -63,18 +66,18 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     """
     here, there = Path(first), Path(second)
     shared, notes = shared_tensors([(str(here), here), (str(there), there)])
-    rows, square, whole = [], 0.0, 0.0
+    rows, square, total = [], 0.0, 0.0
     for first_tensor, second_tensor in shared:
         name = first_tensor.name
         x, y = (decode(stored.raw()).astype(np.float64) for stored in (first_tensor, second_tensor))
         change = y - x
         moved, size = float(np.square(change).sum()), float(np.square(x).sum())
-        square, whole = square + moved, whole + size
+        square, total = square + moved, total + size
         matrix = change.reshape(change.shape[0], -1) if change.ndim > 1 else change[:, None]
         shape = " × ".join(map(str, x.shape))
         rows.append((name, shape, x.size, _ratio(moved, size), effective_rank(matrix), min(matrix.shape)))
     tensors = pd.DataFrame(rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"])
-    return Comparison(here, there, tensors, _gains(here, there, data), _ratio(square, whole), tuple(notes))
+    return Comparison(here, there, tensors, _gains(here, there, data), _ratio(square, total), tuple(notes))
 
 
 def effective_rank(change: Matrix) -> float:
@@ -103,8 +106,8 @@ def shared_tensors(models: Sequence[tuple[str, Path]]) -> tuple[list[list[Stored
         for _, folder in models
     ]
     bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
-    found = [[find_named(tensors, (name,)) for tensors in stored] for name in bare]
-    shared = [[tensor for tensor in same if tensor is not None] for same in found if None not in same]
+    pairs = [[find_named(tensors, (name,)) for tensors in stored] for name in bare]
+    shared = [[tensor for tensor in same if tensor is not None] for same in pairs if None not in same]
     left, apart = list[str](), list[str]()
     for i, ((model, _), tensors) in enumerate(zip(models, stored, strict=True)):
         common = {same[i].name for same in shared}
@@ -127,9 +130,18 @@ def shared_tensors(models: Sequence[tuple[str, Path]]) -> tuple[list[list[Stored
             where=", ".join(str(folder) for _, folder in models),
             got=_few(apart, NAMED) if apart else "no tensor in common",
             allowed="models of one shape, such as a base model and those tuned from it",
-            next_step="compare others by their spectra: thermostats.spectral_angles",
+            next_step=f"compare others by their spectra: {_by_spectra([model for model, _ in models])}",
         )
     return shared, left
+
+
+def _by_spectra(models: Sequence[str]) -> str:
+    """The line for a shell that measures weights of models of any shape and prints the angles between their spectra."""
+    measured = shlex.join(["thermostats", "measure", *models, "--what", "weights", "--data", SPECTRA])
+    rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
+    names = ", ".join(f'"{Path(model).resolve().name if Path(model).is_dir() else model}"' for model in models)
+    angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin([{names}])]))"
+    return f"{measured} && python -c {shlex.quote(f'import thermostats; {rows}; {angles}')}"
 
 
 def _few(names: list[str], most: int) -> str:
@@ -143,8 +155,8 @@ def _gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:
     hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
     features, sides, keys = reading.features(data, every=True), [], ["source", "prompt_set"]
     for folder in (first, second):
-        own = runs.loc[hashes == model_sha(folder), ["model_id", "revision", "source"]].drop_duplicates()
-        measured = features.merge(own, on=["model_id", "revision", "source"])
+        of_model = runs.loc[hashes == model_sha(folder), ["model_id", "revision", "source"]].drop_duplicates()
+        measured = features.merge(of_model, on=["model_id", "revision", "source"])
         sides.append(measured.drop_duplicates(keys).set_index(keys)[list(GAINS)].stack())
     both = pd.concat(sides, axis=1, keys=["first", "second"], join="inner").rename_axis([*keys, "gain"]).reset_index()
     return both.assign(ratio=both["second"] / both["first"])[columns]

@@ -8,15 +8,16 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import ThermostatsError, UsageError, first_line, listed, not_installed
+from thermostats.errors import ThermostatsError, UsageError, first_line, listed, nearest, not_installed, unknown
 from thermostats.measurement.settings import check_device, check_here, check_set
-from thermostats.measurement.spec import PRECISIONS, WHAT, RunSpec, spec_of
+from thermostats.measurement.spec import PRECISIONS, TYPES, WHAT, RunSpec, spec_of
 from thermostats.tables import store
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
 from thermostats.terminal import looked_at
@@ -28,6 +29,52 @@ LIBRARIES = ("transformers.", "accelerate.", "torch.")
 """Whose hooks leave what a model computes as it is."""
 DIGITS = 12
 """Hexadecimal digits of the weights of a model in memory, or of a list of prompts, in its name."""
+
+
+OTHER_NAMES = {"offline": ("download", False), "lab": ("heritage", None), "model_id": ("name", None)}
+"""What the command line and other libraries call an option, and how it is said here; None: by the same value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureCall:
+    """The arguments of a call of `measure` that a refusal writes out."""
+
+    model: Any
+    tokenizer: Any
+    data: str | Path | None
+    prompts: Any
+    what: Any
+    options: Mapping[str, Any]
+
+    def check(self) -> None:
+        """Raise UsageError for an option that there is not, and a prompt where its list is meant, with the call."""
+        allowed = sorted(TYPES.keys() - {"model"})
+        for name, value in self.options.items():
+            if name not in allowed:
+                error = unknown("no such option", name, allowed, where="measure")
+                meant, stands_for = OTHER_NAMES.get(name, (nearest(name, allowed), None))
+                instead = {meant: value if stands_for is None else stands_for} if meant else {}
+                left = {each: given for each, given in self.options.items() if each in allowed}
+                step = f"did you mean {meant}? " if meant else ""
+                raise error.ending_in(step + self.line(options={**left, **instead}))
+        if isinstance(self.prompts, str) and " " in self.prompts.strip() and not Path(self.prompts).exists():
+            what, allowed_ = "no such prompt set or file", "a prompt set, a file, a folder of images, a list of texts"
+            step = f"a prompt itself stands in a list: {self.line(prompts=[self.prompts])}"
+            raise UsageError(what, got=repr(self.prompts)[:60], allowed=allowed_, next_step=step)
+
+    def line(self, *, tokenizer: str = "", **changed: Any) -> str:
+        """The call with other arguments, as a line to paste; a model in memory is called model."""
+        words = [repr(str(self.model)) if isinstance(self.model, (str, Path)) else "model"]
+        words += [tokenizer or "tokenizer"] * bool(tokenizer or self.tokenizer is not None)
+        given = {"data": self.data, "prompts": self.prompts, "what": self.what} | changed
+        options = changed.get("options", self.options)
+        standard = {"data": None, "prompts": "core", "what": tuple(WHAT)}
+        words += [f"{name}={_literal(given[name])}" for name, usual in standard.items() if given[name] != usual]
+        return f"thermostats.measure({', '.join([*words, *(f'{n}={_literal(v)}' for n, v in options.items())])})"
+
+
+def _literal(value: Any) -> str:
+    return repr(str(value) if isinstance(value, Path) else value)
 
 
 def measure(
@@ -61,6 +108,8 @@ def measure(
     """
     if isinstance(model, (str, Path)) and isinstance(tokenizer, (str, Path)) and data is None:
         tokenizer, data = None, tokenizer
+    call = MeasureCall(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
+    call.check()
     kinds = [part.strip() for part in what.split(",")] if isinstance(what, str) else listed(what, "what") or []
     revisions = listed(revision, "revision") or []
     if not revisions:
@@ -82,7 +131,7 @@ def measure(
             plain = _plain(model)
             fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
             spec_of("in memory", fields)  # refuses before anything is written
-            _check_words(tokenizer, kinds)
+            _check_words(call, kinds)
             specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
         return _rows(specs, data, wanted)
 
@@ -199,11 +248,16 @@ def _called(model: Any) -> str:
     return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(model).__name__
 
 
-def _check_words(tokenizer: Any, kinds: Sequence[str]) -> None:
+def _check_words(call: MeasureCall, kinds: Sequence[str]) -> None:
+    tokenizer = call.tokenizer
     if not hasattr(tokenizer, "save_pretrained") and (tokenizer is not None or set(kinds) != {"weights"}):
-        step = 'thermostats.measure(model, tokenizer); what="weights" reads no prompts'
+        stated = str(getattr(call.model.config, "_name_or_path", "") or "")
+        its = f"transformers.AutoTokenizer.from_pretrained({stated!r})" if stated else ""
+        step = f"if it is that of {stated}" if stated else 'what="weights" reads no prompts'
+        line = call.line(tokenizer=its) if its else call.line(what="weights")
         got = "none" if tokenizer is None else repr(tokenizer)[:60]
-        raise UsageError("a model in memory needs its tokenizer or image processor", got=got, next_step=step)
+        what = "a model in memory needs its tokenizer or image processor"
+        raise UsageError(what, got=got, next_step=f"{step}: {line}")
 
 
 def _has_folder() -> bool:

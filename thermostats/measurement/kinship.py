@@ -39,7 +39,7 @@ def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path]) ->
     apart, size = np.zeros((len(paths), len(paths))), np.zeros(len(paths))
     for tensors in shared:
         w = [decode(tensor.raw()).astype(np.float64) for tensor in tensors]
-        size += [np.square(one).sum() for one in w]
+        size += [np.square(matrix).sum() for matrix in w]
         for i in range(len(w)):
             apart[i, i + 1 :] += [np.square(other - w[i]).sum() for other in w[i + 1 :]]
     distances = pd.DataFrame((apart + apart.T) / size.mean(), index=list(folders), columns=list(folders))
@@ -72,16 +72,16 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
 
 def _spectra(name: str, heads: pd.DataFrame) -> Array:
     """Unit vectors, matrix and measure × depth and rank."""
-    found = []
+    spectra = []
     for matrix in MATRICES:
-        own = heads[heads["matrix"] == matrix]
-        if own.empty:
+        rows = heads[heads["matrix"] == matrix]
+        if rows.empty:
             raise UsageError("no spectra of heads", where=name, got=f"no rows of {matrix}", allowed="W_V and W_O")
         for measure in MEASURES:
-            by_layer = [_at(np.sort(block)[::-1], RANKS) for _, block in own.groupby("layer")[measure]]
+            by_layer = [_at(np.sort(block)[::-1], RANKS) for _, block in rows.groupby("layer")[measure]]
             grid = np.apply_along_axis(_at, 0, np.array(by_layer, dtype=np.float64), DEPTHS).ravel()
-            found.append(grid / np.linalg.norm(grid))
-    return np.array(found)
+            spectra.append(grid / np.linalg.norm(grid))
+    return np.array(spectra)
 
 
 def _at(values: Array, places: int) -> Array:

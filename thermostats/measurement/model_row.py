@@ -38,11 +38,11 @@ NEVER_LEARNED = (*BUFFERS, "act_fn.beta", "act_fn.eps", "expert_bias", *COUNTS)
 
 
 def model_row(
-    path: Path, *, model_id: str, revision: str, known: pd.DataFrame, heritage: str = "", reads: str = "text"
+    path: Path, *, model_id: str, revision: str, models: pd.DataFrame, heritage: str = "", reads: str = "text"
 ) -> dict[str, Any]:
     """Row of the table `models` for the model in a folder.
 
-    Where no heritage is given, it is that of the models in `known`, rows of the same table, that share the hub
+    Where no heritage is given, it is that of the rows in `models`, rows of the same table, that share the hub
     organisation, if they share one; else it stays empty. Family, parent and year are not in a model's files.
     `reads`: of several stacks the one that reads ``text`` or ``image``.
 
@@ -66,7 +66,7 @@ def model_row(
     return {
         "model_id": model_id,
         "revision": revision,
-        "heritage": heritage or _heritage_of(model_id, known),
+        "heritage": heritage or _heritage_of(model_id, models),
         "family": "",
         "variant": "",
         "parent": "",

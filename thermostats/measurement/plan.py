@@ -87,7 +87,7 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
     sha = model_sha(folder.path)
     recorded = recorded_rows(folder.model_id, folder.revision, data)
     named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
-    row = model_row(folder.path, known=store.load("models", data), reads=folder.reads, **named)
+    row = model_row(folder.path, models=store.load("models", data), reads=folder.reads, **named)
     earlier = store.load("runs", data)
     earlier = earlier[(earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)]
     check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)

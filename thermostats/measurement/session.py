@@ -59,7 +59,8 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)
         finished, sentence = ((), "") if planned is None else complete_runs(planned, data)
-        outcome = replace(outcome, finished=finished, reason=f"{outcome.reason} {sentence}".rstrip())
+        reason = f"{outcome.reason.rstrip('.')}. {sentence}" if sentence else outcome.reason
+        outcome = replace(outcome, finished=finished, reason=reason)
         with suppress(DataError):  # where nothing can be written, the outcome says it
             write_state(data, spec, spec_states.FAILED, outcome.reason, attempt)
         return outcome
@@ -72,7 +73,7 @@ def complete_runs(planned: MeasurementPlan, data: Path) -> tuple[tuple[str, ...]
     runs = [(run.run["run_id"], run) for run in planned.runs]
     complete = {name: run.kind for name, run in runs if not missing_tables(run.tables, name, data)}
     names = ", ".join(f"{kind} ({name})" for name, kind in complete.items())
-    return tuple(complete), f"Kept: {names}." if complete else ""
+    return tuple(complete), f"Stored: {names}." if complete else ""
 
 
 def measure_plan(planned: MeasurementPlan, data: Path, progress: Progress | None = None) -> Outcome:

@@ -7,40 +7,21 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from thermostats.errors import UsageError, did_you_mean
 from thermostats.modelling.columns import frame_of
-
-if TYPE_CHECKING:
-    from thermostats.modelling.draws import Draws
-    from thermostats.modelling.fit import Fit
+from thermostats.modelling.draws import Draws
+from thermostats.modelling.fitted import Call, Fitted
 
 P = ParamSpec("P")
+F = TypeVar("F", bound=Fitted)
 HOME = "thermostats.modelling."
 READ: ContextVar[Draws | None] = ContextVar("READ", default=None)
 """Draws of a saved fit, which stand for those that its call would make."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """A function that fits and its arguments, the table among them."""
-
-    module: str
-    function: str
-    arguments: Mapping[str, Any]
-
-    def again(self, draws: Draws) -> Fit:
-        """The fit of this call with draws that were made before; UsageError where the function is none of ours."""
-        module = import_module(self.module) if self.module.startswith(HOME) else None
-        function: Callable[..., Fit] | None = getattr(module, self.function, None)
-        if function is None or not hasattr(function, "fits"):
-            raise UsageError("a fit of an unknown function", got=f"{self.module}.{self.function}", allowed=f"{HOME}…")
-        with read(draws):
-            return function(**self.arguments)
 
 
 @contextmanager
@@ -53,12 +34,22 @@ def read(draws: Draws) -> Iterator[None]:
         READ.reset(token)
 
 
-def fits(function: Callable[P, Fit]) -> Callable[P, Fit]:
+def again(call: Call, draws: Draws) -> Fitted:
+    """The fit of a call with draws that were made before; UsageError where the function is none of ours."""
+    module = import_module(call.module) if call.module.startswith(HOME) else None
+    function: Callable[..., Fitted] | None = getattr(module, call.function, None)
+    if function is None or not hasattr(function, "fits"):
+        raise UsageError("a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…")
+    with read(draws):
+        return function(**call.arguments)
+
+
+def fits(function: Callable[P, F]) -> Callable[P, F]:
     """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
     signature = inspect.signature(function)
 
     @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> Fit:
+    def called(*args: P.args, **kwargs: P.kwargs) -> F:
         try:
             arguments = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:

@@ -47,16 +47,16 @@ def left_out(y: Array, x: Array, k: Array, folds: Sequence[Hashable]) -> dict[Ha
     py = projection @ y
     rss = py @ y
     total = _over_shares(n - p, log_det, rss)
-    found = dict.fromkeys(places, math.nan)
+    errors = dict.fromkeys(places, math.nan)
     for size in {at.size for at in places.values()}:
         same = [fold for fold, at in places.items() if at.size == size]
         at = np.array([places[fold] for fold in same])
-        own, part = projection[:, at[:, :, None], at[:, None, :]], py[:, at, None]
-        less = (part * np.linalg.solve(own, part)).sum(axis=(2, 3))
-        without = log_det[:, None] + np.linalg.slogdet(own)[1]
+        held, part = projection[:, at[:, :, None], at[:, None, :]], py[:, at, None]
+        less = (part * np.linalg.solve(held, part)).sum(axis=(2, 3))
+        without = log_det[:, None] + np.linalg.slogdet(held)[1]
         rest = _over_shares(n - p - size, without, rss[:, None] - less)
-        found.update(zip(same, total - rest, strict=True))
-    return {fold: float(value) for fold, value in found.items()}
+        errors.update(zip(same, total - rest, strict=True))
+    return {fold: float(value) for fold, value in errors.items()}
 
 
 @lru_cache(maxsize=128)

@@ -62,14 +62,14 @@ class CausalGraph:
         measured: nodes that may be held fixed, all by default.
         """
         self._check(x, y)
-        cut = CausalGraph({name: own - {x} for name, own in self.causes.items()})
+        cut = CausalGraph({name: parents - {x} for name, parents in self.causes.items()})
         may = [name for name in self.causes if name in cut.above([x, y]) - {x, y} - self.effects(x)]
         may = [name for name in may if measured is None or name in measured]
         if not cut.separated(x, y, may):
             return []
         for size in range(len(may) + 1):
-            if found := [frozenset(z) for z in combinations(may, size) if cut.separated(x, y, z)]:
-                return found
+            if sets := [frozenset(z) for z in combinations(may, size) if cut.separated(x, y, z)]:
+                return sets
         raise AssertionError("all that may be held fixed is a set too")
 
     def _moral(self, names: Collection[str]) -> dict[str, set[str]]:

@@ -7,9 +7,8 @@ warns: it is shown and closes nothing.
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,20 +17,13 @@ from scipy import stats
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
+from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.residuals import Design
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
+from thermostats.modelling.statements import LOCATION, Quantities, Statement, Statistic, truth_of
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
-Statistic = Callable[[Array], Array]
-"""One number from every data set, … × n to …"""
-Quantities = Mapping[str, Array]
-Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
-"""Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a fit's own draws, which
-powers of the prior can weigh and no refit can answer."""
 REPLICATES, OF_PRIOR = 4000, 1000
 """Replicated data sets of the posterior and of the prior; a draw of the posterior gives one at most."""
 CENTRAL = 0.94
@@ -52,7 +44,6 @@ def skewness(y: Array) -> Array:
     return np.asarray((off**3).mean(axis=-1) / np.maximum(off.std(axis=-1) ** 3, 1e-300))
 
 
-LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread": lambda y: y.std(axis=-1)}
 SHAPES: Mapping[str, Statistic] = {
     "largest": lambda y: y.max(axis=-1),
     "smallest": lambda y: y.min(axis=-1),
@@ -110,7 +101,7 @@ class Gate:
         return f"<p><b>{self.headline}</b></p>{self.table().to_html(index=False, border=0)}"
 
 
-def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
+def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
     """All checks of a fit, and what becomes of some statements under other priors and without each unit.
 
     `refits`: also under the law's alternatives and without units, by exact refits.
@@ -133,7 +124,7 @@ def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: i
     return Gate(checks=tuple(checks))
 
 
-def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
+def sampler(fit: Fitted, statements: Mapping[str, Statement]) -> Check:
     """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity that statements read.
 
     Fails where one of those is beyond its limit, where more than 0.1% of transitions diverged, or where importance
@@ -191,7 +182,7 @@ def predictive(
     return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
 
 
-def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
+def shape(fit: Fitted, replicates: Array, rng: np.random.Generator) -> Check:
     """Residuals of a linear model as `residuals` looks at them, of other models the shape of the outcomes; warns.
 
     Residuals are compared with those of new groups, whose effects are drawn from their population (Marshall and
@@ -231,7 +222,7 @@ def influence(table: pd.DataFrame) -> Check:
     return Check(name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table)
 
 
-def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
+def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
     """Probabilities of statements as fitted, with the prior raised to powers, and under the law's alternatives.
 
     Columns: statement, alternative, probability (missing where weights cannot be trusted), pareto_k (of importance
@@ -250,7 +241,7 @@ def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) 
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
 
 
-def left_out(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
+def left_out(fit: Fitted, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Probabilities of statements with nothing left out and without each unit: statement, left_out, probability.
 
     A unit without which the statement cannot be put is passed over.
@@ -276,11 +267,6 @@ def units_of(rows: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, 
             continue
         seen.append(sets)
         yield from units.items()
-
-
-def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
-    """Whether it holds, chain × draw."""
-    return np.asarray(statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool)
 
 
 def read_by(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:
@@ -323,7 +309,7 @@ def _moved(table: pd.DataFrame, word: str) -> list[str]:
     """Rows whose probability is no longer near that of their statement as fitted; the second column names them."""
     moved = []
     for statement, rows in table.groupby("statement", sort=False):
-        whole, p = float(rows["probability"].iloc[0]), rows["probability"].to_numpy()
-        for at in np.flatnonzero(no_longer_near(whole, p)):
-            moved.append(f"P({statement}) = {whole:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
+        at_all, p = float(rows["probability"].iloc[0]), rows["probability"].to_numpy()
+        for at in np.flatnonzero(no_longer_near(at_all, p)):
+            moved.append(f"P({statement}) = {at_all:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
     return moved

@@ -72,7 +72,7 @@ class Columns:
         """Rows to predict, as `read`, without what predictions do not need; UsageError that names what they lack."""
         absent = {name: columns for name, columns in self._absent(new).items() if name not in OF_THE_FITTED}
         if absent:
-            needed = [c for name, given in self.named.items() if name not in OF_THE_FITTED for c in _listed(given)]
+            needed = [c for name, names in self.named.items() if name not in OF_THE_FITTED for c in _listed(names)]
             step = f"fit.predict(df[{_text(needed)}])"
             there = ", ".join(map(str, new.columns))
             raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
@@ -80,14 +80,14 @@ class Columns:
         return rows if OURS["model"] in rows else rows.assign(**{OURS["model"]: rows.index.astype(str)})
 
     def _absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
-        absent = {name: [c for c in _listed(given) if c not in table] for name, given in self.named.items()}
+        absent = {name: [c for c in _listed(names) if c not in table] for name, names in self.named.items()}
         return {name: columns for name, columns in absent.items() if columns}
 
     def _renamed(self, table: pd.DataFrame) -> pd.DataFrame:
         new = {
-            OURS[name]: table[given]
-            for name, given in self.named.items()
-            if name in OURS and isinstance(given, str) and given in table and given != OURS[name]
+            OURS[name]: table[names]
+            for name, names in self.named.items()
+            if name in OURS and isinstance(names, str) and names in table and names != OURS[name]
         }
         return self.computed(table.assign(**new))
 
@@ -106,20 +106,20 @@ class Columns:
         if self.call == "fit_heritage" and {"run_id", "penultimate_gain"} <= set(table):
             return 'thermostats.fit_heritage(thermostats.gain_rows("penultimate_gain"), estimand="penultimate_gain")'
         chosen: dict[str, Any] = {}
-        for name, given in self.named.items():
+        for name, names in self.named.items():
             if absent.get(name):
                 likely = usual(table, name, [*chosen.values()])
                 chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "…"
-            elif name not in OURS or given != OURS[name]:
-                chosen[name] = given if isinstance(given, (str, type(None))) else list(given) or None
+            elif name not in OURS or names != OURS[name]:
+                chosen[name] = names if isinstance(names, (str, type(None))) else list(names) or None
         first = [_text(chosen.pop(self.positional))] if chosen.get(self.positional) else []
-        said = {name: value for name, value in chosen.items() if value is not None or name in NONE_SAYS}
-        rest = [f"{name}={_text(value)}" for name, value in said.items()]
+        stated = {name: value for name, value in chosen.items() if value is not None or name in NONE_SAYS}
+        rest = [f"{name}={_text(value)}" for name, value in stated.items()]
         return f"thermostats.{self.call}({', '.join(['df', *first, *rest])})"
 
 
 def gain_columns(call: str, outcome: str, **named: str | None) -> Columns:
-    """The columns of a law of gains, one row per model: what `model_rows` reads under the package's names."""
+    """The columns of a law of gains, one row per model: what `log_gains_of_models` reads under the package's names."""
     lab = named.get("lab")
     return Columns(
         call=call,
@@ -190,8 +190,8 @@ class Units:
     warnings: list[str]
 
 
-def unit_rows(table: pd.DataFrame, asked: Columns, model: str | Sequence[str] | None, group: str | None) -> Units:
-    """The rows that a call asks for, by `asked`, its `model` (None: rows are units) and its `group`.
+def unit_rows(table: pd.DataFrame, roles: Columns, model: str | Sequence[str] | None, group: str | None) -> Units:
+    """The rows that a call asks for, by `roles`, its `model` (None: rows are units) and its `group`.
 
     A table without our columns of models or labs is one whose rows are units or have no levels, which is said.
     """
@@ -201,7 +201,7 @@ def unit_rows(table: pd.DataFrame, asked: Columns, model: str | Sequence[str] | 
         warnings.append('the table has no column heritage, so rows have no levels: group="lab" names another column')
     if model == OURS["model"] and model not in table:
         model = ()
-    columns = replace(asked, named={**asked.named, "model": model, "group": group})
+    columns = replace(roles, named={**roles.named, "model": model, "group": group})
     rows, left = comparable_only(columns.read(table))
     first = _listed(model)
     if model is not None:
@@ -223,10 +223,10 @@ def comparable_only(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.Data
     return rows[~pinned], [words]
 
 
-def _listed(given: str | Sequence[str] | None) -> list[str]:
-    if given is None:
+def _listed(names: str | Sequence[str] | None) -> list[str]:
+    if names is None:
         return []
-    return [given] if isinstance(given, str) else list(given)
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _lacks(absent: Mapping[str, Sequence[str]]) -> str:
@@ -234,7 +234,7 @@ def _lacks(absent: Mapping[str, Sequence[str]]) -> str:
 
 
 def _text(value: Any) -> str:
-    return "[" + ", ".join(f'"{one}"' for one in value) + "]" if isinstance(value, list) else _quoted(value)
+    return "[" + ", ".join(f'"{each}"' for each in value) + "]" if isinstance(value, list) else _quoted(value)
 
 
 def _quoted(value: Any) -> str:

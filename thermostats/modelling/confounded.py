@@ -22,7 +22,7 @@ def confounded(rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str],
 
     Columns: fact, value, inside, n_inside, outside, n_outside, phi. Models whose fact is not stated are left out of it.
     """
-    found = []
+    messages = []
     for fact in facts:
         stated = rows[fact].notna() & (rows[fact].astype(str) != "")
         values, group = rows.loc[stated, fact].astype(str), focal[stated].to_numpy(bool)
@@ -32,9 +32,9 @@ def confounded(rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str],
                 continue
             phi = float(np.corrcoef(has, group)[0, 1])
             counts = (int(has[group].sum()), int(group.sum()), int(has[~group].sum()), int((~group).sum()))
-            found.append((fact, value, *counts, phi))
+            messages.append((fact, value, *counts, phi))
     columns = ["fact", "value", "inside", "n_inside", "outside", "n_outside", "phi"]
-    table = pd.DataFrame(found, columns=columns)
+    table = pd.DataFrame(messages, columns=columns)
     table = table[table["phi"] >= least]
     return table.sort_values("phi", ascending=False, kind="stable", ignore_index=True)
 

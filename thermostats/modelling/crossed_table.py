@@ -119,6 +119,6 @@ def interplay(model: NDArray[np.int64], category: NDArray[np.int64], models: int
     both = (m[:, :, None] * c[:, None, :]).reshape(model.size, -1)
     new = (model >= models) | (category >= categories)
     _, number = np.unique(np.column_stack([model, category])[new], axis=0, return_inverse=True)
-    own = np.zeros((model.size, int(number.max(initial=-1)) + 1))
-    own[new, number.ravel()] = 1.0
-    return np.concatenate([np.where(new[:, None], 0.0, both), own], axis=1)
+    effects = np.zeros((model.size, int(number.max(initial=-1)) + 1))
+    effects[new, number.ravel()] = 1.0
+    return np.concatenate([np.where(new[:, None], 0.0, both), effects], axis=1)

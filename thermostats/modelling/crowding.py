@@ -16,17 +16,18 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, numbers
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import model_rows
+from thermostats.modelling.heritage.rows import log_gains_of_models
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.lines import Line, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
+from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.marks import ABOVE
 from thermostats.plots.scales import log_axis
 
@@ -64,7 +65,7 @@ class Crowded:
 def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> Crowded:
     """The rows of `fit_crowding`; raises as it does. `chosen`: source, error_from, prompt_counts."""
     columns_of(table, "rho")
-    models = model_rows(table, estimand, least=5, **chosen)
+    models = log_gains_of_models(table, estimand, least=5, **chosen)
     frame, warnings = models.table.reset_index(drop=True), list(models.warnings)
     rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
     labs, x = frame["heritage"].astype(str), pd.Series(np.log(rho))
@@ -99,7 +100,7 @@ def fit_crowding(
     """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ.
 
     `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` and `density` (ρ) name its columns;
-    the rest as in `model_rows`. Quantities: within (b_w), between (b_b), their difference,
+    the rest as in `log_gains_of_models`. Quantities: within (b_w), between (b_b), their difference,
     lab_sd, residual_sd; a slope is the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals`
     (constant, slope, step, slopes within and between apart: evidence, leave one model out, leave one lab out).
 
@@ -190,8 +191,8 @@ def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.Dat
     rows = columns.of_new(new)
     rho = numbers(rows["rho"].astype("float64"), "rho", least=1, positive=True)
     x, labs = pd.Series(np.log(rho), index=rows.index), rows["heritage"]
-    known, middle = fitted.groupby("heritage")["log_rho"].mean(), fitted["log_rho"].mean()
-    of_lab = labs.map(known).fillna(x.groupby(labs).transform("mean")).astype("float64")
+    by_lab, middle = fitted.groupby("heritage")["log_rho"].mean(), fitted["log_rho"].mean()
+    of_lab = labs.map(by_lab).fillna(x.groupby(labs).transform("mean")).astype("float64")
     return rows.assign(rho=rho, log_rho=x, within=x - of_lab, between=of_lab - middle, centred=x - middle)
 
 
@@ -214,7 +215,7 @@ def _lay_out_steps(rows: pd.DataFrame, like: Constants | None) -> Laid:
     cuts, widths = (like["cuts"], like["widths"]) if like else gaps(rows["rho"].to_numpy())
     line = _line(rows, "above", slope=2 * SHARE)
     laid = [line.lay_out(rows.assign(above=(rows["rho"] > cut).astype(float)), like) for cut in cuts]
-    nodes = tuple(one.model for one in laid if isinstance(one.model, Gaussian))
+    nodes = tuple(step.model for step in laid if isinstance(step.model, Gaussian))
     return Laid(
         model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
         constants={**laid[0].constants, "cuts": cuts, "widths": widths},
@@ -261,7 +262,7 @@ def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statis
     return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
 
 
-def _thresholds(fit: Fit) -> pd.DataFrame:
+def _thresholds(fit: Fitted) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
     cuts, widths, model = fit.constants["cuts"], fit.constants["widths"], fit.model
     if not isinstance(model, Mixture):
@@ -280,7 +281,7 @@ def _thresholds(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _rivals(fit: Fit) -> pd.DataFrame:
+def _rivals(fit: Fitted) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
     models = {name: _line(rows, *columns).lay_out(rows, None).model for name, columns in straight.items()}
@@ -290,13 +291,13 @@ def _rivals(fit: Fit) -> pd.DataFrame:
     return compare(exact, ways, seed=fit.seed)
 
 
-def _models(fit: Fit) -> pd.DataFrame:
+def _models(fit: Fitted) -> pd.DataFrame:
     return fit.rows[["model_id", "heritage", "rho", "log_gain", "error"]].assign(
         lab_mean_log_rho=fit.rows["log_rho"] - fit.rows["within"]
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     models = fit.table("models")
     points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
     if "threshold" in fit.law.tables:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,9 @@ from thermostats.errors import unknown
 from thermostats.formatting import number, plural
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, element_names, equal_tailed, versions
+from thermostats.modelling.fitted import Fitted
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
 
 MOST_LINES, WIDTH = 10, 100
 """Lines of a fit at a prompt, and characters of a line."""
@@ -30,7 +28,7 @@ MOST_ROWS = 20
 """Most quantities in a notebook's table or in a figure."""
 
 
-def lines(fit: Fit) -> list[str]:
+def lines(fit: Fitted) -> list[str]:
     """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     rows = [
         f"  {row['quantity']}: {number(row['median'])} [{number(row['lower'])}, {number(row['upper'])}]"
@@ -43,7 +41,7 @@ def lines(fit: Fit) -> list[str]:
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
 
 
-def headline(fit: Fit) -> str:
+def headline(fit: Fitted) -> str:
     """Law, outcome, size and status of a fit."""
     rows = fit.rows
     size = f"{len(rows)} rows"
@@ -54,7 +52,7 @@ def headline(fit: Fit) -> str:
     return f"{fit.law.name} fit of {fit.estimand or 'y'}: {size}, {fit.status}"
 
 
-def html(fit: Fit) -> str:
+def html(fit: Fitted) -> str:
     """Title, first quantities and remarks, for a notebook."""
     table = fit.summary()[["quantity", "mean", "sd", "median", "lower", "upper"]]
     chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:FIRST]]
@@ -65,7 +63,7 @@ def html(fit: Fit) -> str:
     return f"<p><b>{escape(headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
 
 
-def updates(fit: Fit) -> pd.DataFrame:
+def updates(fit: Fitted) -> pd.DataFrame:
     """Median and interval of what is reported before and after the data: quantity, stage, median, lower, upper."""
     before = fit.model.from_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
     prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.constants)
@@ -80,7 +78,7 @@ def updates(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
-def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
+def draw(fit: Fitted, kind: str, axes: Axes | None) -> Axes:
     """Draw one kind of figure; see `Fit.plot`."""
     kinds = {**fit.law.figures, "intervals": _intervals, "prior": _prior, "replicated": _replicated}
     if isinstance(kind, str) and not kind:
@@ -94,17 +92,18 @@ def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
     return drawn
 
 
-def _intervals(fit: Fit, axes: Axes) -> object:
+def _intervals(fit: Fitted, axes: Axes) -> object:
     axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
     return forest(fit.summary().head(MOST_ROWS), axes, label="quantity", estimate="median")
 
 
-def _prior(fit: Fit, axes: Axes) -> object:
+def _prior(fit: Fitted, axes: Axes) -> object:
     return prior_to_posterior(updates(fit).head(2 * MOST_ROWS), axes)
 
 
-def _replicated(fit: Fit, axes: Axes) -> object:
-    tables = [check.table for check in fit.check({}, refits=False).checks if check.name == "posterior predictive"]
+def _replicated(fit: Fitted, axes: Axes) -> object:
+    gate = checks.gate(fit, {}, refits=False, seed=fit.seed)
+    tables = [check.table for check in gate.checks if check.name == "posterior predictive"]
     return posterior_predictive_panels(pd.concat(tables, ignore_index=True), axes)
 
 
@@ -127,7 +126,7 @@ def make_room(axes: Axes) -> None:
         figure.set_size_inches(width + 1.1 * across, height + 1.1 * down)
 
 
-def as_dict(fit: Fit) -> dict[str, Any]:
+def as_dict(fit: Fitted) -> dict[str, Any]:
     """A fit without its draws, as JSON takes it."""
     return {
         "law": fit.law.name,

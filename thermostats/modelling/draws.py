@@ -49,7 +49,7 @@ class Settings:
 
     chains: int = 4
     draws: int = 1000
-    """Kept per chain."""
+    """Stored per chain."""
     tune: int = 600
     """Discarded per chain."""
     target_accept: float = 0.95

@@ -14,14 +14,15 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position, named, numbers
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.statements import Quantities, Statistic
 from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5
@@ -117,9 +118,9 @@ class Slopes:
             prior=HalfNormals(tuple(self.factor * s for s in (*(spreads[name] for name in self.blocks), 1.0))),
             error=np.zeros(len(rows)),
         )
-        own = {"labels": {"slopes": models}, "prompts": prompts, "of_prompt": of_prompt, "scales": scales}
+        constants = {"labels": {"slopes": models}, "prompts": prompts, "of_prompt": of_prompt, "scales": scales}
         names = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
-        return Laid(model=gaussian, constants={**own, "x": x.to_numpy(), "model": model, "outcomes": names})
+        return Laid(model=gaussian, constants={**constants, "x": x.to_numpy(), "model": model, "outcomes": names})
 
     def quantities(self, values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
         """Slopes of the models and over them."""
@@ -159,14 +160,14 @@ def _of_one_sign(quantities: Quantities) -> Array:
 
 def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Cells with an entropy, of models whose gain and entropy vary over enough prompts; and what is left out."""
-    known = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
-    some = rows[known]
+    stated = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
+    some = rows[stated]
     if len(some):
         numbers(some["entropy"].astype("float64"), "entropy")
     by = some.groupby("model_id")[["value", *(["entropy"] if len(some) else [])]]
     flat = (by.transform("nunique") < 2).any(axis=1) | (by.transform("size") < LEAST)
     usable = some[~flat].reset_index(drop=True)
-    lacking = int((~known).sum())
+    lacking = int((~stated).sum())
     steady = named(set(some.loc[flat, "model_id"].astype(str)))
     words = {
         f"{lacking} of {len(rows)} cells have no entropy and carry no information on slopes": lacking > 0,
@@ -190,10 +191,10 @@ def _standardised(rows: pd.DataFrame, like: Constants | None) -> tuple[pd.Series
     scales = pd.concat([by.mean(), by.std(ddof=0).add_suffix("_sd")], axis=1)
     if like is not None:
         scales = like["scales"].combine_first(scales)
-    own = scales.loc[rows["model_id"]].set_index(rows.index)
-    if (own["x_sd"] == 0).any():
+    scale = scales.loc[rows["model_id"]].set_index(rows.index)
+    if (scale["x_sd"] == 0).any():
         raise UsageError("gains of a model that the fit has not seen do not vary", where="value", allowed="two or more")
-    x, z = (columns["x"] - own["x"]) / own["x_sd"], (columns["z"] - own["z"]) / own["z_sd"]
+    x, z = (columns["x"] - scale["x"]) / scale["x_sd"], (columns["z"] - scale["z"]) / scale["z_sd"]
     return x, z.fillna(0.0) if like is not None else z, scales
 
 
@@ -202,7 +203,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     return {"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)}
 
 
-def _slopes(fit: Fit) -> pd.DataFrame:
+def _slopes(fit: Fitted) -> pd.DataFrame:
     """One row per model: its slope, and the correlation inside it alone."""
     models, model = fit.constants["labels"]["slopes"], fit.constants["model"]
     slopes = fit.quantities["slopes"].reshape(-1, len(models))
@@ -212,7 +213,7 @@ def _slopes(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **estimates, "correlation_alone": alone.mean(), "n_prompts": alone.size()})
 
 
-def _correlation(fit: Fit) -> pd.DataFrame:
+def _correlation(fit: Fitted) -> pd.DataFrame:
     """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
     wide = fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna().astype("float64")
     if len(wide) < LEAST:
@@ -222,7 +223,7 @@ def _correlation(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame([{name: getattr(within, name) for name in fields}])
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Slopes of the models with their intervals."""
     forest(fit.table("slopes"), axes, label="model_id", estimate="slope")
     axes.set_xlabel("slope of entropy on log gain, both standardised")

@@ -1,77 +1,34 @@
-"""One record for every fit, exact or sampled, of a law of ours or of a user's own PyMC model.
+"""Every fit, exact or sampled, of a law of ours or of a user's own PyMC model: what a report or a user asks of it.
 
-A `Law` says how rows become a model and what is reported of its draws; a `Fit` is a law, rows and draws. What a report,
-a check or a user asks of a fit is asked here, once for all laws.
+Checks, figures and files are made by modules of their own, which know a fit as a `Fitted`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import UsageError, unknown
+from thermostats.errors import UsageError
 from thermostats.modelling import checks, display
-from thermostats.modelling.calls import READ, Call
-from thermostats.modelling.checks import LOCATION, Gate, Statement, Statistic, truth_of
-from thermostats.modelling.draws import SEED, Array, Draws, Settings, equal_tailed, summary, to_arviz
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
-from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.calls import READ
+from thermostats.modelling.checks import Gate
+from thermostats.modelling.draws import SEED, Array, Settings, to_arviz
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior, as_it_is
 from thermostats.modelling.sampling import Declare, Sampled
-from thermostats.settings import at_level, options
+from thermostats.modelling.statements import Statement
+from thermostats.settings import at_level
 
-Constants = Mapping[str, Any]
-Prior = tuple[str, str, str]
-"""A quantity, its distribution in words or symbols, and the reason for it."""
+__all__ = ["Constants", "Fit", "Laid", "Law", "Prior", "fit", "law_fitted", "own_law"]
 ROUNDING = 1e-12
-REFIT_EXACT, REFIT_SAMPLED = 250, 1000
-"""Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are right to ±0.013."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Laid:
-    """Rows laid out as a model."""
-
-    model: Gaussian | Mixture | Sampled
-    constants: Constants = field(default_factory=dict)
-    """What quantities, tables and predictions need besides the draws: names of levels, means and SDs of covariates.
-
-    `labels` has names of the elements of quantities that are arrays, `outcomes` names of the outcomes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Law:
-    """A family of models: all that its fits, their checks and their pages are made of."""
-
-    name: str
-    lay_out: Callable[[pd.DataFrame, Constants | None], Laid]
-    """Rows to a model; with the constants of a fit the levels and units are those of the fit, unseen levels last."""
-    quantities: Callable[[Mapping[str, Array], Constants], dict[str, Array]]
-    """Draws (chain × draw × …) to what is reported, or statements may read."""
-    reported: tuple[str, ...] = ()
-    """Quantities that the summary shows; all by default."""
-    statements: Mapping[str, Statement] = field(default_factory=dict)
-    statistics: Callable[[Constants], Mapping[str, Statistic]] = lambda constants: LOCATION
-    """Test quantities of the outcomes, which bear on the claim; the gate closes on them."""
-    equations: tuple[str, ...] = ()
-    priors: tuple[Prior, ...] = ()
-    tables: Mapping[str, Callable[[Fit], pd.DataFrame]] = field(default_factory=dict)
-    figures: Mapping[str, Callable[[Fit, Axes], object]] = field(default_factory=dict)
-    """The first is what `plot()` draws."""
-    alternatives: Mapping[str, Law] = field(default_factory=dict)
-    """Other priors, and models without what a reader may doubt."""
-    units: tuple[str, ...] = ("heritage", "model_id")
-    """Columns of the rows whose values are left out one by one."""
 
 
 def _varies(values: Array) -> bool:
@@ -79,96 +36,18 @@ def _varies(values: Array) -> bool:
     return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
 
 
-def _as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Fit:
+class Fit(Fitted):
     """One law fitted to one table; every interval is equal-tailed at `level`.
 
     At a prompt it is a few lines, in a notebook a table.
     """
-
-    law: Law
-    rows: pd.DataFrame
-    model: Gaussian | Mixture | Sampled
-    constants: Constants
-    draws: Draws
-    seed: int = SEED
-    level: float = field(default_factory=lambda: options.level)
-    estimand: str = ""
-    """Which gain, or which definition of a layer, at which position."""
-    sources: tuple[str, ...] = ()
-    """Files or measurements that the rows come from."""
-    warnings: tuple[str, ...] = ()
-    reads: Callable[[pd.DataFrame], pd.DataFrame] = _as_it_is
-    """A user's rows as the law reads them, for predictions."""
-    call: Call | None = None
-    """What made the fit; None of one that was fitted again to other rows or by another law."""
 
     def __repr__(self) -> str:
         return "\n".join(display.lines(self))
 
     def _repr_html_(self) -> str:
         return display.html(self)
-
-    @cached_property
-    def quantities(self) -> dict[str, Array]:
-        """What is reported, and what statements may read: draws by name, chain × draw × …"""
-        return self.law.quantities(self.draws.values, self.constants)
-
-    @property
-    def reported(self) -> dict[str, Array]:
-        """The quantities that the summary shows."""
-        names = self.law.reported or tuple(self.quantities)
-        return {name: self.quantities[name] for name in names if name in self.quantities}
-
-    @property
-    def statements(self) -> Mapping[str, Statement]:
-        """What the fit is asked where nothing else is."""
-        return self.law.statements
-
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """Posterior probability of every statement of the law."""
-        return {name: self.probability(name) for name in self.law.statements}
-
-    @property
-    def status(self) -> str:
-        """`passed`, or `inconclusive: sampler` where the draws fail their gate."""
-        return self.draws.status
-
-    @cached_property
-    def log_prior(self) -> Array:
-        """Log prior of every draw, up to a constant, chains joined."""
-        return self.model.log_prior(self.draws.few(self.draws.size))
-
-    def probability(self, statement: str | Statement) -> float:
-        """Posterior probability of a statement, by its name among the law's or as a function of the quantities."""
-        if isinstance(statement, str):
-            if statement not in self.law.statements:
-                raise unknown("no such statement", statement, self.law.statements, where=self.law.name)
-            statement = self.law.statements[statement]
-        return float(truth_of(statement, self.quantities).mean())
-
-    def summary(self, *, level: float | None = None) -> pd.DataFrame:
-        """One row per quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
-        exact = self.reported if self.draws.exact else ()
-        table = summary(self.reported, level=self.level if level is None else level, exact=exact)
-        labels = self.constants.get("labels", {})
-        names = {f"{n}[{i}]": f"{n}[{label}]" for n, every in labels.items() for i, label in enumerate(every)}
-        quantity = table["quantity"].replace(names)
-        return table.assign(quantity=quantity, estimand=self.estimand, sources="; ".join(self.sources))
-
-    @property
-    def params(self) -> pd.Series:
-        """Posterior means by quantity."""
-        return self.summary().set_index("quantity")["mean"]
-
-    def conf_int(self, level: float | None = None) -> pd.DataFrame:
-        """Equal-tailed intervals by quantity: lower, upper."""
-        return self.summary(level=level).set_index("quantity")[["lower", "upper"]]
 
     @property
     def posterior(self) -> Any:
@@ -183,82 +62,12 @@ class Fit:
 
         `refits`: also under other priors and without each unit, by refits.
         """
-        asked = self.law.statements if statements is None else statements
-        return checks.gate(self, asked, refits=refits, seed=self.seed if seed is None else seed)
+        asked_for = self.law.statements if statements is None else statements
+        return checks.gate(self, asked_for, refits=refits, seed=self.seed if seed is None else seed)
 
     def sensitivity(self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True) -> pd.DataFrame:
         """Probabilities of statements as fitted and under every alternative, as `checks.sensitivity` has them."""
         return checks.sensitivity(self, self.law.statements if statements is None else statements, refits=refits)
-
-    def without(self, out: NDArray[np.bool_] | pd.Series) -> Fit:
-        """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the exact engine."""
-        return self._again(self.law, self.rows[~np.asarray(out)])
-
-    def under(self, law: Law) -> Fit:
-        """Another law fitted to the same rows, with fewer draws like `without`."""
-        return self._again(law, self.rows)
-
-    def _again(self, law: Law, rows: pd.DataFrame) -> Fit:
-        laid = law.lay_out(rows, None)
-        size = REFIT_EXACT if self.draws.exact else REFIT_SAMPLED
-        draws = laid.model.sample(seed=self.seed, settings=replace(self.draws.settings, draws=size))
-        return replace(self, law=law, rows=rows, model=laid.model, constants=laid.constants, draws=draws, call=None)
-
-    def predict(self, new: pd.DataFrame, *, level: float | None = None) -> pd.DataFrame:
-        """Predicted outcomes of new rows, with mean, sd, median, lower and upper; a lab never seen is drawn anew."""
-        drawn = self.predicted(new)
-        lower, upper = equal_tailed(drawn, self.level if level is None else level)
-        laid_names = self.law.lay_out(self.reads(new), self.constants).constants.get("outcomes")
-        table = pd.DataFrame(
-            {
-                "mean": drawn.mean(axis=0),
-                "sd": drawn.std(axis=0, ddof=1),
-                "median": np.median(drawn, axis=0),
-                "lower": lower,
-                "upper": upper,
-            }
-        )
-        if len(table) == len(new):
-            return pd.concat([new.reset_index(drop=True), table], axis=1)
-        table.insert(0, "outcome", list(laid_names or range(len(table))))
-        return table
-
-    def predicted(self, new: pd.DataFrame) -> Array:
-        """Predictive draws of new rows' outcomes, draws × outcomes."""
-        laid, rng = self.law.lay_out(self.reads(new), self.constants), np.random.default_rng(self.seed)
-        values = self.draws.few(self.draws.size)
-        if isinstance(laid.model, Sampled):
-            return laid.model.predict(values, rng)
-        values.pop("error", None)  # of the outcomes fitted
-        return laid.model.replicate(values, rng)
-
-    @cached_property
-    def _left_out(self) -> LeftOut:
-        return leave_one_out(self.model, self.draws, seed=self.seed)
-
-    def loo(self) -> LeftOut:
-        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before any refit."""
-        return self._left_out
-
-    def compare(self, other: Fit) -> pd.DataFrame:
-        """Both fits by their log predictive density of outcomes left out, with the difference's standard error.
-
-        Raises UsageError for fits of other outcomes.
-        """
-        return compared({"this": self.loo(), "other": other.loo()}, self.model.observed, other.model.observed)
-
-    def table(self, name: str) -> pd.DataFrame:
-        """One of the law's tables; computed when first asked for."""
-        if name not in self.law.tables:
-            raise unknown("no such table of the fit", name, self.law.tables, where=self.law.name)
-        if name not in self._tables:
-            with at_level(self.level):
-                self._tables[name] = self.law.tables[name](self)
-        return self._tables[name]
-
-    @cached_property
-    def _tables(self) -> dict[str, pd.DataFrame]:
-        return {}
 
     def plot(self, kind: str = "", axes: Axes | None = None) -> Axes:
         """Draw one figure, onto the axes or onto those of a new figure, and return them.
@@ -310,17 +119,9 @@ class Fit:
 
         return save(self, path)
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Fit], tuple[bytes]]:
-        """For pickle and other processes: laws hold functions, which pickle alone cannot write."""
-        return _unpickled, (cloudpickle.dumps({each.name: getattr(self, each.name) for each in fields(self)}),)
-
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
         return display.as_dict(self)
-
-
-def _unpickled(written: bytes) -> Fit:
-    return Fit(**cloudpickle.loads(written))
 
 
 def law_fitted(
@@ -332,7 +133,7 @@ def law_fitted(
     estimand: str = "",
     sources: Sequence[str] | None = (),
     warnings: Sequence[str] = (),
-    reads: Callable[[pd.DataFrame], pd.DataFrame] = _as_it_is,
+    reads: Callable[[pd.DataFrame], pd.DataFrame] = as_it_is,
 ) -> Fit:
     """A law fitted to rows; `sources`: files or measurements that these come from, None where it is not asked."""
     laid = law.lay_out(rows, None)
@@ -425,13 +226,13 @@ def _own_lay_out(
         )
     data[f"{outcome}_observed"] = _as_array(values)
     sampled = Sampled(declare=model, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed"))
-    own = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
-    return Laid(model=sampled, constants={"levels": levels, "own": own})
+    declared = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
+    return Laid(model=sampled, constants={"levels": levels, "own": declared})
 
 
 def _as_array(values: pd.Series) -> NDArray[Any]:
     """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
-    whole = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
-    if whole is np.float64 or values.isna().any():
+    kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
+    if kind is np.float64 or values.isna().any():
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(values.to_numpy(dtype=whole))
+    return np.asarray(values.to_numpy(dtype=kind))

@@ -20,19 +20,20 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import numbers
 from thermostats.modelling.classical.quantiles import quantile_power_law
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import model_rows
+from thermostats.modelling.heritage.rows import log_gains_of_models
 from thermostats.modelling.leave_out import folds
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.sampling import Declare, Sampled, padded
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.marks import ABOVE
 
 SCALE = 0.3
@@ -107,7 +108,7 @@ def bounded_rows(
     if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where="scale", got=scale, allowed="a finite number above 0")
     stands = error_from if error_from in table else None
-    models = model_rows(table, estimand, error_from=stands, least=4, **chosen)
+    models = log_gains_of_models(table, estimand, error_from=stands, least=4, **chosen)
     rows, warnings = models.table.reset_index(drop=True), list(models.warnings)
     L = numbers(rows["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
     labs = rows["heritage"].astype(str)
@@ -145,12 +146,12 @@ def fit_kleiber(
     """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the curve in the middle.
 
     `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` (None: all are of one) and `depth`
-    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; the rest as in `model_rows`.
-    `scale`: prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the root of their
-    number. Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the middle depth over
-    1/L). Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by
-    quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is k = β = 1
-    through the middle with its spread free).
+    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; the rest as in
+    `log_gains_of_models`. `scale`: prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE`
+    over the root of their number. Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at
+    the middle depth over 1/L). Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles`
+    (the envelope by quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is
+    k = β = 1 through the middle with its spread free).
 
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
@@ -306,21 +307,21 @@ def _statistics(constants: Constants) -> Mapping[str, Statistic]:
     return statistics
 
 
-def _models(fit: Fit) -> pd.DataFrame:
+def _models(fit: Fitted) -> pd.DataFrame:
     y, error, L = (fit.constants[name] for name in ("y", "error", "L"))
     above = probability_above(y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy())
     models = fit.rows[["model_id", "heritage", "n_layers"]]
     return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
 
 
-def _quantiles(fit: Fit) -> pd.DataFrame:
+def _quantiles(fit: Fitted) -> pd.DataFrame:
     return quantile_power_law(fit.constants["L"], fit.constants["y"], seed=fit.seed)
 
 
-def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
+def _rivals(scale: float, fit: Fitted) -> pd.DataFrame:
     """The power law, k = β = 1, a constant, and a line on the log of depth, head density and size."""
     rows, L, middle = fit.rows, fit.constants["L"], fit.constants["middle"]
-    one, x = np.ones((L.size, 1)), np.log(L / middle)
+    constant, x = np.ones((L.size, 1)), np.log(L / middle)
     beta = fit.quantities["beta" if "beta" in fit.quantities else "frontier_beta"]
     grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
     weights = stats.norm.pdf(grid, *BETA) * (grid[1] - grid[0])
@@ -328,13 +329,13 @@ def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
     rivals: dict[str, Gaussian | Mixture] = {
         "published": _exact(rows.assign(log10_gain=rows["log10_gain"] - 1 / L), np.empty((L.size, 0)), scale),
         "power law": Mixture(nodes=curves, weights=weights, seed=fit.seed),
-        "constant": _exact(rows, one, scale),
+        "constant": _exact(rows, constant, scale),
     }
     for name, column in RIVALS.items():
         values = rows.get(column, pd.Series(dtype="float64")).astype("float64")
         if values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all():
             z = stats.zscore(np.log(values.to_numpy()))
-            rivals[name] = _exact(rows, np.column_stack([one, z]), scale)
+            rivals[name] = _exact(rows, np.column_stack([constant, z]), scale)
     ways = {"model": folds(rows["model_id"].astype(str).tolist())}
     if rows["heritage"].nunique() > 1:
         ways["lab"] = folds(rows["heritage"].astype(str).tolist())
@@ -357,7 +358,7 @@ def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     models, middle = fit.table("models"), fit.constants["middle"]
     L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
     values = fit.draws.few(500)

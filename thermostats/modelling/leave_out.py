@@ -136,8 +136,8 @@ def _precision(
         weighted.append(model.around / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))
         for fold in folds:
             out = names == fold
-            own = half[:, :, out]
-            blocks[fold].append(np.eye(out.sum()) / noise[:, None, out] - np.swapaxes(own, 1, 2) @ own)
+            columns = half[:, :, out]
+            blocks[fold].append(np.eye(out.sum()) / noise[:, None, out] - np.swapaxes(columns, 1, 2) @ columns)
     return {fold: np.concatenate(parts) for fold, parts in blocks.items()}, np.concatenate(weighted)
 
 

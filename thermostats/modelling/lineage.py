@@ -19,7 +19,8 @@ from thermostats.errors import UsageError, unknown
 from thermostats.formatting import plural
 from thermostats.modelling.classical.estimates import columns_of, named, numbers
 from thermostats.modelling.draws import SEED, Settings
-from thermostats.modelling.fit import Fit, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Law, Prior
 from thermostats.modelling.heritage.blocks import OWN, in_order, orders_of
 from thermostats.modelling.heritage.law import STANDARD
 from thermostats.modelling.heritage.model_means import model_means
@@ -94,7 +95,7 @@ def fit_lineage(
     columns_of(rows, "model_id", *([instrument] if instrument else []))
     rows = _once(rows, tree)
     chosen, logs = _blocks(rows, blocks)
-    columns = [column for own in chosen.values() for column in own]
+    columns = [column for block in chosen.values() for column in block]
     means, warnings = _means(rows, estimand, columns, instrument, positive=logs)
     warnings += [*_in_tree(means, tree, process), *_borrowed(rows, tree)]
     numbers(means["log_gain"], f"log {estimand}", varied=True)
@@ -125,14 +126,14 @@ def fit_lineage(
 
 def lineage_law(lineage: Lineage) -> Law:
     """The law of a tree, a process and blocks."""
-    own = (*([REPEAT] if lineage.repeated else []), *([INSTRUMENT] if lineage.instrument else []))
+    extra = (*([REPEAT] if lineage.repeated else []), *([INSTRUMENT] if lineage.instrument else []))
     parts = (DESCENT, *lineage.blocks, OWN)
     law = Law(
         name="lineage",
         lay_out=lineage.lay_out,
         quantities=quantities,
         reported=(
-            *(f"sd_{name}" for name in (*parts, *own)),
+            *(f"sd_{name}" for name in (*parts, *extra)),
             *(f"share_{name}" for name in parts),
             *("lambda", "half_life", "parent_child", "siblings", "total_sd", "mean_log_gain"),
             *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
@@ -164,13 +165,16 @@ def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> t
     """Blocks of columns, and whether they enter by their logarithms."""
     if blocks is None:
         standard = {name: STANDARD.blocks[name] for name in ("geometry", "scale")}
-        return {name: own for name, own in standard.items() if set(own) <= set(rows)}, True
-    chosen = {str(name): tuple([own] if isinstance(own, str) else own) for name, own in blocks.items()}
+        return {name: columns_in for name, columns_in in standard.items() if set(columns_in) <= set(rows)}, True
+    chosen = {
+        str(name): tuple([columns_in] if isinstance(columns_in, str) else columns_in)
+        for name, columns_in in blocks.items()
+    }
     if not all(chosen.values()) or {DESCENT, OWN, INSTRUMENT, REPEAT} & set(chosen):
         allowed = f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
         raise UsageError("no such blocks", got=chosen, allowed=allowed)
-    columns_of(rows, *(column for own in chosen.values() for column in own))
-    for column in (column for own in chosen.values() for column in own):
+    columns_of(rows, *(column for columns_in in chosen.values() for column in columns_in))
+    for column in (column for columns_in in chosen.values() for column in columns_in):
         if not pd.api.types.is_numeric_dtype(rows[column]):
             raise UsageError(
                 "a block of descent is of numbers; groups belong into the tree",
@@ -186,8 +190,8 @@ def _means(
 ) -> tuple[pd.DataFrame, list[str]]:
     """One row per model and instrument: log_gain, error, freedom, columns."""
     if "log_gain" in rows:
-        kept = ["model_id", "log_gain", *columns, *([instrument] if instrument else [])]
-        means = rows[list(dict.fromkeys(kept))].copy()
+        needed = ["model_id", "log_gain", *columns, *([instrument] if instrument else [])]
+        means = rows[list(dict.fromkeys(needed))].copy()
         means["model_id"] = means["model_id"].astype(str)
         for name in ("log_gain", *columns):
             means[name] = numbers(rows[name].astype("float64"), name, positive=positive and name in columns)
@@ -197,12 +201,12 @@ def _means(
         return means.assign(freedom=np.inf).reset_index(drop=True), []
     if not instrument:
         return model_means(rows, estimand, names=[], numbers=columns, positive=positive)
-    parts, said = [], list[str]()
-    for name, own in rows.groupby(instrument, sort=True):
-        part, warnings = model_means(own, estimand, names=[], numbers=columns, positive=positive)
+    parts, messages = [], list[str]()
+    for name, group in rows.groupby(instrument, sort=True):
+        part, warnings = model_means(group, estimand, names=[], numbers=columns, positive=positive)
         parts.append(part.assign(**{instrument: name}))
-        said += [f"{name}: {warning}" for warning in warnings]
-    return pd.concat(parts, ignore_index=True), said
+        messages += [f"{name}: {warning}" for warning in warnings]
+    return pd.concat(parts, ignore_index=True), messages
 
 
 def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
@@ -225,24 +229,24 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
             allowed=f"{MOST}",
             next_step="maximise the likelihood instead: thermostats.modelling.lineage_pruning.pagel_by_pruning",
         )
-    kept = tree.keep(models)
+    pruned = tree.keep(models)
     if process == LEVELS:
-        columns_by_level(kept, kept.roots()[[kept.place(name) for name in models]])
-    k = kept.covariance(models)
+        columns_by_level(pruned, pruned.roots()[[pruned.place(name) for name in models]])
+    k = pruned.covariance(models)
     apart = k[~np.eye(len(k), dtype=bool)]
     if np.ptp(apart) < 1e-12:
         raise UsageError(
             "every two models share as much of the tree as any other two, so descent cannot be separated from a mean",
-            got=f"{len(models)} models, all on {kept.names[0]}",
+            got=f"{len(models)} models, all on {pruned.names[0]}",
             allowed="a tree on which some models share a branch that others do not",
             next_step="give the models their labs, families or parents",
         )
     without = sorted(set(tree.tips) - set(models))
-    said = [f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"] * bool(without)
-    clades = sorted(set(kept.clades(models)))
+    messages = [f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"] * bool(without)
+    clades = sorted(set(pruned.clades(models)))
     if len(tree.keep(models).names) < len(tree) and set(tree.clades(models)) != set(clades):
-        said.append(f"all models lie in one clade ({kept.names[0]}): descent is estimated within it alone")
-    return said
+        messages.append(f"all models lie in one clade ({pruned.names[0]}): descent is estimated within it alone")
+    return messages
 
 
 def _borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
@@ -278,8 +282,8 @@ def _equations(lineage: Lineage) -> tuple[str, ...]:
         EQUATIONS[lineage.process],
         "λ = σ²/(σ² + own²), σ² the variance of drift at the height of the highest model",
         *(
-            f"{name}: {', '.join(f'log {column}' if lineage.logs else column for column in own)}"
-            for name, own in lineage.blocks.items()
+            f"{name}: {', '.join(f'log {column}' if lineage.logs else column for column in columns)}"
+            for name, columns in lineage.blocks.items()
         ),
     )
 

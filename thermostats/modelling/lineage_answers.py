@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.modelling.draws import Array, equal_tailed
-from thermostats.modelling.fit import Fit
+from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
 from thermostats.modelling.lineage_law import Lineage, descended, log_gains
@@ -40,7 +40,7 @@ def columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ..
     """Intercept and all columns of blocks, one row per model, and their names; what others determine is left out."""
     rows = means.groupby("model_id", sort=False).first()
     x, names = np.ones((len(rows), 1)), ["(intercept)"]
-    for name in dict.fromkeys(column for own in lineage.blocks.values() for column in own):
+    for name in dict.fromkeys(column for block in lineage.blocks.values() for column in block):
         values = rows[name].to_numpy(np.float64)
         more = np.column_stack([x, np.log(values) if lineage.logs else values])
         if np.linalg.matrix_rank(more / np.maximum(np.abs(more).max(axis=0), 1e-300), tol=1e-8) == more.shape[1]:
@@ -76,13 +76,13 @@ def _power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
     return power_by_size(covariance(means, lineage), columns_there_are, len(set(clades)), lam)
 
 
-def power(fit: Fit) -> pd.DataFrame:
+def power(fit: Fitted) -> pd.DataFrame:
     """How often studies of this tree's shape tell a share of descent from none, by number of models."""
     lineage: Lineage = fit.constants["lineage"]
     return pd.concat([_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True)
 
 
-def likelihood(fit: Fit) -> pd.DataFrame:
+def likelihood(fit: Fitted) -> pd.DataFrame:
     """Maxima of the likelihood without priors, restricted and full: least squares, Brownian motion, Pagel's λ.
 
     Errors of measurement are part of what is the models' own. `p`: of λ = 0, exact for normal outcomes; with `lower`
@@ -91,29 +91,29 @@ def likelihood(fit: Fit) -> pd.DataFrame:
     lineage: Lineage = fit.constants["lineage"]
     test = restricted(fit.rows, lineage)
     low, high = test.interval(fit.level)
-    found = [
+    rows = [
         (name, made.method, made.parameter, made.sigma, made.log_likelihood)
         for name, made in _maxima(fit.rows, lineage)
     ]
-    table = pd.DataFrame(found, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
-    own = (table["model"] == "Pagel's λ") & (table["method"] == REML)
+    table = pd.DataFrame(rows, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
+    reml = (table["model"] == "Pagel's λ") & (table["method"] == REML)
     return table.assign(
-        lower=np.where(own, low, np.nan), upper=np.where(own, high, np.nan), p=np.where(own, test.p_value(1), np.nan)
+        lower=np.where(reml, low, np.nan), upper=np.where(reml, high, np.nan), p=np.where(reml, test.p_value(1), np.nan)
     )
 
 
 def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
     y, (x, _), k = outcomes(means), columns(means, lineage), covariance(means, lineage)
-    eye, found = np.eye(len(y)), []
+    eye, maxima = np.eye(len(y)), []
     for method in (REML, ML):
-        found.append(("least squares", line(y, x, eye, method=method, parameter=0.0)))
+        maxima.append(("least squares", line(y, x, eye, method=method, parameter=0.0)))
         if np.linalg.eigvalsh(k)[0] > 1e-10:
-            found.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
-        found.append(("Pagel's λ", pagel(y, x, k, method=method)))
-    return found
+            maxima.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
+        maxima.append(("Pagel's λ", pagel(y, x, k, method=method)))
+    return maxima
 
 
-def slopes(fit: Fit) -> pd.DataFrame:
+def slopes(fit: Fitted) -> pd.DataFrame:
     """Slopes on the blocks' columns: by least squares, along the tree by likelihood (REML), and of the posterior."""
     lineage: Lineage = fit.constants["lineage"]
     names = columns(fit.rows, lineage)[1]
@@ -125,9 +125,9 @@ def slopes(fit: Fit) -> pd.DataFrame:
                 (model, name, b, s, b - h, b + h)
                 for name, b, s, h in zip(names[1:], made.beta[1:], made.se[1:], half[1:], strict=True)
             ]
-    for block, own in lineage.blocks.items():
+    for block, of_block in lineage.blocks.items():
         drawn = fit.draws.flat(f"u_{block}") @ fit.constants["maps"][block].T
-        for column in own:
+        for column in of_block:
             d = drawn[:, fit.constants["columns"].index(column)]
             lower, upper = equal_tailed(d, fit.level)
             label = f"log {column}" if lineage.logs else column
@@ -135,7 +135,7 @@ def slopes(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "slope on", "estimate", "se", "lower", "upper"])
 
 
-def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
+def node_gains(fit: Fitted) -> tuple[Array, NDArray[np.bool_]]:
     """Draws of the log gain at every node, draws × nodes, and which nodes are models with rows.
 
     A model's is its own, of its shape and size; an ancestor's that of a model of mean shape and size without anything
@@ -144,15 +144,15 @@ def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     lineage: Lineage = fit.constants["lineage"]
     values = fit.draws.few(DRAWS)
     drawn = values["beta"] + descended(fit.constants, values, nodes=True)
-    own = log_gains(values, fit.constants, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
+    gains = log_gains(values, fit.constants, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
     measured = np.zeros(len(lineage.tree), dtype=bool)
     for i, name in enumerate(fit.rows["model_id"]):
         place = lineage.tree.place(name)
-        drawn[:, place], measured[place] = own[:, i], True
+        drawn[:, place], measured[place] = gains[:, i], True
     return drawn, measured
 
 
-def nodes(fit: Fit) -> pd.DataFrame:
+def nodes(fit: Fitted) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
     tree = fit.constants["lineage"].tree
     drawn, measured = node_gains(fit)
@@ -166,10 +166,10 @@ def _summary(drawn: Array, level: float) -> dict[str, Array]:
     return {"mean": drawn.mean(axis=0), "lower": lower, "upper": upper, "probability_dampens": below}
 
 
-def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+def _changes(fit: Fitted) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     tree = fit.constants["lineage"].tree
     drawn, measured = node_gains(fit)
-    pairs = [(i, parent) for i, own in enumerate(tree.parents) for parent in own]
+    pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
     child, parent = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
     changed = (drawn[:, child] < 0) != (drawn[:, parent] < 0)
     table = pd.DataFrame(
@@ -184,12 +184,12 @@ def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     return table, changed
 
 
-def branches(fit: Fit) -> pd.DataFrame:
+def branches(fit: Fitted) -> pd.DataFrame:
     """Every branch of the tree: P(parent and child lie on opposite sides of 1)."""
     return _changes(fit)[0]
 
 
-def sides(fit: Fit) -> pd.DataFrame:
+def sides(fit: Fitted) -> pd.DataFrame:
     """How often the side of 1 changes, by kind of branch and in all: branches, changes with their interval, share."""
     table, changed = _changes(fit)
     kinds: Mapping[str, Any] = {kind: (table["kind"] == kind).to_numpy() for kind in sorted(set(table["kind"]))}
@@ -205,7 +205,7 @@ def sides(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "branches", "changes", "lower", "upper", "share"])
 
 
-def upcoming(fit: Fit) -> pd.DataFrame:
+def upcoming(fit: Fitted) -> pd.DataFrame:
     """Log gain of a model not yet seen below every inner node: the next lab, family, sibling, or child of a model.
 
     Its shape and size are the mean of the models there. P(below 1).
@@ -226,7 +226,7 @@ def upcoming(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"below": tree.names, "what": what, **_summary(fit.predicted(frame), fit.level)})
 
 
-def left_out(fit: Fit) -> pd.DataFrame:
+def left_out(fit: Fitted) -> pd.DataFrame:
     """Every clade predicted from the others, exactly: the fit, and the same without descent and without each block."""
     lineage: Lineage = fit.constants["lineage"]
     folds = fit.rows["clade"].tolist()
@@ -234,23 +234,23 @@ def left_out(fit: Fit) -> pd.DataFrame:
     for name in (DESCENT, *lineage.blocks):
         other = lineage.without(name)
         fits[f"without {name}"] = fit.under(replace(fit.law, lay_out=other.lay_out))
-    return compared({name: _held_out(one, folds) for name, one in fits.items()}, fit.model.observed)
+    return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}, fit.model.observed)
 
 
-def _held_out(fit: Fit, folds: list[str]) -> LeftOut:
+def _held_out(fit: Fitted, folds: list[str]) -> LeftOut:
     if isinstance(fit.model, Mixture):
         return held_out_of(fit.model, folds, seed=fit.seed)
     assert isinstance(fit.model, Gaussian)  # noqa: S101 - a lineage has no third
     return held_out(fit.model, fit.draws, folds, seed=fit.seed)
 
 
-def dendrogram(fit: Fit, axes: Axes) -> Axes:
+def dendrogram(fit: Fitted, axes: Axes) -> Axes:
     """The tree with the log gain of every node as its colour."""
     table = nodes(fit)
     return draw_tree(fit.constants["lineage"].tree, dict(zip(table["node"], table["mean"], strict=True)), axes)
 
 
-TABLES: Mapping[str, Callable[[Fit], pd.DataFrame]] = {
+TABLES: Mapping[str, Callable[[Fitted], pd.DataFrame]] = {
     "slopes": slopes,
     "likelihood": likelihood,
     "nodes": nodes,

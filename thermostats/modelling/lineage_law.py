@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling import residuals
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fit import Constants, Laid
+from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.lineage_processes import (
@@ -31,6 +30,7 @@ from thermostats.modelling.lineage_processes import (
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import Shares
+from thermostats.modelling.statements import Statistic
 from thermostats.tables.tree import Tree
 
 INSTRUMENT, REPEAT = "instrument", "repeat"
@@ -61,21 +61,21 @@ class Lineage:
         of = pd.Index(models).get_indexer(rows["model_id"].astype(str))
         drifts = like["drifts"] if like else self._drifts(models)
         made = [
-            {name: one.rows_of(models, rows, of)[of] for name, one in drift.items()} for drift in drifts
+            {name: each.rows_of(models, rows, of)[of] for name, each in drift.items()} for drift in drifts
         ]  # of every node of the process its blocks
         fixed, constants = self._columns(rows, like)
-        own = self._own(models, of, like)
+        errors = self._own(models, of, like)
         constants |= {
             "lineage": self,
             "drifts": drifts,
             "nodes": [own_bases | fixed for own_bases in made],
             "models": like["models"] if like else tuple(models),
             "of": of,
-            "own": own,
+            "own": errors,
             "outcomes": tuple(rows["model_id"].astype(str)),
             "design": Design(x=constants["x"], groups=self._clades(models, of, like)),
         }
-        gaussians = tuple(self._gaussian(rows, bases | own) for bases in constants["nodes"])
+        gaussians = tuple(self._gaussian(rows, bases | errors) for bases in constants["nodes"])
         if len(gaussians) == 1:
             return Laid(model=gaussians[0], constants=constants)
         weights = np.full(len(gaussians), 1 / len(gaussians))
@@ -83,32 +83,32 @@ class Lineage:
 
     def without(self, *names: str) -> Lineage:
         """The same without some blocks, or without descent."""
-        kept = {name: columns for name, columns in self.blocks.items() if name not in names}
-        return replace(self, blocks=kept, process="" if DESCENT in names else self.process)
+        blocks = {name: columns for name, columns in self.blocks.items() if name not in names}
+        return replace(self, blocks=blocks, process="" if DESCENT in names else self.process)
 
     def _drifts(self, models: Sequence[str]) -> list[dict[str, Drift]]:
         """Blocks of descent, for every node of the process."""
         if not self.process:
             return [{}]
-        found = []
+        drifts = []
         for process in nodes_of(self.process):
             drift = sources(self.tree, process)
             rows = drift.rows[[self.tree.place(name) for name in models]]
             masks = {DESCENT: (drift.rows != 0).any(axis=0)}
             if self.process == LEVELS:
                 masks = columns_by_level(self.tree, rows)
-            found.append({name: Drift.of(drift, rows, mask) for name, mask in masks.items()})
-        return found
+            drifts.append({name: Drift.of(drift, rows, mask) for name, mask in masks.items()})
+        return drifts
 
     def _columns(self, rows: pd.DataFrame, like: Constants | None) -> tuple[dict[str, Array], dict[str, Any]]:
         """Bases of blocks of columns and of instruments."""
-        columns = list(dict.fromkeys(column for own in self.blocks.values() for column in own))
+        columns = list(dict.fromkeys(column for block in self.blocks.values() for column in block))
         x = rows[columns].to_numpy(dtype=np.float64) if columns else np.zeros((len(rows), 0))
         x = np.log(x) if self.logs else x
         centre = like["centre"] if like else x.mean(axis=0)
         maps, bases = dict(like["maps"]) if like else {}, {}
-        for name, own in self.blocks.items():
-            at = [columns.index(column) for column in own]
+        for name, block in self.blocks.items():
+            at = [columns.index(column) for column in block]
             if like is None:
                 maps[name] = np.zeros((len(columns), 0))
                 by = scaled_map(x[:, at])
@@ -176,10 +176,10 @@ class Drift:
     @classmethod
     def of(cls, drift: Sources, rows: Array, mask: Any) -> Drift:
         """Centred over models and scaled so that the mean variance of their effects is 1."""
-        own = rows[:, mask]
-        mean = own.mean(axis=0)
-        unit = float(np.sqrt(np.square(own - mean).sum(axis=1).mean()))
-        _, s, right = np.linalg.svd((own - mean) / unit, full_matrices=False)
+        of_model = rows[:, mask]
+        mean = of_model.mean(axis=0)
+        unit = float(np.sqrt(np.square(of_model - mean).sum(axis=1).mean()))
+        _, s, right = np.linalg.svd((of_model - mean) / unit, full_matrices=False)
         return cls(drift, mask, mean, unit, right[s > 1e-9 * s[0]].T)
 
     def scaled(self, rows: Array) -> Array:
@@ -193,22 +193,22 @@ class Drift:
         if not new:
             held = self.sources.rows[[tree.place(name) for name in models]]
             return np.asarray(self.scaled(held) @ self.axes)
-        parents, found, own = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
+        parents, rows_found, length = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
         for i, name in enumerate(models):
             if name in tree:
-                found.append(self.sources.rows[tree.place(name)])
+                rows_found.append(self.sources.rows[tree.place(name)])
                 continue
             parent = parents[int(np.flatnonzero(of == i)[0])]
             row, scale = self.sources.child(parent, branch_below(tree, parent))
-            found.append(row)
-            own[i, new.index(name)] = scale / self.unit
-        known, besides = self.split(self.scaled(np.array(found)))
-        return np.column_stack([known, besides, own])
+            rows_found.append(row)
+            length[i, new.index(name)] = scale / self.unit
+        inside, besides = self.split(self.scaled(np.array(rows_found)))
+        return np.column_stack([inside, besides, length])
 
     def split(self, scaled: Array) -> tuple[Array, Array]:
         """Rows along the axes, and what is left of them."""
-        known = scaled @ self.axes
-        return known, scaled - known @ self.axes.T
+        inside = scaled @ self.axes
+        return inside, scaled - inside @ self.axes.T
 
     def nodes(self) -> tuple[Array, Array]:
         """The same of every node of the tree."""
@@ -218,13 +218,13 @@ class Drift:
 def branch_below(tree: Tree, parent: str) -> float:
     """Length of a branch to a new model below a node, so that it stands as high as the models there do, or all."""
     place = tree.place(parent)
-    children = [i for i, own in enumerate(tree.parents) if place in own]
+    children = [i for i, parents in enumerate(tree.parents) if place in parents]
     if not children:
         return float(np.median(tree.lengths[1:]))
     heights, below = tree.heights, {place}
     tips = set(tree.tips)
-    for i, own in enumerate(tree.parents):
-        if below & set(own):
+    for i, parents in enumerate(tree.parents):
+        if below & set(parents):
             below.add(i)
     return max(float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]), 1e-9)
 
@@ -235,18 +235,18 @@ def descended(constants: Constants, values: Mapping[str, Array], *, nodes: bool 
     lead = values["beta"].shape[:-1]
     which = values["node"].astype(np.int64) if "node" in values else np.zeros(lead, dtype=np.int64)
     size = len(constants["lineage"].tree) if nodes else len(constants["of"])
-    found, rng = np.zeros((*lead, size)), np.random.default_rng(0)
+    values_at, rng = np.zeros((*lead, size)), np.random.default_rng(0)
     for k in np.unique(which):
         at = which == k
         for place, (name, drift) in enumerate(drifts[k].items()):
             if not nodes:
                 basis = constants["nodes"][k][name]
-                found[at] += values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T
+                values_at[at] += values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T
                 continue
-            known, besides = drift.nodes()
+            inside, besides = drift.nodes()
             fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
-            found[at] += values[f"u_{name}"][at] @ known.T + values["scale"][at][:, [place]] * (fresh @ besides.T)
-    return found
+            values_at[at] += values[f"u_{name}"][at] @ inside.T + values["scale"][at][:, [place]] * (fresh @ besides.T)
+    return values_at
 
 
 def contributions(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
@@ -266,8 +266,8 @@ def log_gains(values: Mapping[str, Array], constants: Constants, y: Array, error
     centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
     if OWN in constants["own"]:
         return np.asarray(centre + values[f"u_{OWN}"] @ constants["own"][OWN].T)
-    own = np.square(values["scale"][..., -1:])
-    weight = own / (own + np.square(values.get("error", error)))
+    variance = np.square(values["scale"][..., -1:])
+    weight = variance / (variance + np.square(values.get("error", error)))
     noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(0).standard_normal(
         centre.shape
     )
@@ -302,18 +302,18 @@ def _of_process(values: Mapping[str, Array], constants: Constants, by: Mapping[s
     which = values["node"].astype(np.int64) if "node" in values else np.zeros(by[OWN].shape, dtype=np.int64)
     unit = np.array([drift[DESCENT].unit for drift in drifts])[which]
     drift = by[DESCENT] / np.square(unit)
-    found = {"lambda": drift / (drift + by[OWN])}
+    parameters = {"lambda": drift / (drift + by[OWN])}
     if len(drifts) == 1:
-        return found
+        return parameters
     processes = [drift[DESCENT].sources.process for drift in drifts]
     length = float(np.median(lineage.tree.lengths[1:]))
-    kept = np.array([process.kept(length) for process in processes])
+    remaining = np.array([process.remains(length) for process in processes])
     common = np.array([process.common for process in processes])
     half = np.array([np.log(2) / process.alpha for process in processes])
-    return found | {
+    return parameters | {
         "half_life": half[which],
-        "parent_child": kept[which],
-        "siblings": (kept**2 + (1 - kept**2) * common)[which],
+        "parent_child": remaining[which],
+        "siblings": (remaining**2 + (1 - remaining**2) * common)[which],
     }
 
 

@@ -98,9 +98,9 @@ def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
     places of the models among them.
     """
     at = np.asarray(models)
-    own = k[np.ix_(at, at)]
-    made = pagel(y, x, own)
-    v = (1 - made.parameter) * np.eye(len(y)) + made.parameter * own
+    covariance = k[np.ix_(at, at)]
+    made = pagel(y, x, covariance)
+    v = (1 - made.parameter) * np.eye(len(y)) + made.parameter * covariance
     expected = x.mean(axis=0) @ made.beta + made.parameter * k[:, at] @ np.linalg.solve(v, y - x @ made.beta)
     expected[at] = y
     return np.asarray(expected)
@@ -118,7 +118,7 @@ def _best(at: Callable[[float], Maximum], grid: Array) -> Maximum:
     inner = optimize.minimize_scalar(
         lambda t: -at(float(t)).log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
     )
-    return max((at(float(inner.x)), at(float(grid[k]))), key=lambda found: found.log_likelihood)
+    return max((at(float(inner.x)), at(float(grid[k]))), key=lambda candidate: candidate.log_likelihood)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def power_by_size(k: Array, columns: int, clades: int, lam: float = TOLD, level:
 
     k: covariance of the models of one; every further one has clades and `columns` (the mean among them) of its own.
     """
-    rng, found = np.random.default_rng(0), []
+    rng, rows = np.random.default_rng(0), []
     for times in TIMES:
         n = times * len(k)
         if n > MOST:
@@ -196,7 +196,7 @@ def power_by_size(k: Array, columns: int, clades: int, lam: float = TOLD, level:
         x = np.column_stack([np.ones(n), rng.standard_normal((n, columns - 1))])
         test = Restricted.of(np.zeros(n), x, np.asarray(np.kron(np.eye(times), k)))
         power = test.power(lam, 1, level=level, size=TRIED)
-        found.append((n, times * clades, lam, power))
+        rows.append((n, times * clades, lam, power))
         if power >= WANTED:
             break
-    return pd.DataFrame(found, columns=["models", "clades", "lambda", "power"])
+    return pd.DataFrame(rows, columns=["models", "clades", "lambda", "power"])

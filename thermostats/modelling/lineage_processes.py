@@ -36,7 +36,7 @@ class Process:
     common: float = 0.0
     """η; of free."""
 
-    def kept(self, length: float) -> float:
+    def remains(self, length: float) -> float:
         """What of its parent a node keeps over a branch."""
         return 1.0 if self.kind in {BROWNIAN, LEVELS} else float(np.exp(-self.alpha * length))
 
@@ -51,11 +51,11 @@ class Sources:
 
     def child(self, parent: str, length: float) -> tuple[Array, float]:
         """Row of a new child's sources among those of the tree, and the scale of the one that is its own."""
-        place, kept, n = self.tree.place(parent), self.process.kept(length), len(self.tree)
-        row = kept * self.rows[place]
+        place, share, n = self.tree.place(parent), self.process.remains(length), len(self.tree)
+        row = share * self.rows[place]
         if self.process.kind in {BROWNIAN, LEVELS}:
             return row, length**0.5
-        rest = 1 - kept**2
+        rest = 1 - share**2
         row[n + place] += (rest * self.process.common) ** 0.5
         return row, (rest * (1 - self.process.common)) ** 0.5
 
@@ -79,9 +79,9 @@ def sources(tree: Tree, process: Process) -> Sources:
         if not parents:
             rows[i, i] = 1.0
             continue
-        kept = process.kept(float(tree.lengths[i]))
+        remaining = process.remains(float(tree.lengths[i]))
         mean = sum((share * rows[p] for p, share in zip(parents, shares, strict=True)), np.zeros(2 * n))
-        rows[i] = kept * mean
+        rows[i] = remaining * mean
         rest = max(1 - float(np.square(rows[i]).sum()), 0.0)  # of one parent 1 − r²
         rows[i, i] = (rest * (1 - process.common)) ** 0.5
         for p, share in zip(parents, shares, strict=True):
@@ -96,9 +96,9 @@ def columns_by_level(tree: Tree, rows: Array) -> dict[str, Array]:
     """
     n, kinds = len(tree), np.array(tree.kinds)
     shared = np.concatenate([(rows[:, :n] != 0).sum(axis=0) > 1, np.zeros(n, dtype=bool)])
-    own = np.concatenate([np.isin(kinds, [LAB, FAMILY]), np.zeros(n, dtype=bool)])
+    of_branch = np.concatenate([np.isin(kinds, [LAB, FAMILY]), np.zeros(n, dtype=bool)])
     kinds = np.concatenate([kinds, np.full(n, "")])
-    masks = {LAB: kinds == LAB, FAMILY: kinds == FAMILY, PARENT: shared & ~own}
+    masks = {LAB: kinds == LAB, FAMILY: kinds == FAMILY, PARENT: shared & ~of_branch}
     masks = {name: mask for name, mask in masks.items() if (mask & shared).any()}
     if not masks:
         raise UsageError(

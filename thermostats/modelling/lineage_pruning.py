@@ -43,7 +43,7 @@ class Pruning:
             )
         if len(set(names)) < len(names):
             raise UsageError("a model twice", allowed="one row per model")
-        parent = np.array([-1, *(own[0] for own in tree.parents[1:])])
+        parent = np.array([-1, *(parents[0] for parents in tree.parents[1:])])
         depth = np.zeros(len(tree), dtype=np.int64)
         for i, above in enumerate(parent[1:], 1):
             depth[i] = depth[above] + 1
@@ -53,11 +53,11 @@ class Pruning:
         heights = tree.heights
         return cls(parent, tree.lengths / heights[at].max(), levels, at)
 
-    def products(self, w: Array, drift: float, own: Array) -> tuple[float, Array]:
+    def products(self, w: Array, drift: float, noise: Array) -> tuple[float, Array]:
         """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(own), K of unit height."""
         precision, weighted = np.zeros(self.parent.size), np.zeros((self.parent.size, w.shape[1]))
-        precision[self.models], weighted[self.models] = 1 / own, w / own[:, None]
-        log_det, cross = float(np.log(own).sum()), w.T @ (w / own[:, None])
+        precision[self.models], weighted[self.models] = 1 / noise, w / noise[:, None]
+        log_det, cross = float(np.log(noise).sum()), w.T @ (w / noise[:, None])
         for level in reversed(self.levels[1:]):
             v, p, h = drift * self.length[level], precision[level], weighted[level]
             grown = 1 + v * p
@@ -80,13 +80,13 @@ def pagel_by_pruning(y: Array, x: Array, tree: Tree, names: Sequence[str], *, me
     def at(lam: float) -> Maximum:
         return _line(pruning, w, lam, method)
 
-    found = []
+    maxima = []
     for low, high in zip(STARTS, [*STARTS[1:], 1 - EDGE], strict=True):
         inner = optimize.minimize_scalar(
             lambda lam: -at(float(lam)).log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-9}
         )
-        found += [at(low), at(float(inner.x))]
-    return max(found, key=lambda one: one.log_likelihood)
+        maxima += [at(low), at(float(inner.x))]
+    return max(maxima, key=lambda each: each.log_likelihood)
 
 
 def _line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:

@@ -17,20 +17,22 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.formatting import listed
+from thermostats.formatting import listed, short_name
 from thermostats.modelling import residuals
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import labels, numbers
 from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
-from thermostats.plots.marks import ABOVE, mark
+from thermostats.modelling.statements import Statement, Statistic
+from thermostats.plots.general import legend_above
+from thermostats.plots.marks import mark
 
 LAB, MODEL = "heritage", "model_id"
 LEAST = 4
@@ -159,17 +161,17 @@ def fit_line(
         outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
     columns = {"error": error} if formula else {"outcome": outcome, "covariates": [*named], "error": error}
     computed = {"computed": formula.rows} if formula else {}
-    asked = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome", **computed)
-    units = unit_rows(table, asked, [MODEL, *levels] if model == MODEL and levels else model, group)
+    names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome", **computed)
+    units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows, group, warnings = units.rows, units.group, units.warnings
     if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
     y = numbers(rows[outcome].astype("float64"), outcome, least=LEAST + len(named), varied=True)
     for name in named:
         numbers(rows[name].astype("float64"), name, varied=True)
-    known = numbers(rows[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
-    if (known < 0).any():
-        raise UsageError("a standard error below 0", where=error, got=f"{known.min():g}", allowed="0 or above")
+    errors = numbers(rows[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+    if (errors < 0).any():
+        raise UsageError("a standard error below 0", where=error, got=f"{errors.min():g}", allowed="0 or above")
     group, of_levels = _levels(rows, group)
     warnings += [*of_levels, *_further(rows, group, levels)]
     spread, centre = (float(y.std()), float(np.sqrt(np.square(y).mean()))) if scale is None else (scale, scale)
@@ -269,27 +271,27 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
 
 def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> list[str]:
     """Which of the further levels cannot be separated from one another, or are not there."""
-    said, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
+    messages, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
     for name in levels:
         others = list(codes)[: list(codes).index(name)]
         sets = len(set(codes[name]))
         if sets == 1:
-            said.append(f"one {name}: no level of it is fitted")
+            messages.append(f"one {name}: no level of it is fitted")
         for other in others if sets > 1 else ():
             if len(set(zip(codes[name], codes[other], strict=True))) in {sets, len(set(codes[other]))}:
-                said.append(
+                messages.append(
                     f"{name} and {other} coincide or lie in one another: their priors decide between their levels"
                 )
-    return said
+    return messages
 
 
-def _rows(line: Line, fit: Fit) -> pd.DataFrame:
+def _rows(line: Line, fit: Fitted) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     table = fit.rows[list(dict.fromkeys(["model_id", "heritage", *line.covariates]))]
     return table.assign(outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0)
 
 
-def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
+def _figure(line: Line, fit: Fitted, axes: Axes) -> Axes:
     """Outcomes with their errors over the last covariate, and the line's interval.
 
     Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.
@@ -310,9 +312,9 @@ def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
     axes.set_xlabel(last.replace("_", " "))
     axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
     if not last:
-        axes.set_xticks(x, rows["model_id"], rotation=45, ha="right")
+        axes.set_xticks(x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right")
     if rows["heritage"].nunique() <= MOST_NAMED:
-        axes.legend(**ABOVE)
+        legend_above(axes)
     return axes
 
 

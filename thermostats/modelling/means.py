@@ -17,12 +17,13 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
 from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.statements import Statistic
 
 LEAST = 4
 """Outcomes of a model."""
@@ -138,7 +139,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     }
 
 
-def _means(fit: Fit) -> pd.DataFrame:
+def _means(fit: Fitted) -> pd.DataFrame:
     """Mean of every model with its interval and P(mean < 0)."""
     models = fit.constants["labels"]["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
@@ -147,11 +148,11 @@ def _means(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **estimates})
 
 
-def _rows(outcome: str, fit: Fit) -> pd.DataFrame:
+def _rows(outcome: str, fit: Fitted) -> pd.DataFrame:
     return fit.rows.assign(outcome=fit.rows[outcome])[["model_id", "outcome"]]
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Outcomes of every model as dots, and the interval of its mean."""
     rows, table = fit.table("rows"), fit.table("means")
     at = np.arange(len(table))

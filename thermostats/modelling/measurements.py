@@ -17,14 +17,15 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.columns import comparable_only, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.general import forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")
@@ -86,7 +87,7 @@ def fit_sources(
     measurement twice, and where no model was measured by two sources.
     """
     columns_of(table, *KINDS, gain)
-    rows, said = comparable_only(table[table[gain].notna()].reset_index(drop=True))
+    rows, messages = comparable_only(table[table[gain].notna()].reset_index(drop=True))
     rows = rows.reset_index(drop=True)
     for kind in ("model_id", "heritage", "source"):
         labels(rows[kind], kind)
@@ -100,7 +101,9 @@ def fit_sources(
         )
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
     law = _law(Measurements(kinds=kinds))
-    return law_fitted(law, rows, seed=seed, estimand=gain, sources=sources, warnings=[*said, *_warnings(rows, kinds)])
+    return law_fitted(
+        law, rows, seed=seed, estimand=gain, sources=sources, warnings=[*messages, *_warnings(rows, kinds)]
+    )
 
 
 def _errors(rows: pd.DataFrame, gain: str) -> pd.Series:
@@ -113,15 +116,20 @@ def _errors(rows: pd.DataFrame, gain: str) -> pd.Series:
 
 def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     """What cannot be separated."""
-    said = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
+    messages = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
     both = rows.groupby("model_id")["source"].nunique()
-    said.append(f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell sources apart")
-    for one, other in (("source", "prompt_set"), ("source", "heritage"), ("source", "dtype"), ("prompt_set", "dtype")):
-        if {one, other} <= set(kinds) and rows.groupby(other)[one].nunique().max() == 1:
-            said.append(f"every {other} is of one {one}: their priors decide between their levels")
+    messages.append(f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell sources apart")
+    for first, second in (
+        ("source", "prompt_set"),
+        ("source", "heritage"),
+        ("source", "dtype"),
+        ("prompt_set", "dtype"),
+    ):
+        if {first, second} <= set(kinds) and rows.groupby(second)[first].nunique().max() == 1:
+            messages.append(f"every {second} is of one {first}: their priors decide between their levels")
     if unstated := int((rows["error"] == 0).sum()):
-        said.append(f"{unstated} of {len(rows)} measurements state no error over prompts: it is part of σ")
-    return said
+        messages.append(f"{unstated} of {len(rows)} measurements state no error over prompts: it is part of σ")
+    return messages
 
 
 def _law(measurements: Measurements) -> Law:
@@ -178,7 +186,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     }
 
 
-def _levels(fit: Fit) -> pd.DataFrame:
+def _levels(fit: Fitted) -> pd.DataFrame:
     """Factor e^u of every source, prompt set and precision against the mean of its kind, with interval and models."""
     rows = []
     for kind in OF_MEASUREMENT:
@@ -188,13 +196,13 @@ def _levels(fit: Fit) -> pd.DataFrame:
         drawn = fit.quantities[kind].reshape(-1, len(names))
         lower, upper = (np.exp(end) for end in equal_tailed(drawn, fit.level))
         for k, name in enumerate(names):
-            own = fit.rows.loc[fit.rows[kind].astype(str) == name, "model_id"]
+            models = fit.rows.loc[fit.rows[kind].astype(str) == name, "model_id"]
             factor = math.exp(float(np.median(drawn[:, k])))
-            rows.append((kind, name, own.nunique(), factor, float(lower[k]), float(upper[k])))
+            rows.append((kind, name, models.nunique(), factor, float(lower[k]), float(upper[k])))
     return pd.DataFrame(rows, columns=["kind", "level", "models", "factor", "lower", "upper"])
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Factors of all levels with their intervals."""
     table = fit.table("levels")
     names = table["kind"].str.replace("_", " ") + ": " + table["level"]

@@ -18,15 +18,18 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.formatting import short_name
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statement, Statistic
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
 from thermostats.modelling.pair_rows import pairs_of
-from thermostats.modelling.populations import members, population, told
+from thermostats.modelling.populations import informed_share, members, population
 from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.statements import Quantities, Statement, Statistic
+from thermostats.plots.scales import log_axis
 from thermostats.settings import options
 
 SCALE = 0.5
@@ -145,10 +148,10 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     names, pair = numbered(rows["pair"], like["labels"]["ratio"] if like else ())
     base = rows["base"].to_numpy(dtype=np.float64)
     change = rows["change"].to_numpy(dtype=np.float64) if "change" in rows else np.zeros(len(rows))
-    known = like["known"] if like else {"level_told": _told(base, pair), "change_told": _told(change, pair)}
+    informed = like["known"] if like else {"level_told": _told(base, pair), "change_told": _told(change, pair)}
     data = {
         **priors,
-        **known,
+        **informed,
         **members(like["number"] if like else len(names), padded(max(len(names), 8))),
         "pair": np.tile(pair, 2),
         "base": np.tile(base, 2),
@@ -161,7 +164,7 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     constants = {
         "labels": {"ratio": names},
         "number": int(data["number"]),
-        "known": known,
+        "known": informed,
         "base": base,
         "pair": pair,
         "outcomes": outcomes,
@@ -173,7 +176,7 @@ def _told(y: Array, pair: NDArray[np.int64]) -> Array:
     """How far the prompts tell how pairs differ."""
     by = pd.Series(y).groupby(pair)
     means = by.mean().to_numpy()
-    return np.asarray(told(means - means.mean(), float(by.sem().mean())))
+    return np.asarray(informed_share(means - means.mean(), float(by.sem().mean())))
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
@@ -218,7 +221,7 @@ def _most_unseen(n: Any) -> Any:
     return 1 - (1 - options.level) ** (1 / n)
 
 
-def _shown(fit: Fit) -> pd.DataFrame:
+def _shown(fit: Fitted) -> pd.DataFrame:
     """What these pairs can show, and 3, 10, 30 and 100."""
     n = len(fit.constants["labels"]["ratio"])
     sizes = np.unique([n, 3, 10, 30, 100])
@@ -226,7 +229,7 @@ def _shown(fit: Fit) -> pd.DataFrame:
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
 
 
-def _new_pair(fit: Fit) -> pd.DataFrame:
+def _new_pair(fit: Fitted) -> pd.DataFrame:
     """P(sign changes) of a pair of the same population, by its base; from the posterior and from the prior alone."""
     rng = np.random.default_rng(fit.seed)
     means, spreads = rng.normal(0, SHARE, (2, OF_PRIOR)), np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
@@ -248,7 +251,7 @@ def _new_pair(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("pair").reset_index()
 
 
-def _pairs(margin: float, fit: Fit) -> pd.DataFrame:
+def _pairs(margin: float, fit: Fitted) -> pd.DataFrame:
     """One row per pair: what was seen, its ratio with interval, and whether it changes sides."""
     names = fit.constants["labels"]["ratio"]
     level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
@@ -278,7 +281,13 @@ def _pairs(margin: float, fit: Fit) -> pd.DataFrame:
     return observed.reset_index().merge(estimates, on="pair")
 
 
-def _figure(margin: float, fit: Fit, axes: Axes) -> Axes:
+def _tuned(pair: str) -> str:
+    """A pair by the short name of its tuned model, and of its base where that one's does not begin it."""
+    base, _, tuned = (short_name(name) for name in pair.partition(" → "))
+    return tuned if tuned.startswith(base) or not tuned else f"{base} → {tuned}"
+
+
+def _figure(margin: float, fit: Fitted, axes: Axes) -> Axes:
     """Ratios of the pairs with their intervals; the band counts as no change."""
     table = fit.table("pairs")
     at = np.arange(len(table))
@@ -286,7 +295,7 @@ def _figure(margin: float, fit: Fit, axes: Axes) -> Axes:
     axes.plot(table["ratio"], at, "o")
     axes.axvspan(1 / margin, margin, alpha=0.12)
     axes.axvline(1, linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yticks(at, [str(name).replace(" → ", "\n→ ") for name in table["pair"]])
     axes.set_xlabel("gain of the tuned model over that of its base; band: counts as no change")
+    log_axis(axes, "x")
+    axes.set_yticks(at, [_tuned(str(name)) for name in table["pair"]])
     return axes

@@ -30,8 +30,9 @@ def effects(name: str, scale: Any, informed: Any, size: int) -> Any:
 def population(name: str, mean: float, mean_sd: Any, scale: Any, data: Mapping[str, Any]) -> tuple[Any, Any]:
     """m ~ N(mean, mean_sd²), as `<name>_mean`, and levels ~ N(m, scale²), as the variable `name`.
 
-    `data` has the entries of `members`, and `<name>_told` as `told` has it. Outcomes tell the average of n levels
-    better than m: sampled is the average ~ N(mean, mean_sd² + scale²/n), then m given it, and contrasts between levels.
+    `data` has the entries of `members`, and `<name>_told` as `informed_share` has it. Outcomes tell the average of
+    n levels better than m: sampled is the average ~ N(mean, mean_sd² + scale²/n), then m given it, and contrasts
+    between levels.
     """
     import pymc as pm  # noqa: PLC0415 - seconds
 
@@ -63,7 +64,7 @@ def members(number: int, size: int) -> dict[str, Any]:
     }
 
 
-def told(values: Array, error: float) -> float:
+def informed_share(values: Array, error: float) -> float:
     """How far outcomes tell levels or effects: B/(B + E), B the root mean square of estimates, E the error of one."""
     size = float(np.sqrt(np.square(values).mean())) if values.size else 0.0
     return size / (size + error)

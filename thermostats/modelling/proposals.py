@@ -9,16 +9,14 @@ it alone changes the density of the outcomes.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 from scipy import optimize, special, stats
 
 from thermostats.modelling.draws import Array, pareto_smooth, systematic
 from thermostats.modelling.standard_errors import drawn_squares, favour
-
-if TYPE_CHECKING:
-    from thermostats.modelling.gaussian import Gaussian
 
 ROUNDS = (1000, 1500, 3000, 6000)
 """Candidates of the rounds in which the proposal is laid."""
@@ -38,7 +36,24 @@ SPREADS = (0.01, 5.0)
 """Least and largest standard deviation of a proposal along its axes."""
 
 
-def candidates(model: Gaussian, draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, float]:
+class Target(Protocol):
+    """What is drawn: the density of log scales and squared errors of a Gaussian model, `gaussian.Gaussian`."""
+
+    @property
+    def blocks(self) -> Mapping[str, Array]: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def moments(self) -> tuple[Array, Array, Array]: ...
+    @property
+    def error(self) -> Array: ...
+    @property
+    def freedom(self) -> Array | None: ...
+    def log_density(self, theta: Array, square: Array | None = None) -> Array: ...
+    def single(self, theta: Array, square: Array) -> tuple[Array, Array]: ...
+
+
+def candidates(model: Target, draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, float]:
     """Candidates of θ, squared errors of each, logs of weights p(y, θ, errors) over the density of the proposal.
 
     And smooth weights, and Pareto k. There are more candidates where the tail of the weights asks for it.
@@ -68,7 +83,7 @@ def candidates(model: Gaussian, draws: int, rng: np.random.Generator) -> tuple[A
 
 
 def _proposed(
-    model: Gaussian, places: Array, squares: Array, spread: Array, width: float, size: int, rng: np.random.Generator
+    model: Target, places: Array, squares: Array, spread: Array, width: float, size: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Candidates of Student-t at places, a share of them wide, with errors likely there, and the logs of their weights.
 

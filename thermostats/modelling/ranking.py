@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Quantities, Statistic
 from thermostats.modelling.classical.estimates import at_position
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
-from thermostats.modelling.populations import effects, members, population, told
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
+from thermostats.modelling.populations import effects, informed_share, members, population
 from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.statements import Quantities, Statistic
 from thermostats.plots.general import forest
 from thermostats.plots.scales import log_axis
 
@@ -147,19 +148,19 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
         contrasts(category, len(fitted["categories"])),
         interplay(model, category, len(fitted["models"]), len(fitted["categories"])),
     )
-    own = [block.shape[1] for block in blocks] if like is None else like["columns"]
-    ends = list(zip(blocks, own, strict=True))
+    widths = [block.shape[1] for block in blocks] if like is None else like["columns"]
+    ends = list(zip(blocks, widths, strict=True))
     parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
     design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
     n_effects = padded(max(kind.size, 32))
     y = np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows))
-    known = like["known"] if like else _told(y, model, design, own)
+    informed = like["known"] if like else _told(y, model, design, widths)
     data = {
         **priors,
         **members(len(fitted["models"]), padded(max(len(models), 8))),
-        "level_told": known["level"],
-        "log_sigma_told": known["log_sigma"],
-        "effects_told": np.pad(np.repeat(known["kinds"], own), (0, n_effects - sum(own))),
+        "level_told": informed["level"],
+        "log_sigma_told": informed["log_sigma"],
+        "effects_told": np.pad(np.repeat(informed["kinds"], widths), (0, n_effects - sum(widths))),
         "n_effects": n_effects,
         "kind": np.eye(4)[np.pad(kind, (0, n_effects - kind.size), constant_values=3)],
         "model": model,
@@ -170,8 +171,8 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     cell = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
     constants = {
         **fitted,
-        "known": known,
-        "columns": own,
+        "known": informed,
+        "columns": widths,
         "labels": names,
         "outcomes": cell,
         "prompt": prompt,
@@ -193,9 +194,9 @@ def _told(y: Array, model: NDArray[np.int64], design: Array, columns: Sequence[i
         np.square(part).sum() / max(part.shape[1], 1) for part in np.split(design, np.cumsum(columns)[:-1], axis=1)
     ]
     return {
-        "level": np.asarray(told(level - level.mean(), sigma / n**0.5)),
-        "log_sigma": np.asarray(told(log_sigma - log_sigma.mean(), ((NU + 3) / (2 * NU * n)) ** 0.5)),
-        "kinds": np.array([told(b, sigma / max(m, 1) ** 0.5) for b, m in zip(kinds, cells, strict=True)]),
+        "level": np.asarray(informed_share(level - level.mean(), sigma / n**0.5)),
+        "log_sigma": np.asarray(informed_share(log_sigma - log_sigma.mean(), ((NU + 3) / (2 * NU * n)) ** 0.5)),
+        "kinds": np.array([informed_share(b, sigma / max(m, 1) ** 0.5) for b, m in zip(kinds, cells, strict=True)]),
     }
 
 
@@ -236,7 +237,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     }
 
 
-def _ranks(fit: Fit) -> pd.DataFrame:
+def _ranks(fit: Fitted) -> pd.DataFrame:
     """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
     models = fit.constants["models"]
     level = fit.quantities["level"].reshape(-1, len(models))
@@ -248,17 +249,17 @@ def _ranks(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values("mean_rank", ignore_index=True)
 
 
-def _shares(fit: Fit) -> pd.DataFrame:
+def _shares(fit: Fitted) -> pd.DataFrame:
     shares = fit.quantities["share"].reshape(-1, len(PARTS))
     lower, upper = equal_tailed(shares, fit.level)
     return pd.DataFrame({"part": PARTS, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
 
 
-def _order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
+def _order(order: Sequence[str], fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"rank": np.arange(1, len(order) + 1), "model_id": list(order)})
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Gains of the models with their intervals."""
     forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
     log_axis(axes, "x")

@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thermostats.modelling.draws import Array
-
-if TYPE_CHECKING:
-    from thermostats.modelling.checks import Statistic
+from thermostats.modelling.statements import Statistic
 
 LEAST = 3
 """Degrees of freedom that must be left."""

@@ -123,16 +123,16 @@ class Sampled:
         """
         model = _build(self)
         shapes = {rv.name: tuple(rv.type.shape) for rv in model.free_RVs}
-        kept = {name: v for name, v in values.items() if shapes.get(name, v.shape[1:]) == v.shape[1:]}
-        grown = [name for name in shapes if name not in kept]
+        drawn_before = {name: v for name, v in values.items() if shapes.get(name, v.shape[1:]) == v.shape[1:]}
+        grown = [name for name in shapes if name not in drawn_before]
         if grown:
-            fresh = _predictive(model, kept, grown, rng)
+            fresh = _predictive(model, drawn_before, grown, rng)
             for name in grown:
                 fresh[name][tuple(slice(None) if i == 0 else slice(m) for i, m in enumerate(values[name].shape))] = (
                     values[name]
                 )
-            kept |= {name: fresh[name] for name in grown}
-        return np.asarray(_predictive(model, kept, [self.outcome], rng)[self.outcome], dtype=np.float64)
+            drawn_before |= {name: fresh[name] for name in grown}
+        return np.asarray(_predictive(model, drawn_before, [self.outcome], rng)[self.outcome], dtype=np.float64)
 
     def _structure(self) -> Structure:
         """The built model with this data in it."""

@@ -1,4 +1,7 @@
-"""A fit as a netCDF file: draws, rows, words, and the call that made it, which gives it its functions again."""
+"""A fit as a netCDF file: draws, rows, words, and the call that made it, which gives it its functions again.
+
+`loading.load_fit` makes it a fit.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import base64
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,8 @@ import pandas as pd
 import xarray
 
 from thermostats.errors import DataError, UsageError
-from thermostats.modelling.calls import Call
-from thermostats.modelling.draws import Draws, Settings
-from thermostats.modelling.fit import Fit, Law, own_law
-from thermostats.modelling.sampling import Declare
+from thermostats.modelling.draws import Settings
+from thermostats.modelling.fitted import Call, Fitted
 
 FORMAT = "thermostats fit 1"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
@@ -26,7 +27,7 @@ TABLE, SETTINGS = "a table as Parquet", "settings of the sampler"
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
-def save(fit: Fit, path: str | Path) -> Path:
+def save(fit: Fitted, path: str | Path) -> Path:
     """Write a fit to a netCDF file and return its path; raises UsageError where it cannot be written."""
     target = Path(path)
     variables = {
@@ -53,43 +54,6 @@ def save(fit: Fit, path: str | Path) -> Path:
     return target
 
 
-def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
-    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a PyMC model of your own.
-
-    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged one, and for one
-    whose rows this version of the package reads otherwise.
-    """
-    record, values = _read(Path(path))
-    draws = Draws(
-        values=values,
-        diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
-        settings=Settings(**json.loads(record["settings"])),
-        **json.loads(record["draws"]),
-    )
-    words: dict[str, Any] = json.loads(record["fit"])
-    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
-    rows = pd.read_json(io.StringIO(record["rows"]), orient="table", precise_float=True)
-    if law is None and model is None and record.get("call"):
-        fit = _call(record["call"]).again(draws)
-        if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
-            step = "fit and save it again"
-            raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
-        return replace(fit, **words)
-    if law is None and model is None:
-        raise UsageError(
-            "functions are not in a saved fit",
-            where=path,
-            got=f"a fit of “{record['law']}”",
-            allowed="law= of a fit like it, or model= of your own",
-            next_step=f"thermostats.load_fit({str(path)!r}, model={record['law']})",
-        )
-    chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
-    if chosen.name != record["law"]:
-        raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
-    laid = chosen.lay_out(rows, None)
-    return Fit(law=chosen, rows=rows, model=laid.model, constants=laid.constants, draws=draws, **words)
-
-
 def _call_text(call: Call | None) -> str:
     """A call as JSON, its tables as Parquet; empty where there is none, or where an argument is a function."""
     if call is None or any(callable(value) for value in call.arguments.values()):
@@ -98,7 +62,7 @@ def _call_text(call: Call | None) -> str:
     return json.dumps({"module": call.module, "function": call.function, "arguments": arguments})
 
 
-def _call(text: str) -> Call:
+def read_call(text: str) -> Call:
     record = json.loads(text)
     return Call(**{**record, "arguments": {name: _unpacked(value) for name, value in record["arguments"].items()}})
 
@@ -117,7 +81,7 @@ def _unpacked(value: Any) -> Any:
     return Settings(**value[SETTINGS]) if isinstance(value, Mapping) and SETTINGS in value else value
 
 
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+def read_file(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
     """The words and the draws of a file."""
     if not path.is_file():
         raise UsageError("no such file", got=path, allowed="a file that fit.save(path) wrote")

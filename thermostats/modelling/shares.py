@@ -14,12 +14,13 @@ from scipy.special import expit
 
 from thermostats.errors import UsageError, first_line
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import labels
 from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import MUTED, forest
 
 MU_SD, TAU_SCALE = 1.5, 1.0
@@ -51,8 +52,10 @@ def fit_share(
     Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false, a
     missing group, `against` outside (0, 1).
     """
-    asked = Columns(call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_held, holds, group))
-    units = unit_rows(_compared(table, holds), asked, model, group)
+    request = Columns(
+        call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_held, holds, group)
+    )
+    units = unit_rows(_compared(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
     rows, group = units.rows, units.group
@@ -181,13 +184,13 @@ def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
     return [line for line, holds in words.items() if holds]
 
 
-def _groups(fit: Fit) -> pd.DataFrame:
+def _groups(fit: Fitted) -> pd.DataFrame:
     """Units and how many it holds for, by group."""
     counts = fit.rows.groupby("group_")["holds_"].agg(holds="sum", units="size")
     return counts.rename_axis("group").reset_index()
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     """Shares of the groups with their intervals, and counts as observed."""
     groups = fit.table("groups")
     p = fit.quantities["p"].reshape(-1, len(groups))

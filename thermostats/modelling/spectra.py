@@ -13,15 +13,16 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Constants, Fit, Law, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import model_rows
+from thermostats.modelling.heritage.rows import log_gains_of_models
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, lab_statistics, line_law
 from thermostats.modelling.rivals import compare
+from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import reference, scatter_labelled
 from thermostats.plots.scales import log_axis
 
@@ -66,7 +67,7 @@ def spectral_rows(
     names = labels(ratios["model_id"], "model_id")
     ratio = pd.Series(numbers(ratios["ratio"].astype("float64"), "ratio", positive=True), index=names)
     logs = np.log(ratio).groupby(level=0).mean()
-    models = model_rows(table[table["model_id"].isin(list(logs.index))], estimand, least=LEAST, **chosen)
+    models = log_gains_of_models(table[table["model_id"].isin(list(logs.index))], estimand, least=LEAST, **chosen)
     rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs)).reset_index(drop=True)
     if (labs := rows["heritage"].nunique()) < 2:
         raise UsageError(
@@ -91,11 +92,12 @@ def fit_spectral(
 ) -> Fit:
     """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same without z.
 
-    `table`: rows of `features`, for `model_rows`; `ratios`: one row per model (`model_id`, `ratio`, and `doubt`, what
-    may be doubted of it, empty for none); of several rows of one model the mean log ratio is taken. Quantities: slope
-    (change of log gain over one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables:
-    `left_out` (each lab predicted by the others with and without the ratio, intervals, sign right or not), `rivals`
-    (evidence, leave one model out and leave one lab out), `across_labs` (what they come to, in one row).
+    `table`: rows of `features`, as `log_gains_of_models` takes them; `ratios`: one row per model (`model_id`, `ratio`,
+    and `doubt`, what may be doubted of it, empty for none); of several rows of one model the mean log ratio is taken.
+    Quantities: slope (change of log gain over one SD of z), elasticity (over an e-fold of the ratio), lab_sd,
+    residual_sd. Tables: `left_out` (each lab predicted by the others with and without the ratio, intervals, sign right
+    or not), `rivals` (evidence, leave one model out and leave one lab out), `across_labs` (what they come to, in one
+    row).
 
     Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains that
     are constant, fewer than 2 labs.
@@ -171,7 +173,7 @@ def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     return {name: model for name, model in laid.items() if isinstance(model, Gaussian)}
 
 
-def _left_out(fit: Fit) -> pd.DataFrame:
+def _left_out(fit: Fitted) -> pd.DataFrame:
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     ratio, constant = (
         held_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed) for model in _exact(fit.rows).values()
@@ -189,13 +191,13 @@ def _left_out(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _rivals(fit: Fit) -> pd.DataFrame:
+def _rivals(fit: Fitted) -> pd.DataFrame:
     rows = fit.rows
     ways = {"model": folds(rows["model_id"].astype(str).tolist()), "lab": folds(rows["heritage"].astype(str).tolist())}
     return compare(_exact(rows), ways, seed=fit.seed)
 
 
-def _across_labs(fit: Fit) -> pd.DataFrame:
+def _across_labs(fit: Fitted) -> pd.DataFrame:
     """What leaving labs out comes to."""
     rivals, rows = fit.table("rivals").set_index("rival"), fit.table("left_out")
     y = rows["log_gain"]
@@ -212,7 +214,7 @@ def _across_labs(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     table = fit.table("left_out")
     logs = ["log_ratio", "log_gain", "lower", "upper"]
     scatter_labelled(

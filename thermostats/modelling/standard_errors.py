@@ -40,11 +40,9 @@ def moderated(sd: Array, n: Array) -> tuple[Array, Array]:
 
     start = np.array([np.log(s).mean(), math.log(4)])
     log_s0, log_d0 = optimize.minimize(negative, start, method="Nelder-Mead").x
-    d0, own = math.exp(log_d0), np.where(several, n - 1, 0.0)
-    square = (d0 * math.exp(2 * log_s0) + own * np.square(np.where(several, np.maximum(sd, SMALLEST), 0.0))) / (
-        d0 + own
-    )
-    return np.sqrt(square / n), d0 + own
+    d0, df = math.exp(log_d0), np.where(several, n - 1, 0.0)
+    square = (d0 * math.exp(2 * log_s0) + df * np.square(np.where(several, np.maximum(sd, SMALLEST), 0.0))) / (d0 + df)
+    return np.sqrt(square / n), d0 + df
 
 
 def favour(error: Array, freedom: Array, square: Array, precision: Array, pulled: Array) -> tuple[Array, Array]:

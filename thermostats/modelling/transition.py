@@ -19,15 +19,16 @@ from scipy.special import expit, logit
 
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling.calls import fits
-from thermostats.modelling.checks import LOCATION, Statement, Statistic
 from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
 from thermostats.modelling.columns import Columns, gain_columns, units_once
 from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Constants, Fit, Law, Prior, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import Constants, Fitted, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, line_law
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.statements import LOCATION, Statement, Statistic
 from thermostats.plots.marks import ABOVE
 from thermostats.settings import options
 
@@ -132,8 +133,8 @@ def fit_transition(
     Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
     layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
     """
-    own = not outcome and definition in table and f"L_star_{definition}" not in table
-    column = outcome or (definition if own else f"L_star_{definition}")
+    unprefixed = not outcome and definition in table and f"L_star_{definition}" not in table
+    column = outcome or (definition if unprefixed else f"L_star_{definition}")
     _check_definition(table, column)
     columns = gain_columns("fit_transition", column, model=model, lab=lab, depth=depth, heads=heads)
     placed = transition_rows(columns.read(table), outcome or definition, column=column, source=source)
@@ -189,11 +190,11 @@ def between(line: Line, rows: pd.DataFrame, lower: Array, upper: Array, *, seed:
         centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
         a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
         mean, variance = stats.truncnorm.stats(a, np.maximum(b, a + 1e-9), centre, spread, moments="mv")
-        known = 1 / variance - 1 / np.square(spread)
-        usable = known > LEAST_KNOWN**-2
-        known = np.where(usable, known, LEAST_KNOWN**-2)
-        y = np.where(usable, (mean / variance - centre / np.square(spread)) / known, mean)
-        error = known**-0.5
+        precision = 1 / variance - 1 / np.square(spread)
+        usable = precision > LEAST_KNOWN**-2
+        precision = np.where(usable, precision, LEAST_KNOWN**-2)
+        y = np.where(usable, (mean / variance - centre / np.square(spread)) / precision, mean)
+        error = precision**-0.5
     return np.asarray(y), np.asarray(error)
 
 
@@ -306,18 +307,18 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(line for line, holds in words.items() if holds)
 
 
-def _predictions(published: Formula | None, fit: Fit) -> pd.DataFrame:
+def _predictions(published: Formula | None, fit: Fitted) -> pd.DataFrame:
     """L* and every rule's prediction from other labs, one row per network."""
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
 
 
-def _errors_across(published: Formula | None, fit: Fit) -> pd.DataFrame:
+def _errors_across(published: Formula | None, fit: Fitted) -> pd.DataFrame:
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
 
 
-def _errors_within(published: Formula | None, fit: Fit) -> pd.DataFrame:
+def _errors_within(published: Formula | None, fit: Fitted) -> pd.DataFrame:
     """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
     several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
@@ -326,7 +327,7 @@ def _errors_within(published: Formula | None, fit: Fit) -> pd.DataFrame:
 
 
 def _compared(
-    fit: Fit, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
+    fit: Fitted, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Predictions of every rule and L*, one row per network, and their errors, one row per rule, the best first.
 
@@ -367,7 +368,7 @@ def _compared(
     return rows, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
 
 
-def _line_of(fit: Fit) -> Line:
+def _line_of(fit: Fitted) -> Line:
     """The line on the logit of these rows."""
     return _on_logit(tuple(f"log_{name}" for name in SHAPE if np.ptp(fit.rows[name])))
 
@@ -387,7 +388,7 @@ def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
     }
 
 
-def _terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
+def _terms(published: Formula | None, fit: Fitted) -> pd.DataFrame:
     """The polynomial's terms as published and as fitted."""
     L, H = (fit.rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
     terms = _polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array([1.0, L.max(), 1 / H.min()])
@@ -404,7 +405,7 @@ def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statis
     return {**LOCATION, "deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)}
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fitted, axes: Axes) -> Axes:
     table = fit.table("models").sort_values("n_layers", ignore_index=True)
     rows, L = np.arange(len(table)), table["n_layers"].astype("float64")
     axes.hlines(rows, table["logit_lower"] / L, table["logit_upper"] / L, alpha=0.4, linewidth=4)

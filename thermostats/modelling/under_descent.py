@@ -77,17 +77,19 @@ def shares(
     drawn from the fit, the columns and the tree as they are. None where fewer than 2 degrees of freedom are left.
     """
     n = len(y)
-    columns = np.column_stack([np.asarray(own, dtype=np.float64).reshape(n, -1) for own in blocks.values()])
+    columns = np.column_stack(
+        [np.asarray(columns_of, dtype=np.float64).reshape(n, -1) for columns_of in blocks.values()]
+    )
     x = np.column_stack([np.ones(n), columns])
     if n - x.shape[1] < LEAST or np.linalg.matrix_rank(x) < x.shape[1]:
         return None
-    ends = np.cumsum([1, *(np.asarray(own).reshape(n, -1).shape[1] for own in blocks.values())])
+    ends = np.cumsum([1, *(np.asarray(columns_of).reshape(n, -1).shape[1] for columns_of in blocks.values())])
     places = {name: slice(*ends[i : i + 2]) for i, name in enumerate(blocks)}
     fit = _lines(y[None], x, k)
     v = (1 - fit.descent[0]) * np.eye(n) + fit.descent[0] * k
     noise = np.random.default_rng(seed).standard_normal((BOOTSTRAPS, n)) @ np.linalg.cholesky(v).T
     drawn = _lines(x @ fit.beta[0] + np.sqrt(fit.variance[0]) * noise, x, k)
-    values, again = (_parts(one, x, k, places, pairs) for one in (fit, drawn))
+    values, again = (_parts(each, x, k, places, pairs) for each in (fit, drawn))
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     rows = [(name, float(value[0]), *map(float, np.quantile(again[name], tails))) for name, value in values.items()]
     return pd.DataFrame(rows, columns=["what", "estimate", "lower", "upper"])
@@ -128,15 +130,15 @@ def _parts(
     s = np.cov(x, rowvar=False)
 
     def contribution(at: slice) -> Array:
-        b, own = fit.beta[:, at], s[at, at]
-        chance = fit.variance * np.einsum("ij,sji->s", own, fit.unscaled[:, at, at])
-        return np.asarray(np.einsum("si,ij,sj->s", b, own, b) - chance)
+        b, block = fit.beta[:, at], s[at, at]
+        chance = fit.variance * np.einsum("ij,sji->s", block, fit.unscaled[:, at, at])
+        return np.asarray(np.einsum("si,ij,sj->s", b, block, b) - chance)
 
     drift = (np.trace(k) - k.sum() / n) / (n - 1)
-    found = {name: contribution(at) for name, at in places.items()}
-    found |= {DESCENT: fit.descent * fit.variance * drift, OWN: (1 - fit.descent) * fit.variance}
-    total = contribution(slice(1, None)) + found[DESCENT] + found[OWN]
-    share = {name: value / total for name, value in found.items()}
+    parts = {name: contribution(at) for name, at in places.items()}
+    parts |= {DESCENT: fit.descent * fit.variance * drift, OWN: (1 - fit.descent) * fit.variance}
+    total = contribution(slice(1, None)) + parts[DESCENT] + parts[OWN]
+    share = {name: value / total for name, value in parts.items()}
     return share | {f"{a} − {b}": share[a] - share[b] for a, b in pairs}
 
 

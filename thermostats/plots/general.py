@@ -18,7 +18,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 
 from thermostats.formatting import short_name
-from thermostats.plots.labels import place_labels
+from thermostats.plots.labels import name_ends, place_labels
 from thermostats.plots.marks import Mark, mark
 from thermostats.plots.scales import log_axis
 
@@ -190,14 +190,17 @@ def lines_by_layer(
                 place = kinds.index(drawn[by].iloc[0])
                 style = {"color": KINDS[place % len(KINDS)], "linestyle": DASHES[place % 4], "label": kinds[place]}
             axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.6, **style)
-            ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1])))
+            ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1]), style["color"]))
             names.append(model)
         if apart:
             axes.plot([], [], color=mark(lab).color, label=lab)
     axes.set(xlabel=_words(x), ylabel=_words(y))
-    axes.margins(x=0.12)
+    alone = len(axes.get_figure(root=True).axes) == 1  # type: ignore[union-attr]
+    axes.margins(x=0.02 if alone else 0.12)
     legend_above(axes)
-    if len(ends) <= MOST_NAMED:
+    if len(ends) <= MOST_NAMED and alone:
+        name_ends(axes, [(at, name, color) for (_, at, color), name in zip(ends, _short(names), strict=True)])
+    elif len(ends) <= MOST_NAMED:
         place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], _short(names))
     return axes
 

@@ -49,8 +49,9 @@ def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], s
 def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float = SIZE) -> None:
     """Name lines at the right of the axes, at the heights at which they end, moved apart so that each can be read.
 
-    ends: height, name and colour of each; the scale and the limits must be set.
+    ends: height, name and colour of each; the scale must be set.
     """
+    axes.autoscale_view()  # else limits that are not set yet are those of an empty axes
     ordered, inches = sorted(ends), axes.get_window_extent().height / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
     points = axes.transData.transform([(0.0, y) for y, _, _ in ordered])
     heights = axes.transAxes.inverted().transform(points)[:, 1]

@@ -9,7 +9,7 @@ from typing import Any
 from thermostats.claims.run import Run
 from thermostats.claims.statements import must_agree
 from thermostats.reporting import names as called
-from thermostats.reporting import snapshot as kept
+from thermostats.reporting import snapshot
 from thermostats.reporting.pages import PAGES
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
@@ -55,7 +55,7 @@ class About:
         """Write what is kept under version control; files written and removed."""
         claims, pictures = list(self.state.scripts), {index_page.GAIN: index_page.gain_picture()}
         index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets(), illustrated=False)
-        return kept.snapshot(self.state.out, claims, index, self._findings(), pictures)
+        return snapshot.snapshot(self.state.out, claims, index, self._findings(), pictures)
 
     def _index_text(self) -> str:
         state = self.state

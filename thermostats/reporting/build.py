@@ -13,7 +13,7 @@ from thermostats.reporting.digest import machine, package_sha, sha, sha_of
 from thermostats.reporting.files import remove_files, write_files
 from thermostats.reporting.names import CHECKSUMS
 from thermostats.reporting.pages.claim import claim_files
-from thermostats.reporting.progress import read_seconds, shown, write_seconds
+from thermostats.reporting.progress import read_seconds, with_progress, write_seconds
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import LINKS, Record, write_manifest
 from thermostats.reporting.state import INDEX, State, counted
@@ -53,7 +53,7 @@ class Build:
         keys = {name: state.now(name).digest for name in jobs if name in state.scripts}
         runs = run_all(slowest_first, state.data, processes, keys) if jobs else ()
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
-        for name, run in shown(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
+        for name, run in with_progress(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
             self.take(name, run)
             seconds[name] = round(run.seconds, 1)
             write_seconds(state.out, {name: took for name, took in seconds.items() if name in state.names})
@@ -102,7 +102,7 @@ class Build:
         if source in files and file not in files:
             page = Page(file, files[source].decode())
             scripts = ["claims.js"] if name == INDEX else []
-            made = html(page, lambda n: files[n], scripts, pages=state.navigation, whole=False)
+            made = html(page, lambda n: files[n], scripts, pages=state.navigation, bundled=False)
             files = {**files, file: made}
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))

@@ -37,10 +37,10 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     runs, sources = store.load("runs", data), store.load("sources", data)
     used = set(runs["source"])
     published = sources[sources["file"].isin(used)]
-    known = tomllib.loads((files("thermostats") / "templates" / "citations.toml").read_text("utf-8"))
+    citations = tomllib.loads((files("thermostats") / "templates" / "citations.toml").read_text("utf-8"))
     if not used & {OURS, NURSERY}:
-        del known["transformers"]
-    package, *libraries = (Citation(key=key, **entry) for key, entry in known.items())
+        del citations["transformers"]
+    package, *libraries = (Citation(key=key, **entry) for key, entry in citations.items())
     package.fields["version"] = machine()["thermostats"]
     for library in libraries:
         if installed := versions(library.key):

@@ -31,17 +31,17 @@ def sha_of(value: object) -> str:
 @cache
 def machine() -> dict[str, str]:
     """Versions of the package, the interpreter and the libraries that results can depend on."""
-    own = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
-    return own | versions(*LIBRARIES, *SAMPLERS)
+    versions_of = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
+    return versions_of | versions(*LIBRARIES, *SAMPLERS)
 
 
 def versions(*names: str) -> dict[str, str]:
     """Versions of those distributions that are installed."""
-    found = {}
+    by_name = {}
     for name in names:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            by_name[name] = version(name)
+    return by_name
 
 
 @cache

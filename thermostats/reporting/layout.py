@@ -82,13 +82,13 @@ class Layout:
 
     def copies(self) -> dict[str, bytes]:
         """Files that the report takes a copy of, by name relative to it."""
-        own = f"{self.name}/"
-        return {f.name.removeprefix(own): f.content for f in (*self.tables, *self.analyses) if f.copied}
+        folder = f"{self.name}/"
+        return {f.name.removeprefix(folder): f.content for f in (*self.tables, *self.analyses) if f.copied}
 
     def href(self, listed: Listed) -> str:
         """How a page in the report's folder refers to a file; empty where it cannot."""
-        own = f"{self.name}/"
-        return listed.name.removeprefix(own) if listed.copied else f"../{listed.name}" if listed.name else ""
+        folder = f"{self.name}/"
+        return listed.name.removeprefix(folder) if listed.copied else f"../{listed.name}" if listed.name else ""
 
     def checksums(self, records: Mapping[str, Record]) -> bytes:
         """Lines for `sha256sum --check` in the root: tables, analyses, pages, what the pages were made of."""

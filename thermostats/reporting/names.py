@@ -25,8 +25,8 @@ def findings_name(claim: str) -> str:
 
 def findings_file(out: Path) -> Path:
     """Table of the findings of a folder's last report; of its snapshot where none was made here."""
-    kept = out / SNAPSHOT / TABLE
-    return kept if kept.is_file() and not (out / TABLE).is_file() else out / TABLE
+    snapshot = out / SNAPSHOT / TABLE
+    return snapshot if snapshot.is_file() and not (out / TABLE).is_file() else out / TABLE
 
 
 def check_written(out: Path, claims: Sequence[str] | None = None) -> None:

@@ -29,7 +29,9 @@ def write_seconds(out: Path, seconds: Mapping[str, float]) -> None:
     write_files(out, {SECONDS: as_json(seconds)})
 
 
-def shown(runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str) -> Iterator[tuple[str, Run]]:
+def with_progress(
+    runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str
+) -> Iterator[tuple[str, Run]]:
     """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each.
 
     expected: seconds by job, or any numbers in proportion to them; each line says about how long the rest will take.

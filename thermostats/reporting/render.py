@@ -162,9 +162,9 @@ def equation(text: str) -> Markup:
     return Markup(SYMBOL.sub(_symbol, decomposed))  # noqa: S704
 
 
-def _symbol(found: re.Match[str]) -> str:
-    below = NAME.sub(r"<span>\g<0></span>", (found[2] or found[3] or "").replace(",", ", "))
-    base = found[1] or found[4]
+def _symbol(match: re.Match[str]) -> str:
+    below = NAME.sub(r"<span>\g<0></span>", (match[2] or match[3] or "").replace(",", ", "))
+    base = match[1] or match[4]
     base = base if len(base) > 2 else f"<i>{base}</i>"
     return f"{base}<sub>{below}</sub>" if below else base
 
@@ -177,10 +177,10 @@ def inline(svg: bytes, prefix: str, label: str) -> Markup:
     text = NAMED.sub(rf"\g<1>{prefix}-", svg.decode())
     text = PLACED.sub(lambda use: f'<use {use[1]} x="{use[2] or 0}"/>', text)
 
-    def opening(found: re.Match[str]) -> str:
-        width = round(SCALE * float(found[1].split()[2]))
-        said = escape(label)
-        return f'<svg {SVG} viewBox="{found[1]}" role="img" style="max-width:{width}px" aria-label="{said}">'
+    def opening(match: re.Match[str]) -> str:
+        width = round(SCALE * float(match[1].split()[2]))
+        label_text = escape(label)
+        return f'<svg {SVG} viewBox="{match[1]}" role="img" style="max-width:{width}px" aria-label="{label_text}">'
 
     return Markup(ROOT.sub(opening, text, count=1).strip())  # noqa: S704
 
@@ -240,8 +240,8 @@ class _Renderer(RendererHTML):
             tokens[i].hidden = tokens[i + 2].hidden = True
         elif i >= 3 and inline.content == _caption(tokens[i - 2]):
             inline.children, tokens[i].hidden, tokens[i + 2].hidden = [], True, True
-        elif found := VERDICT.match(inline.content):
-            tokens[i].attrSet("class", f"verdict {slug(found[1])}")
+        elif match := VERDICT.match(inline.content):
+            tokens[i].attrSet("class", f"verdict {slug(match[1])}")
         return self.renderToken(tokens, i, options, env)
 
     def link_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
@@ -293,8 +293,8 @@ class _Renderer(RendererHTML):
         if self.is_stacked:
             tokens[i].attrSet("data-label", self.heads[self.cell])
         self.cell += 1
-        if found := VERDICT.match(content):
-            tokens[i].attrSet("class", f"chip {slug(found[1])}")
+        if match := VERDICT.match(content):
+            tokens[i].attrSet("class", f"chip {slug(match[1])}")
         elif not content:
             tokens[i].attrSet("class", "empty")
         return self.renderToken(tokens, i, options, env)
@@ -314,8 +314,8 @@ class _Renderer(RendererHTML):
 
 def _caption(token: Token) -> str:
     """The alternative text of a paragraph that is a figure, as its Markdown has it."""
-    found = re.fullmatch(r"!\[(.*)\]\([^)]*\)", token.content)
-    return found[1] if found else ""
+    match = re.fullmatch(r"!\[(.*)\]\([^)]*\)", token.content)
+    return match[1] if match else ""
 
 
 @cache
@@ -325,11 +325,11 @@ def _parser() -> MarkdownIt:
 
 def _letters_once(page: str) -> str:
     """The shape of a letter of a figure is defined once a page, where it first occurs, and used everywhere."""
-    known: set[str] = set()
+    seen: set[str] = set()
 
-    def first(found: re.Match[str]) -> str:
-        again = found[1] in known
-        known.add(found[1])
-        return "" if again else found[0]
+    def first(match: re.Match[str]) -> str:
+        again = match[1] in seen
+        seen.add(match[1])
+        return "" if again else match[0]
 
     return NO_LETTERS.sub("", LETTER.sub(first, page))

@@ -84,14 +84,14 @@ def report(
     if not isinstance(out, (str, Path)):
         raise UsageError("give the path of the report's folder", got=repr(out)[:60], allowed="text or a path")
     started, folder, claims = time.perf_counter(), Path(out), listed(claims, "claims")
-    found = scripts(analyses if analyses is not None else folders.shipped("analyses"))
-    asked, tables = chosen(claims, found), folders.data_folder(data)
+    paths = scripts(analyses if analyses is not None else folders.shipped("analyses"))
+    ids, tables = chosen(claims, paths), folders.data_folder(data)
     written: list[str] = []
     removed: list[str] = []
     with nullcontext() if check else only_writer(folder):
         command = typed(claims, {"data": data, "analyses": analyses}, thorough=thorough)
-        state = State(folder, tables, found, read_manifest(folder), whole=claims is None, command=command)
-        wanted = asked + (list(state.pages) if claims is None else [])
+        state = State(folder, tables, paths, read_manifest(folder), all_claims=claims is None, command=command)
+        wanted = ids + (list(state.pages) if claims is None else [])
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
         if check:
@@ -102,7 +102,7 @@ def report(
 
             with at_level(), variables({THOROUGH_VARIABLE: "1"} if thorough else {}):
                 written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
-    statuses = {name: _became(why) for name, why in reasons.items() if name in found}
+    statuses = {name: _became(why) for name, why in reasons.items() if name in paths}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
     seconds = time.perf_counter() - started
@@ -113,13 +113,13 @@ def report(
 def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], *, thorough: bool) -> str:
     """The command that makes such a report, but for the folder it goes to; of an absolute path its last part."""
     paths = {name: Path(path) for name, path in folders.items() if path is not None}
-    given = [word for name, path in paths.items() for word in (f"--{name}", path.name if path.is_absolute() else path)]
-    return shlex.join(map(str, ["thermostats", "report", *(claims or ["--all"]), *given, *["--thorough"] * thorough]))
+    words = [word for name, path in paths.items() for word in (f"--{name}", path.name if path.is_absolute() else path)]
+    return shlex.join(map(str, ["thermostats", "report", *(claims or ["--all"]), *words, *["--thorough"] * thorough]))
 
 
 def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> ReportRun:
     reasons |= dict.fromkeys(gone, "its analysis no longer exists")
-    if state.whole:
+    if state.all_claims:
         reasons |= {name: state.stale_because(name) for name in ABOUT} | {CHECKSUMS: state.checksums_stale()}
     outcomes = tuple(PageOutcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())
     return ReportRun(not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started)
@@ -140,6 +140,6 @@ def _differences(state: State) -> tuple[str, ...]:
     """Findings that differ from the folder's snapshot."""
     if not (state.out / SNAPSHOT / TABLE).is_file():
         return ()
-    from thermostats.reporting import snapshot as kept  # noqa: PLC0415 - reads tables
+    from thermostats.reporting.snapshot import differences, read_findings  # noqa: PLC0415 - reads tables
 
-    return kept.differences(state.out, kept.read_findings(state.out / TABLE), whole=state.whole)
+    return differences(state.out, read_findings(state.out / TABLE), all_claims=state.all_claims)

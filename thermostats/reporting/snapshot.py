@@ -33,18 +33,18 @@ def read_findings(path: Path) -> pd.DataFrame:
     return store.validate(store.read(path, "findings"), "findings", path)
 
 
-def differences(out: Path, now: pd.DataFrame, *, whole: bool = True) -> tuple[str, ...]:
+def differences(out: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tuple[str, ...]:
     """Findings that differ from the snapshot's by more than chance and rounding explain, a line each.
 
-    whole: the report is of all claims; else claims that it does not have are left out.
+    all_claims: the report is of all claims; else claims that it does not have are left out.
     """
     path = out / SNAPSHOT / TABLE
     if not path.is_file():
         return ()
-    kept = read_findings(path)
-    kept = kept if whole else kept[kept["claim"].isin(now["claim"])]
+    before = read_findings(path)
+    before = before if all_claims else before[before["claim"].isin(now["claim"])]
     keys = ["finding", "evidence"]
-    both = kept.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
+    both = before.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
     return tuple(line for row in both.to_dict("records") for line in _differences(row))
 
 

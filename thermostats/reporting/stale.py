@@ -65,8 +65,8 @@ def read_manifest(out: Path) -> dict[str, Record]:
     path = out / MANIFEST
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
-        known = {each.name for each in fields(Record)}
-        return {name: Record(**record) for name, record in content.items() if record.keys() <= known}
+        names = {each.name for each in fields(Record)}
+        return {name: Record(**record) for name, record in content.items() if record.keys() <= names}
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -50,7 +50,7 @@ class State:
     data: Path
     scripts: Mapping[str, Path]
     records: dict[str, Record]
-    whole: bool
+    all_claims: bool
     """Of all claims; else of pages about all of them the index, and those that are there already."""
     command: str = "thermostats report --all"
     """What is run, as one would type it."""
@@ -65,18 +65,18 @@ class State:
     @cached_property
     def about(self) -> tuple[str, ...]:
         """Pages about all claims that this report has, of those that are made at once, in their order."""
-        return tuple(name for name in ABOUT if self.whole or name == INDEX or name in self.records)
+        return tuple(name for name in ABOUT if self.all_claims or name == INDEX or name in self.records)
 
     @cached_property
     def navigation(self) -> dict[str, str]:
         """Titles of the pages that every page leads to, by file."""
-        there = {*self.about, *(self.pages if self.whole else self.made())}
+        there = {*self.about, *(self.pages if self.all_claims else self.made())}
         return navigation(there)
 
     @property
     def claims(self) -> list[str]:
         """Claims that the report shows: of the analyses at hand, and in a report of some of them what else is there."""
-        others = [] if self.whole else [n for n, record in self.records.items() if findings_name(n) in record.files]
+        others = [n for n, record in self.records.items() if findings_name(n) in record.files and not self.all_claims]
         return list(dict.fromkeys([*self.scripts, *others]))
 
     @property
@@ -102,8 +102,8 @@ class State:
         if any(study.tables and not study.read_table.startswith(f"{PACKAGE}.") for study in studies().values()):
             return ""
         within = {folders.shipped("data"), *folders.layers(self.data)}
-        found = [(path, folder) for folder in sorted(within) for kind in ROWS for path in folder.rglob(kind)]
-        named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in found)
+        files = [(path, folder) for folder in sorted(within) for kind in ROWS for path in folder.rglob(kind)]
+        named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in files)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
 
     def made_of(self, name: str) -> bytes:

@@ -32,22 +32,22 @@ class Files:
     """Files of a page by name relative to the report, collected while its text is made."""
 
     folder: str = ""
-    found: dict[str, bytes] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
 
-    def table(self, frame: pd.DataFrame, label: str, name: str, *, shown: pd.DataFrame | None = None) -> Text:
+    def table(self, frame: pd.DataFrame, label: str, name: str, *, excerpt: pd.DataFrame | None = None) -> Text:
         """A table as text; its rows in full precision go to the file `name`."""
         self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
-        return table(frame if shown is None else shown, label, name)
+        return table(frame if excerpt is None else excerpt, label, name)
 
     def figure(self, svg: bytes, name: str, caption: str) -> Text:
         """A figure with its caption, which is its alternative text."""
         self.add(name, svg)
-        said = formatting.markdown(caption)
-        return Text(f"![{said}]({name})\n\n{said}")
+        alt = formatting.markdown(caption)
+        return Text(f"![{alt}]({name})\n\n{alt}")
 
     def add(self, name: str, content: bytes) -> None:
         """Keep a file; `name` is relative to the page."""
-        self.found[f"{self.folder}/{name}" if self.folder else name] = content
+        self.contents[f"{self.folder}/{name}" if self.folder else name] = content
 
 
 def text(template: str, **values: Any) -> str:
@@ -64,13 +64,13 @@ def table(frame: pd.DataFrame, label: str, name: str = "", most: int | None = RO
     lines = [f"**{_escaped(label)}**", "", _line(heads), _line(["---:" if r else "---" for r in right])]
     lines += [_line([_escaped(cell) for cell in row]) for row in rows]
     cut = f"The first {len(rows)} of {len(frame)} rows. " if len(frame) > len(rows) else ""
-    whole = f"Full precision: [{name}]({name})" if name else ""
-    return Text("\n".join([*lines, *["", f"{cut}{whole}".strip()] * bool(cut or whole)]))
+    precise = f"Full precision: [{name}]({name})" if name else ""
+    return Text("\n".join([*lines, *["", f"{cut}{precise}".strip()] * bool(cut or precise)]))
 
 
-def link(shown: str, href: str) -> Text:
+def link(label: str, href: str) -> Text:
     """A link; an empty `href` leads nowhere."""
-    return Text(f"[{formatting.markdown(shown)}]({href})" if href else formatting.markdown(shown))
+    return Text(f"[{formatting.markdown(label)}]({href})" if href else formatting.markdown(label))
 
 
 @cache
@@ -112,8 +112,8 @@ def _escaped(value: object) -> str:
 
 def _cells(column: pd.Series) -> list[str]:
     """Cells of a column as text; numbers that are all whole have no decimals."""
-    whole = pd.api.types.is_float_dtype(column) and bool((column.dropna() % 1 == 0).all())
-    return [_cell(value) for value in (column.astype("Int64") if whole else column)]
+    integers = pd.api.types.is_float_dtype(column) and bool((column.dropna() % 1 == 0).all())
+    return [_cell(value) for value in (column.astype("Int64") if integers else column)]
 
 
 def _cell(value: Any) -> str:

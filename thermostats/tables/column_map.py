@@ -80,7 +80,7 @@ class ColumnMap:
 
 
 def load_map(
-    given: str | Path | Mapping[str, Any],
+    source: str | Path | Mapping[str, Any],
     table: str | None = None,
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
@@ -94,21 +94,21 @@ def load_map(
     """
     beneath = _recipe(recipe) if recipe else ColumnMap(table=table or "")
     where: object = "mapping"
-    if isinstance(given, Mapping):
-        content = dict(given)
+    if isinstance(source, Mapping):
+        content = dict(source)
         if not set(content) <= set(ENTRIES):
             if not all(isinstance(value, str) for value in content.values()):
                 name = next(name for name in content if name not in ENTRIES)
                 raise unknown("a mapping has no such entry", name, ENTRIES, where=where)
             content = {"columns": content}
     else:
-        where = Path(given)
-        content = _read(Path(given))
-    own = _made(content, where, ENTRIES)
-    own = replace(own, constants={**own.constants, **(constants or {})})
-    filled = {*own.columns.values(), *own.constants}
+        where = Path(source)
+        content = _read(Path(source))
+    loaded = _made(content, where, ENTRIES)
+    loaded = replace(loaded, constants={**loaded.constants, **(constants or {})})
+    filled = {*loaded.columns.values(), *loaded.constants}
     aliases = {ours: names for ours, names in beneath.aliases.items() if ours not in filled}
-    mapping = _over(replace(beneath, aliases=aliases), own)
+    mapping = _over(replace(beneath, aliases=aliases), loaded)
     if not mapping.table:
         mapping = replace(mapping, table=_table_of(mapping, where))
     _check(mapping, where)
@@ -116,21 +116,21 @@ def load_map(
 
 
 def load_maps(
-    given: str | Path | Mapping[str, Any],
+    source: str | Path | Mapping[str, Any],
     table: str | None = None,
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
 ) -> list[ColumnMap]:
     """As `load_map`; a mapping of models with named gains (`tables/model_gains.py`) is one of each table."""
     if table or recipe:
-        return [load_map(given, table, recipe, constants)]
-    content = dict(given) if isinstance(given, Mapping) else _read(Path(given))
+        return [load_map(source, table, recipe, constants)]
+    content = dict(source) if isinstance(source, Mapping) else _read(Path(source))
     if constants and not set(content) <= set(ENTRIES):
         content = {"columns": content}
     if constants:
         content = {**content, "constants": {**content.get("constants", {}), **constants}}
     several = parts(content, tuple(ENTRIES))
-    return [load_map(each) for each in several] if len(several) > 1 else [load_map(given, None, "", constants)]
+    return [load_map(each) for each in several] if len(several) > 1 else [load_map(source, None, "", constants)]
 
 
 def _recipe(name: str) -> ColumnMap:
@@ -224,8 +224,8 @@ def _check_wide(mapping: ColumnMap, names: Sequence[str], where: object) -> None
 
 def columns_of_rows(table: str) -> dict[str, str]:
     """Columns that rows of a table may carry, with their types: its own, and of a table of runs those of the run."""
-    own = dtypes(table)
-    return {**own, **dtypes("runs"), **own} if "run_id" in own else own
+    types = dtypes(table)
+    return {**types, **dtypes("runs"), **types} if "run_id" in types else types
 
 
 def settled(mapping: ColumnMap, frame: pd.DataFrame) -> ColumnMap:

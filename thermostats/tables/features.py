@@ -104,15 +104,15 @@ def by_prompt(
     Summaries, which state no position, count as at the last token.
     """
     at_token = layers[layers["position"] == position]
-    found = [_from_layers(at_token, _depths(runs, models))]
-    found += [_from_summaries(summaries)] if position == LAST else []
-    return pd.concat(found, ignore_index=True)
+    parts = [_from_layers(at_token, _depths(runs, models))]
+    parts += [_from_summaries(summaries)] if position == LAST else []
+    return pd.concat(parts, ignore_index=True)
 
 
 def _depths(runs: pd.DataFrame, models: pd.DataFrame) -> pd.Series[int]:
     """Blocks of each run's model, by run."""
-    known = runs.merge(models[["model_id", "revision", "n_layers"]], on=["model_id", "revision"])
-    return known.set_index("run_id")["n_layers"].astype("int64")
+    depths = runs.merge(models[["model_id", "revision", "n_layers"]], on=["model_id", "revision"])
+    return depths.set_index("run_id")["n_layers"].astype("int64")
 
 
 def _geometry(models: pd.DataFrame) -> pd.DataFrame:
@@ -137,16 +137,16 @@ def _one_row_each(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     """Gains of every run and prompt from the layers at one token: columns run_id, prompt_id, gain, value."""
-    known = layers.loc[layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]]
+    measured = layers.loc[layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]]
     where = ["run_id", "prompt_id"]
-    number, prompts = numbered(known, where)
+    number, prompts = numbered(measured, where)
     rows = pd.DataFrame(
         {
             "prompt": number,
-            "layer": known["layer"].to_numpy("int64"),
-            "L": known["run_id"].map(depths).to_numpy("int64"),
-            "gain_block": known["gain_block"].to_numpy(),
-            "log": np.log(known["gain_block"].to_numpy()),
+            "layer": measured["layer"].to_numpy("int64"),
+            "L": measured["run_id"].map(depths).to_numpy("int64"),
+            "gain_block": measured["gain_block"].to_numpy(),
+            "log": np.log(measured["gain_block"].to_numpy()),
         }
     )
     layer, L = rows["layer"], rows["L"]
@@ -180,10 +180,10 @@ def _across(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.
     groups = Groups.of(rows["prompt"].to_numpy())
     log = groups.sum(rows["log"].to_numpy())
     largest = groups.max(rows["gain_block"].to_numpy())
-    whole = groups.sizes == rows["L"].to_numpy()[groups.order][groups.starts] - skipped
-    index = pd.Index(groups.numbers[whole], name="prompt")
-    found = (log[whole], np.exp(log[whole] / groups.sizes[whole]), largest[whole])
-    log, geometric, largest = (pd.Series(values, index=index) for values in found)
+    complete = groups.sizes == rows["L"].to_numpy()[groups.order][groups.starts] - skipped
+    index = pd.Index(groups.numbers[complete], name="prompt")
+    statistics = (log[complete], np.exp(log[complete] / groups.sizes[complete]), largest[complete])
+    log, geometric, largest = (pd.Series(values, index=index) for values in statistics)
     return log, geometric, largest
 
 
@@ -229,11 +229,11 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
 
 def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over prompts of L* of each run, two columns per definition and curve."""
-    known = transitions[transitions["layer"].notna()]
-    variant = ("_" + known["trace_variant"]).where(known["trace_variant"] != "unstated", "")
-    known = known.assign(label="L_star_" + known["definition"] + variant, averaged=known["prompt_id"] == "")
-    alone = known.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
-    chosen = known[~known["averaged"] | alone]
+    located = transitions[transitions["layer"].notna()]
+    variant = ("_" + located["trace_variant"]).where(located["trace_variant"] != "unstated", "")
+    located = located.assign(label="L_star_" + located["definition"] + variant, averaged=located["prompt_id"] == "")
+    alone = located.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
+    chosen = located[~located["averaged"] | alone]
     number, named = numbered(chosen, ["run_id", "label"])
     groups, layer = Groups.of(number), chosen["layer"].to_numpy()
     spread = named.assign(mean=groups.mean(layer), std=groups.std(layer)).set_index(["run_id", "label"])
@@ -252,10 +252,10 @@ def spectral_norms(
 
     matrices, means: labels by matrix, and by the name under which its mean is stated.
     """
-    whole = weights[(weights["head"] == "") & weights["matrix"].isin(list(matrices))]
-    measured = whole.assign(label=whole["matrix"].map(matrices), stated=False)
-    given = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(means))]
-    stated = given.assign(label=given["estimand"].map(means), spectral_norm=given["value"], stated=True)
+    norms = weights[(weights["head"] == "") & weights["matrix"].isin(list(matrices))]
+    measured = norms.assign(label=norms["matrix"].map(matrices), stated=False)
+    means_of = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(means))]
+    stated = means_of.assign(label=means_of["estimand"].map(means), spectral_norm=means_of["value"], stated=True)
     columns = ["run_id", "label", "spectral_norm", "stated"]
     return pd.concat([measured[columns], stated[columns]], ignore_index=True)
 

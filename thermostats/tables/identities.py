@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError
+from thermostats.tables.remedies import Remedy, changed
 from thermostats.tables.runs import prompt_sha
 from thermostats.tables.schemas import FLOAT, OF_RUNS, absent, dtypes, key
 from thermostats.tables.vocabulary import OURS
@@ -21,6 +22,8 @@ TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "bfloat16": 3e-2, "float16": 3e-2
 """Largest relative gap by precision; attention in 16 bits keeps 8 to 11 bits of every weight."""
 SINKS = ("gpt_oss", "flint")
 """Architectures whose rows of attention sum to less than 1."""
+EMPTY = {"layers": "df.dropna(subset={gain_block})", "summaries": "df.dropna(subset={value})"}
+"""Rows that have the value that other people mostly give."""
 MODEL = ["model_id", "revision"]
 LOOK = [*MODEL, "dtype", "source", "prompt_set", "prompt_sha"]
 GEOMETRY = ["architecture", "n_layers", "n_heads", "n_kv_heads"]
@@ -66,7 +69,8 @@ def check_places(rows: Tables) -> None:
         frame = rows[name]
         beyond, first = frame["layer"] > frame["n_layers"], 0 if name == "weights" else 1
         allowed = f"{first} to {{n_layers}}, the model's n_layers"
-        _refuse(frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"])
+        counted = Remedy(when="with what they are ahead for OFFSET", rows=changed("layer", "{} - OFFSET"))
+        _refuse(frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"], counted)
         if "head" in frame:
             head = pd.to_numeric(frame["head"], errors="coerce")
             allowed = "1 to {n_heads}, the model's n_heads, or empty"
@@ -89,7 +93,9 @@ def check_reasons(rows: Tables) -> None:
         if name == "attention":  # of the published variants there is a trace alone
             partly &= (frame["variant"] == "exact") | lacks["trace"]
         silent = (lacks.all(axis=1) | partly) & (frame["missing"] == "")
-        _refuse(frame, silent, name, "a value is missing without a reason", "its reason in the column missing", values)
+        without = Remedy(when="without such rows", rows=EMPTY[name]) if name in EMPTY else None
+        reason = "its reason in the column missing"
+        _refuse(frame, silent, name, "a value is missing without a reason", reason, values, without)
 
 
 def check_products(layers: pd.DataFrame) -> None:
@@ -208,6 +214,7 @@ def _refuse(
     what: str,
     allowed: str | pd.Series = "",
     labels: Sequence[str] = (),
+    remedy: Remedy | None = None,
 ) -> None:
     """Raise DataError for the first row that is wrong.
 
@@ -226,4 +233,5 @@ def _refuse(
         got=values,
         allowed=allowed.format_map(row) if isinstance(allowed, str) else f"{allowed[wrong.idxmax()]:g}",
         next_step="correct it or measure it again, or leave it out",
+        remedy=remedy,
     )

@@ -15,13 +15,17 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
-from thermostats.errors import DataError, UsageError, did_you_mean, reason
+from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason
 from thermostats.tables.limits import CELLS, ROWS, TooManyError, check_cells, read_bytes
+from thermostats.tables.remedies import Remedy, written
 
 Source: TypeAlias = str | Path | pd.DataFrame | pa.Table | Mapping[str, Any]
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 INDEX = re.compile(r"__index_level_\d+__")
 """What Parquet calls an index without a name, which numbers rows and says nothing."""
+SEEN = 100_000
+"""Characters of a file in which decimal commas are looked for."""
+DECIMAL_COMMA = re.compile(r"\d,\d")
 OTHER_FILES = {
     ".xls": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
     ".xlsx": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
@@ -44,7 +48,7 @@ def read(source: Source) -> pd.DataFrame:
         return _of_memory(source)
     path = Path(source)
     if not path.is_file():
-        raise UsageError("no such file", where=path)
+        raise _no_such_file(path)
     ending = path.suffix.lower()
     reader = READERS.get(ending)
     if reader is None:
@@ -68,16 +72,24 @@ def read(source: Source) -> pd.DataFrame:
             where=path,
             got=repr(error.line[:60]),
             allowed=f"{SEPARATORS[error.wanted]} in a {ending} file, decimal points",
-            next_step=f"join pandas.read_csv({str(path)!r}, sep={error.there!r}, decimal=',') instead, "
-            "without decimal where its decimal sign is a point",
+            next_step=f"join pandas.read_csv({str(path)!r}, sep={error.there!r}) instead",
+            remedy=Remedy(when="read it so", file=_read_by_pandas(path, error.there)),
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
+    except NamelessIndexError as error:
+        again = Remedy(when="without its index", file=f"pd.read_csv({written(str(path))}, index_col=0)")
+        step = "an index is left out by df.to_csv(path, index=False)"
+        raise DataError(f"file is damaged: {error}", where=path, next_step=step, remedy=again) from error
     except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="correct it or save it again") from error
     if not len(frame.columns):
         raise UsageError("the file is empty", where=path, allowed="rows under a header of column names")
     return _checked(frame, path)
+
+
+class NamelessIndexError(ValueError):
+    """The first column has cells and no name."""
 
 
 class SeparatorError(ValueError):
@@ -86,6 +98,22 @@ class SeparatorError(ValueError):
     def __init__(self, line: str, there: str, wanted: str) -> None:
         self.line, self.there, self.wanted = line, there, wanted
         super().__init__(line)
+
+
+def _no_such_file(path: Path) -> UsageError:
+    there = [file.name for file in path.parent.iterdir() if file.suffix in READERS] if path.parent.is_dir() else []
+    near = nearest(path.name, there)
+    if not near:
+        return UsageError("no such file", where=path, allowed=", ".join(sorted(there)[:5]))
+    remedy = Remedy(when=f"if {near} is meant", file=written(str(path.with_name(near))))
+    return UsageError("no such file", where=path, next_step=f"did you mean {near}?", remedy=remedy)
+
+
+def _read_by_pandas(path: Path, separator: str) -> str:
+    """The expression that reads a file of this separator, with the decimal comma if it has one."""
+    text = path.read_text(encoding="utf-8-sig")[:SEEN]
+    decimal = ', decimal=","' if separator != "," and DECIMAL_COMMA.search(text) else ""
+    return f"pd.read_csv({written(str(path))}, sep={written(separator)}{decimal})"
 
 
 def _of_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFrame:
@@ -130,8 +158,8 @@ def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     frame = pd.DataFrame(cells, columns=names, dtype="str")
     used = [bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)]
     if nameless := [i + 1 for i, name in enumerate(names) if used[i] and not name.strip()]:
-        why = "; an index is left out by df.to_csv(path, index=False)" if nameless == [1] else ""
-        raise ValueError(f"column {nameless[0]} has cells but no name{why}")
+        what = f"column {nameless[0]} has cells but no name"
+        raise NamelessIndexError(what) if nameless == [1] else ValueError(what)
     frame = frame.loc[:, used]
     return frame[(frame != "").any(axis=1)] if len(frame.columns) > 1 else frame
 

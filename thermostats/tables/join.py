@@ -6,8 +6,8 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -29,6 +29,7 @@ from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hash
 from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
 from thermostats.tables.plausible import check_plausible
+from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.suggested_map import doubts_of, suggested
@@ -86,8 +87,38 @@ def join(
     Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist,
     contradicts one that does or is hardly what it says, and UsageError where a source belongs to no table.
     """
-    given = _sources(sources)
-    own_folder(data)
+    inputs = _sources(sources)
+    options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
+    call = JoinCall(
+        sources=inputs, mapping=mapping, table=table, recipe=recipe, constants=constants, data=data, options=options
+    )
+    with _in_a_line(call):
+        _check_folder(data)
+        return _joined(inputs, call, replace, accept, dry_run)
+
+
+def _check_folder(data: str | Path | None) -> None:
+    try:
+        own_folder(data)
+    except UsageError as error:
+        error.remedy = Remedy(when="into a folder of your own (--data mine, or $THERMOSTATS_DATA)", data="mine")
+        raise
+
+
+@contextmanager
+def _in_a_line(call: JoinCall) -> Iterator[None]:
+    """Errors that say what would let the rows pass end in the call with it."""
+    try:
+        yield
+    except (DataError, UsageError) as error:
+        if error.remedy is None or not (line := call.line(error.remedy)):
+            raise
+        raise error.ending_in(f"{error.remedy.when}: {line}") from error
+
+
+def _joined(inputs: Sequence[Source], call: JoinCall, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
+    """What `join` does, its sources in a list."""
+    table, mapping, recipe, constants, data = call.table, call.mapping, call.recipe, call.constants, call.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
     if maps == [None] and (mapping is not None or recipe or constants):
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
@@ -98,7 +129,7 @@ def join(
         held = store.load("prompts", begun_or_shipped(data), private=False)
         return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
 
-    for source in given:
+    for source in inputs:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         given_rows = read(source)
         using_each = maps_by_name(given_rows, where, data) if maps == [None] and table is None else maps
@@ -117,10 +148,10 @@ def join(
         return _join_all(ordered, folder, replace, accept, dry_run)
 
 
-def _sources(given: Source | Sequence[Source]) -> list[Source]:
+def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
     """Sources as a list, rows that are dicts as one table; UsageError for what is none."""
-    single = isinstance(given, (*KINDS, Mapping)) or not isinstance(given, Iterable)
-    sources = [given] if single else list(cast(Iterable[Source], given))
+    single = isinstance(inputs, (*KINDS, Mapping)) or not isinstance(inputs, Iterable)
+    sources = [inputs] if single else list(cast(Iterable[Source], inputs))
     if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
         got, allowed = repr(wrong[0])[:60], "paths of files, DataFrames, Arrow tables, or dicts of columns"
         raise UsageError("only files and tables can be joined", got=got, allowed=allowed)
@@ -210,24 +241,25 @@ def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[
 
 def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     """Models with facts that new rows do not state as those that are there: what is not stated is no other value."""
-    known = old.set_index(key("models"))
+    stored = old.set_index(key("models"))
     rows = new.set_index(key("models"))
-    known = known.reindex(rows.index)
+    stored = stored.reindex(rows.index)
     stated = {label: rows[label].notna() & rows[label].ne("").fillna(True) for label in rows}
-    filled_in = {label: rows[label].where(stated[label] | known[label].isna(), known[label]) for label in rows}
+    filled_in = {label: rows[label].where(stated[label] | stored[label].isna(), stored[label]) for label in rows}
     return store.validate(rows.assign(**filled_in).reset_index(), "models")
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
-    known, rows = old.set_index(key(name)), new.set_index(key(name))
-    shared = rows.index.intersection(known.index)
+    stored, rows = old.set_index(key(name)), new.set_index(key(name))
+    shared = rows.index.intersection(stored.index)
     compared = [label for label in rows.columns if not (name == "runs" and label in RECORDED)]
-    mine, theirs = rows.loc[shared, compared], known.loc[shared, compared]
+    mine, theirs = rows.loc[shared, compared], stored.loc[shared, compared]
     differs = ~((mine == theirs) | (mine.isna() & theirs.isna())).fillna(False).all(axis=1)
     if differs.any() and not replace:
         raise DataError(
             _conflict(name, mine[differs], theirs[differs]),
             next_step="join with --replace to keep the new values, or leave these rows out",
+            remedy=Remedy(when="to keep the new values", option="replace"),
         )
     return Plan(rows.drop(shared).reset_index(), rows.loc[shared][differs].reset_index(), int((~differs).sum()))
 
@@ -264,8 +296,8 @@ def _changes(name: str, folder: Path, plan: Plan) -> dict[Path, pd.DataFrame]:
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
                 fresh = fresh.drop(here)
     new = pd.concat([plan.added, fresh.reset_index()])
-    own = f"{name}.csv" if "run_id" not in new else "measured/" + name + "/" + new["run_id"] + ".csv"
-    for place, rows in new.groupby(pd.Series(own, index=new.index)):
+    file = f"{name}.csv" if "run_id" not in new else "measured/" + name + "/" + new["run_id"] + ".csv"
+    for place, rows in new.groupby(pd.Series(file, index=new.index)):
         path = folder / str(place)
         before = [changed[path]] if path in changed else [store.read(path, name)] if path.is_file() else []
         changed[path] = pd.concat([*before, rows], ignore_index=True) if before else rows
@@ -310,6 +342,7 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
             where=where,
             got="model_id without source",
             next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
+            remedy=Remedy(when="add source, from which run_id follows", mapping={"constants": {"source": "mine"}}),
         )
     if lacking or unknown:
         got = [f"without {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
@@ -333,7 +366,7 @@ def maps_by_name(frame: pd.DataFrame, where: str, data: str | Path | None) -> li
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
     if len(ours) < len(names) / 2 and (line := suggested(frame, where, data)):
-        what, step = "its columns are not ours", f"{line}\n{doubts_of(frame)}".strip()
+        what, step = "its columns are not ours", f"{line}\n# {doubts_of(frame)}".removesuffix("\n# ")
         raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]
 

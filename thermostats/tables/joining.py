@@ -104,10 +104,10 @@ def _pair(first: str, second: str, joint: str, above: float, apart: float) -> li
 
 
 def _neighbours(branches: Sequence[Branch]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    neighbours: dict[str, dict[str, float]] = {}
     for a, b, length in branches:
-        found.setdefault(a, {})[b] = found.setdefault(b, {})[a] = length
-    return found
+        neighbours.setdefault(a, {})[b] = neighbours.setdefault(b, {})[a] = length
+    return neighbours
 
 
 def _hung(branches: Sequence[Branch], root: str) -> pd.DataFrame:

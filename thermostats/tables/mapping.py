@@ -12,14 +12,16 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, did_you_mean, unknown
+from thermostats.errors import DataError, UsageError, did_you_mean, nearest
 from thermostats.tables.cells import WORDS, as_text, is_missing, numbers_of
 from thermostats.tables.column_map import OTHERS, ColumnMap, columns_of_rows, settled
 from thermostats.tables.join_columns import FILLED_WITH, TELLING, may_be_left_out
 from thermostats.tables.norms import gains_from_norms
+from thermostats.tables.remedies import Remedy
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
 
@@ -40,15 +42,7 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
         frame = gains_from_norms(frame.drop(columns=_spare(frame, using)), using.norms, where)
     for name, meant in using.columns.items():
         if name not in frame.columns:
-            what, step = "a column that the mapping names is missing", ""
-            if pattern := re.fullmatch(r"(.*)(?:\*|\{.*\})(.*)", name):
-                stated = {"columns": f"{pattern[1]}*{pattern[2]}", "name": "layer", "value": meant}
-                step = (
-                    f"columns that hold a layer each stand under wide: mapping={{'columns': {{…}}, 'wide': {stated}}}"
-                )
-            if step:
-                raise UsageError(what, where=where, got=repr(name), next_step=step)
-            raise unknown(what, name, map(str, frame), where=where)
+            raise _missing(name, meant, frame, using, where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
     if unnamed := [str(name) for name in spare if using.ignore != OTHERS and name not in using.ignore]:
@@ -57,6 +51,7 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
             where=where,
             got=", ".join(unnamed),
             next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
+            remedy=Remedy(when="name them under columns, or leave them out", mapping={"ignore": unnamed}),
         )
     renamed = renamed.drop(columns=spare)
     if twice := set(renamed.columns[renamed.columns.duplicated()]) | (set(using.constants) & set(renamed.columns)):
@@ -67,6 +62,26 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
     return filled(renamed.assign(**using.constants), using.table)
 
 
+def _missing(name: str, meant: str, frame: pd.DataFrame, using: ColumnMap, where: object) -> UsageError:
+    """The error for a column that is not there: a pattern of columns, one nearly of that name, or one to be named."""
+    near = nearest(name, [each for each in map(str, frame) if each not in using.columns])
+    if pattern := re.fullmatch(r"(.*)(?:\*|\{.*\})(.*)", name):
+        step = "columns that hold a layer each stand under wide"
+        wide = {"columns": f"{pattern[1]}*{pattern[2]}", "name": "layer", "value": meant}
+        change: dict[str, Any] = {"columns": {name: None}, "wide": wide}
+    else:
+        step = f"did you mean {near}?" if near else f"with the name of your column of {meant} for COLUMN"
+        change = {"columns": {name: None, near or "COLUMN": meant}}
+    return UsageError(
+        "a column that the mapping names is missing",
+        where=where,
+        got=repr(name),
+        allowed=", ".join(map(str, frame)),
+        next_step=step,
+        remedy=Remedy(when=step.removesuffix("?"), mapping=change),
+    )
+
+
 def _check_unit(frame: pd.DataFrame, using: ColumnMap, where: object) -> None:
     """Raise UsageError for parameters that are no whole numbers, as where they are counted in millions."""
     if using.table != "models" or "n_params" not in frame or "n_params" in using.factors:
@@ -75,7 +90,9 @@ def _check_unit(frame: pd.DataFrame, using: ColumnMap, where: object) -> None:
     if len(values) and (values % 1 > 0).any() and values.max() < MILLION:
         step = "give the unit: 'factors': {'n_params': 1_000_000} in the mapping, n_params = 1_000_000 under [factors]"
         what, allowed = "parameters are counted one by one", "whole numbers"
-        raise UsageError(what, where=where, got=f"n_params {values.iloc[0]:g}", allowed=allowed, next_step=step)
+        remedy = Remedy(when="if they are in millions", mapping={"factors": {"n_params": MILLION}})
+        got = f"n_params {values.iloc[0]:g}"
+        raise UsageError(what, where=where, got=got, allowed=allowed, next_step=step, remedy=remedy)
 
 
 def _spare(frame: pd.DataFrame, using: ColumnMap) -> list[str]:

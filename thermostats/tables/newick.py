@@ -1,4 +1,4 @@
-"""Trees in Newick's notation, read and written: (A:1,(B:1,C:1)inner:2)root;"""
+"""Trees read from Newick's notation: (A:1,(B:1,C:1)inner:2)root;"""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import re
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError
 from thermostats.tables.tree import Tree
 
 PART = re.compile(r"\s*(?:\[[^\]]*\]\s*)*('(?:[^']|'')*'|[(),:;]|[^\s(),:;'\[\]]+(?: +[^\s(),:;'\[\]]+)*)")
-PLAIN = re.compile(r"[^\s(),:;'\[\]]+")
 AS_GIVEN = "as given"
 
 
@@ -51,23 +50,6 @@ def read(text: str, where: object = "") -> Tree:
     if not ended:
         raise DataError("a tree ends with a semicolon", where=where, got=text.strip()[-20:], next_step="add a ;")
     return _tree(names, parents, lengths, where)
-
-
-def written(tree: Tree) -> str:
-    """The tree in Newick's notation; UsageError where a model has several parents."""
-    if tree.merges:
-        raise UsageError(
-            "Newick's notation has one parent a node",
-            got=", ".join(tree.merges[:5]),
-            next_step="write tree.edges() instead",
-        )
-    parts: list[list[str]] = [[] for _ in tree.names]
-    for i in range(len(tree) - 1, 0, -1):
-        inner = f"({','.join(reversed(parts[i]))})" if parts[i] else ""
-        parts[tree.parents[i][0]].append(f"{inner}{_quoted(tree.names[i])}:{float(tree.lengths[i])!r}")
-        parts[i] = []
-    inner = f"({','.join(reversed(parts[0]))})" if parts[0] else ""
-    return f"{inner}{_quoted(tree.names[0])};"
 
 
 def _label(
@@ -111,10 +93,6 @@ def _tree(names: list[str], parents: list[int], lengths: list[float], where: obj
         }
     )
     return Tree.of(edges, unit="equal" if equal else AS_GIVEN)
-
-
-def _quoted(name: str) -> str:
-    return name if PLAIN.fullmatch(name) else "'" + name.replace("'", "''") + "'"
 
 
 def _wrong(what: str, text: str, place: int, where: object) -> DataError:

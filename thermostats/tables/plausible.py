@@ -6,17 +6,19 @@ proofs of its own and is not asked about.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, did_you_mean
+from thermostats.errors import DataError, nearest
 from thermostats.tables import store
 from thermostats.tables.features import STATED_MEANS, by_prompt
 from thermostats.tables.folders import shipped
 from thermostats.tables.parameters import COUNTED
+from thermostats.tables.remedies import Remedy, changed, renamed
 from thermostats.tables.schemas import OF_RUNS, TABLES, TEXT
 from thermostats.tables.vocabulary import GAINS, NURSERY, OURS
 
@@ -58,21 +60,40 @@ def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, 
         raise DataError(
             "these rows are hardly what they say",
             got=f"{len(doubts)} doubt{'s' * (len(doubts) > 1)}",
-            rows=doubts,
+            rows=[doubt.what for doubt in doubts],
             next_step="correct them, or insist with --accept (accept=True in Python); nothing was written",
+            remedy=_remedy(doubts),
         )
 
 
-def _spaces(incoming: Tables) -> Iterator[str]:
+class Doubt(NamedTuple):
+    """What is odd, and where its likely cause is known, in whose case the rows that are meant."""
+
+    what: str
+    cause: str = ""
+    rows: str = ""
+
+
+def _remedy(doubts: Sequence[Doubt]) -> Remedy:
+    """The rows that are meant where every doubt has one cause, else to insist."""
+    causes = {(doubt.cause, doubt.rows) for doubt in doubts}
+    if len(causes) == 1 and doubts[0].rows:
+        insist = "nothing was written; accept=True (--accept) insists"
+        return Remedy(when=f"{insist}; {doubts[0].cause}", rows=doubts[0].rows)
+    return Remedy(when="nothing was written; correct them, or insist (--accept)", option="accept")
+
+
+def _spaces(incoming: Tables) -> Iterator[Doubt]:
     for name, frame in incoming.items():
         for label, column in TABLES[name].columns.items():
             if column.dtype == TEXT and not column.free:
                 texts = frame[label]
                 for value in texts[texts != texts.str.strip()].unique():
-                    yield f"{name}, {label} {value!r}: a space at an end; the same without it is another name"
+                    what = f"{name}, {label} {value!r}: a space at an end; the same without it is another name"
+                    yield Doubt(what, "without the space", changed(label, "{}.str.strip()"))
 
 
-def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[str]:
+def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs alone."""
     labs = set(before["heritage"]) - {""}
     spelt: dict[str, str] = {bare(lab): lab for lab in sorted(labs)}
@@ -80,7 +101,8 @@ def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[str]:
         if lab and lab not in labs:
             other = spelt.setdefault(bare(lab), lab)
             if other != lab:
-                yield f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two spellings are two labs"
+                what = f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two spellings are two labs"
+                yield Doubt(what, f"if {other} is meant", renamed("heritage", lab, other))
 
 
 def bare(lab: str) -> str:
@@ -88,21 +110,21 @@ def bare(lab: str) -> str:
     return "".join(filter(str.isalnum, lab.casefold()))
 
 
-def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[str]:
+def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Columns of a model that contradict each other."""
     projected = {*PROJECTED, *before.loc[before["d_embed"].ne(before["d_model"]).fillna(False), "architecture"]}
     for row in new[new["source"] != COUNTED].itertuples():
         name = f"models, {row.model_id}"
         if _stated(row.n_kv_heads) and row.n_heads % row.n_kv_heads:
-            yield f"{name}: {row.n_kv_heads} key/value heads do not divide {row.n_heads} heads"
+            yield Doubt(f"{name}: {row.n_kv_heads} key/value heads do not divide {row.n_heads} heads")
         if _stated(row.d_embed) and row.d_embed != row.d_model and row.architecture not in projected:
-            yield f"{name}: d_embed {row.d_embed} is not d_model {row.d_model}, without a projection in between"
+            yield Doubt(f"{name}: d_embed {row.d_embed} is not d_model {row.d_model}, without a projection in between")
         width = row.d_head * row.n_heads if _stated(row.d_head) else row.d_model
         least = row.n_layers * row.d_model * width
         for label in ("n_params", "n_params_nonembedding"):
             count = getattr(row, label)
             if _stated(count) and count < least:
-                yield (
+                yield Doubt(
                     f"{name}: {label} {count} is fewer than its {row.n_layers} blocks hold in W_Q alone, {least}: "
                     "in thousands or millions?"
                 )
@@ -112,7 +134,7 @@ def _stated(value: object) -> bool:
     return not pd.isna(value)
 
 
-def _gains(rows: pd.DataFrame) -> Iterator[str]:
+def _gains(rows: pd.DataFrame) -> Iterator[Doubt]:
     """Gains and norms of layers, against those that ship: of block 1, and of the others."""
     shipped = _shipped("layers")
     first, of_first = rows["layer"] == 1, shipped["layer"] == 1
@@ -147,22 +169,25 @@ def _shipped_gains() -> pd.DataFrame:
     return by_prompt(**{name: _shipped(name) for name in names})
 
 
-def _summaries(rows: pd.DataFrame) -> Iterator[str]:
+def _summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
     """Named values: names that something reads, gains above 0, and none far beyond those that ship."""
     shipped, gains = _shipped("summaries"), _shipped_gains()
     moments = (f"{gain}{end}" for gain in GAINS for end in ("_mean", "_sd"))
     read = {*shipped["estimand"], *GAINS, *moments, *STATED_MEANS}
     for estimand in dict.fromkeys(rows.loc[~rows["estimand"].isin(read), "estimand"]):
-        near = did_you_mean(estimand, sorted(GAINS), f"one of {', '.join(GAINS)}, or the same with _mean or _sd?")
-        yield f"summaries, estimand {estimand!r}: nothing reads it; {near}"
+        meant = nearest(estimand, sorted(GAINS))
+        near = f"did you mean {meant}?" if meant else f"one of {', '.join(GAINS)}, or the same with _mean or _sd?"
+        cause = (f"if {meant} is meant", renamed("estimand", estimand, meant)) if meant else ()
+        yield Doubt(f"summaries, estimand {estimand!r}: nothing reads it; {near}", *cause)
     named = rows.assign(estimand=rows["estimand"].str.removesuffix("_mean"))
     uncontrolled = gains["run_id"].isin(_uncontrolled())
     for gain in GAINS:
         of, is_gain = named[named["estimand"] == gain], gains["gain"] == gain
         for row in of[of["value"] <= 0].head(SHOWN).itertuples():
-            yield f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a logarithm, decibels?"
+            what = f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a logarithm, decibels?"
+            yield Doubt(what, "if they are decibels", changed("value", "10 ** ({} / 20)"))
         for row in rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples():
-            yield f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is not below 0"
+            yield Doubt(f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is not below 0")
         yield from _beyond(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
         means = of.groupby(["run_id", "model_id"])["value"].median().reset_index()
         theirs = gains[is_gain & uncontrolled].groupby("run_id")["value"].median().reset_index()
@@ -170,7 +195,7 @@ def _summaries(rows: pd.DataFrame) -> Iterator[str]:
         yield from _beyond(means, theirs, "summaries", "value", far, f"median {gain} of a run")
 
 
-def _weights(rows: pd.DataFrame) -> Iterator[str]:
+def _weights(rows: pd.DataFrame) -> Iterator[Doubt]:
     shipped = _shipped("weights")
     for matrix, of in rows.groupby("matrix"):
         theirs = shipped[shipped["matrix"] == matrix]
@@ -178,29 +203,32 @@ def _weights(rows: pd.DataFrame) -> Iterator[str]:
             yield from _beyond(of, theirs, "weights", label, FAR["norm"], f"{label} of {matrix}")
     wrong = rows[rows["spectral_norm"] > rows["frobenius_norm"] * (1 + SLACK)]
     for row in wrong.head(SHOWN).itertuples():
-        yield (
+        yield Doubt(
             f"weights, {row.model_id}, layer {row.layer}, {row.matrix}: spectral norm {row.spectral_norm:g} above the "
             f"Frobenius norm {row.frobenius_norm:g}"
         )
 
 
-def _outputs(rows: pd.DataFrame) -> Iterator[str]:
+def _outputs(rows: pd.DataFrame) -> Iterator[Doubt]:
     most = np.log(rows["vocab_size"].astype("float64").replace(0.0, np.nan))
     wrong = rows.assign(most=most)[rows["entropy"] > most * (1 + SLACK)]
     for row in wrong.head(SHOWN).itertuples():
-        yield f"outputs, {row.model_id}: entropy {row.entropy:g} above log(vocab_size) = {row.most:.3g}: in bits?"
+        what = f"outputs, {row.model_id}: entropy {row.entropy:g} above log(vocab_size) = {row.most:.3g}: in bits?"
+        yield Doubt(what)
 
 
-def _transitions(rows: pd.DataFrame) -> Iterator[str]:
+def _transitions(rows: pd.DataFrame) -> Iterator[Doubt]:
     depth = rows["layer"] / rows["n_layers"].astype("float64")
     for row in rows[depth > 1].head(SHOWN).itertuples():
-        yield f"transitions, {row.model_id}: L* {row.layer:g} lies beyond its {row.n_layers} layers"
+        yield Doubt(f"transitions, {row.model_id}: L* {row.layer:g} lies beyond its {row.n_layers} layers")
     for row in rows.assign(depth=depth)[(rows["relative_depth"] - depth).abs() > DEPTH].head(SHOWN).itertuples():
         what = f"relative_depth {row.relative_depth:g} is not L*/L = {row.depth:.3g}: in per cent?"
-        yield f"transitions, {row.model_id}: {what}"
+        yield Doubt(f"transitions, {row.model_id}: {what}")
 
 
-def _beyond(rows: pd.DataFrame, shipped: pd.DataFrame, table: str, label: str, far: float, what: str) -> Iterator[str]:
+def _beyond(
+    rows: pd.DataFrame, shipped: pd.DataFrame, table: str, label: str, far: float, what: str
+) -> Iterator[Doubt]:
     """Values above 0 that lie more than `far` times beyond all known ones; the same doubt in many rows once a model."""
     theirs = shipped.loc[shipped[label] > 0, label]
     if len(theirs) < ENOUGH:
@@ -210,13 +238,14 @@ def _beyond(rows: pd.DataFrame, shipped: pd.DataFrame, table: str, label: str, f
     over, under = rows[values > high * far], rows[(values > 0) & (values < low / far)]
     for model, of in over.groupby("model_id"):
         value = float(of[label].max())
-        yield (
+        yield Doubt(
             f"{table}, {model}{_places(of)}: {what} {value:g} is {value / high:.3g} times beyond any of {len(theirs)} "
-            f"known ({low:.3g} to {high:.3g}): {_cause(of[label], theirs)}"
+            f"known ({low:.3g} to {high:.3g}): {_cause(of[label], theirs)}",
+            *(("if they are in per cent", changed(label, "{} / 100")) if _per_cent(of[label], theirs) else ()),
         )
     for model, of in under.groupby("model_id"):
         value = float(of[label].min())
-        yield (
+        yield Doubt(
             f"{table}, {model}{_places(of)}: {what} {value:g} is {low / value:.3g} times below any of {len(theirs)} "
             f"known ({low:.3g} to {high:.3g}): a logarithm, or another unit?"
         )
@@ -231,5 +260,8 @@ def _places(rows: pd.DataFrame) -> str:
 
 def _cause(values: pd.Series, usual: pd.Series) -> str:
     """Why values may be too large: per cent, where they are a hundred times what is usual."""
-    times = float(values.median() / usual.median())
-    return "per cent?" if PER_CENT / NEAR <= times <= PER_CENT * NEAR else "another unit?"
+    return "per cent?" if _per_cent(values, usual) else "another unit?"
+
+
+def _per_cent(values: pd.Series, usual: pd.Series) -> bool:
+    return PER_CENT / NEAR <= float(values.median() / usual.median()) <= PER_CENT * NEAR

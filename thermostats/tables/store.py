@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from thermostats.errors import DataError, did_you_mean
+from thermostats.errors import DataError, nearest
 from thermostats.tables import table_files
 from thermostats.tables.arguments import check_table
 from thermostats.tables.atomic import write_atomically
@@ -27,6 +27,7 @@ from thermostats.tables.identities import check_identities
 from thermostats.tables.licences import check_licences
 from thermostats.tables.lineage import check_lineage
 from thermostats.tables.parameters import check_models
+from thermostats.tables.remedies import Remedy, renamed
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references, with_added, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
@@ -179,12 +180,22 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
     keys = set(other[labels].itertuples(index=False, name=None))
     for row in frame[labels].drop_duplicates().itertuples(index=False, name=None):
         if row not in keys:
-            near = did_you_mean(row[0], other["model_id"]) if target == "models" else ""
+            near = nearest(row[0], other["model_id"]) if target == "models" else ""
+            remedy = _remedy(label, row[0], near) if target == "models" else None
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",
                 got=f"{label} {' @ '.join(map(repr, row))}",
-                next_step=f"{near} Otherwise " * bool(near) + _added(target, row),
+                next_step=f"did you mean {near}? Otherwise " * bool(near) + _added(target, row),
+                remedy=remedy,
             )
+
+
+def _remedy(label: str, model: str, near: str) -> Remedy:
+    """The rows under the name that is near, or the model to join first, with what only the user knows in capitals."""
+    if near:
+        return Remedy(when=f"if {near} is meant", rows=renamed(label, model, near))
+    facts = f'model_id="{model}", heritage="LAB", n_layers=LAYERS, n_heads=HEADS, d_model=WIDTH, n_params=PARAMETERS'
+    return Remedy(when="join the model first, with its facts for the words in capitals", before=facts)
 
 
 def _added(target: str, row: tuple[str, ...]) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from thermostats.tables.cells import numbers_of
+from thermostats.tables.remedies import SHELL, written
 
 FACTS = {
     "model_id": "model name model_name id checkpoint",
@@ -45,10 +48,19 @@ def suggested(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
     if not mapping:
         return ""
     folder = str(data or "mine")
-    if not is_file:
-        return f"thermostats.join(df, mapping={json.dumps(mapping)}, data={json.dumps(folder)})"
-    lines = "\n".join(_toml(mapping))
-    return f"save as map.toml\n\n{lines}\n\nthermostats join {where} --map map.toml --data {folder}"
+    if not (is_file and SHELL.get()):
+        rows = written(where) if is_file else "df"
+        return f"thermostats.join({rows}, mapping={written(mapping)}, data={written(folder)})"
+    lines, name = "\n".join(_toml(mapping)), _free("map.toml")
+    command = shlex.join(["thermostats", "join", where, "--map", name, "--data", folder])
+    return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{command}"
+
+
+def _free(name: str) -> str:
+    """A name of a file that is not there yet."""
+    path = Path(name)
+    others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return str(path if not path.exists() else next(other for other in others if not other.exists()))
 
 
 def doubts_of(frame: pd.DataFrame) -> str:
@@ -88,12 +100,12 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
 def _known(frame: pd.DataFrame, names: Mapping[str, str]) -> dict[str, str]:
     """Theirs → ours of columns whose names are known, each of ours once."""
     there = {str(name).casefold(): str(name) for name in frame.columns}
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for ours, others in names.items():
         theirs = next((there[name] for name in (ours, *others.split()) if name in there), None)
         if theirs is not None:
-            found[theirs] = ours
-    return found
+            columns[theirs] = ours
+    return columns
 
 
 def _wide(frame: pd.DataFrame) -> str:

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError, UsageError, unknown
+from thermostats.tables.newick_text import newick_text
 
 Array = NDArray[np.float64]
 EQUAL = "equal"
@@ -70,23 +71,23 @@ class Tree:
     @property
     def tips(self) -> tuple[str, ...]:
         """Nodes without children."""
-        inner = {parent for own in self.parents for parent in own}
+        inner = {parent for parents in self.parents for parent in parents}
         return tuple(name for i, name in enumerate(self.names) if i not in inner)
 
     @property
     def merges(self) -> tuple[str, ...]:
         """Nodes with several parents."""
-        return tuple(name for name, own in zip(self.names, self.parents, strict=True) if len(own) > 1)
+        return tuple(name for name, parents in zip(self.names, self.parents, strict=True) if len(parents) > 1)
 
     @property
     def heights(self) -> Array:
         """Length of the path from the root to every node, by shares where there are several: the variance K_ii."""
         if self.merges:
             return np.asarray(np.square(self.roots()).sum(axis=1))
-        found = np.zeros(len(self))
-        for i, own in enumerate(self.parents):
-            found[i] = self.lengths[i] + (found[own[0]] if own else 0.0)
-        return found
+        heights = np.zeros(len(self))
+        for i, parents in enumerate(self.parents):
+            heights[i] = self.lengths[i] + (heights[parents[0]] if parents else 0.0)
+        return heights
 
     def place(self, name: str) -> int:
         """Where a node stands among `names`; UsageError for one that is not in the tree."""
@@ -96,12 +97,12 @@ class Tree:
 
     def roots(self) -> Array:
         """R, nodes × nodes, with K = RRᵀ; row i holds the square roots of the branches that lead to node i."""
-        found = np.zeros((len(self), len(self)))
-        for i, (own, shares) in enumerate(zip(self.parents, self.shares, strict=True)):
-            for parent, share in zip(own, shares, strict=True):
-                found[i] += share * found[parent]
-            found[i, i] = self.lengths[i] ** 0.5
-        return found
+        shares_of = np.zeros((len(self), len(self)))
+        for i, (parents, shares) in enumerate(zip(self.parents, self.shares, strict=True)):
+            for parent, share in zip(parents, shares, strict=True):
+                shares_of[i] += share * shares_of[parent]
+            shares_of[i, i] = self.lengths[i] ** 0.5
+        return shares_of
 
     def covariance(self, names: Sequence[str] | None = None) -> Array:
         """K over some nodes, all tips by default, on a tree whose highest of these is 1 high."""
@@ -119,15 +120,15 @@ class Tree:
 
     def keep(self, names: Iterable[str]) -> Tree:
         """The tree of some nodes and what they come from, without the stem that all share."""
-        kept = {self.place(name) for name in names}
-        if not kept:
+        places = {self.place(name) for name in names}
+        if not places:
             raise UsageError("no node is kept of the tree", got="no names", allowed="one or more of its nodes")
-        wanted = set(kept)
+        wanted = set(places)
         for i in range(len(self) - 1, -1, -1):
             if i in wanted:
                 wanted.update(self.parents[i])
         order = sorted(wanted)
-        while len(order) > 1 and order[0] not in kept and sum(order[0] in self.parents[i] for i in order) == 1:
+        while len(order) > 1 and order[0] not in places and sum(order[0] in self.parents[i] for i in order) == 1:
             order = order[1:]
         new = {old: i for i, old in enumerate(order)}
         lengths = self.lengths[order].copy()
@@ -144,9 +145,9 @@ class Tree:
     def clades(self, names: Sequence[str]) -> list[str]:
         """For every node the branch from the root that it lies on; of a merge of several all of them, joined by +."""
         of: list[frozenset[str]] = []
-        for i, own in enumerate(self.parents):
-            above = frozenset[str]().union(*(of[parent] for parent in own)) if own else frozenset[str]()
-            of.append(above or (frozenset({self.names[i]}) if own else above))
+        for i, parents in enumerate(self.parents):
+            above = frozenset[str]().union(*(of[parent] for parent in parents)) if parents else frozenset[str]()
+            of.append(above or (frozenset({self.names[i]}) if parents else above))
         return [" + ".join(sorted(of[self.place(name)])) or self.names[0] for name in names]
 
     def edges(self) -> pd.DataFrame:
@@ -154,16 +155,20 @@ class Tree:
         heights = self.heights
         rows = [
             (self.names[i], self.names[parent], share, self.lengths[i], self.kinds[i], heights[i])
-            for i, own in enumerate(self.parents)
-            for parent, share in zip(own, self.shares[i], strict=True)
+            for i, parents in enumerate(self.parents)
+            for parent, share in zip(parents, self.shares[i], strict=True)
         ]
         return pd.DataFrame(rows, columns=["name", "parent", "share", "length", "kind", "height"])
 
     def newick(self) -> str:
         """The tree in Newick's notation, with names of inner nodes; UsageError where a model has several parents."""
-        from thermostats.tables.newick import written  # noqa: PLC0415 - it makes trees
-
-        return written(self)
+        if self.merges:
+            raise UsageError(
+                "Newick's notation has one parent a node",
+                got=", ".join(self.merges[:5]),
+                next_step="write tree.edges() instead",
+            )
+        return newick_text(self.names, [-1, *(parents[0] for parents in self.parents[1:])], list(self.lengths))
 
 
 def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
@@ -195,8 +200,10 @@ def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
             next_step="leave the merged models out",
         )
     flat = [name for name in order[1:] if length[name] == 0]
-    said = [f"branches of length 0, so these cannot differ from their parents by descent: {_few(flat)}"] * bool(flat)
-    said += [f"models with several parents, so there is no Newick notation: {_few(merged)}"] * bool(merged)
+    messages = [f"branches of length 0, so these cannot differ from their parents by descent: {_few(flat)}"] * bool(
+        flat
+    )
+    messages += [f"models with several parents, so there is no Newick notation: {_few(merged)}"] * bool(merged)
     return Tree(
         names=tuple(order),
         parents=tuple(tuple(place[parent] for parent, _ in above[name]) for name in order),
@@ -204,7 +211,7 @@ def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
         lengths=np.array([0.0, *(length[name] for name in order[1:])]),
         kinds=("", *(kinds[name] for name in order[1:])),
         unit=unit,
-        notes=(*notes, *said),
+        notes=(*notes, *messages),
     )
 
 
@@ -280,13 +287,15 @@ def _check_lengths(lengths: Mapping[str, float]) -> None:
 
 
 def _shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[float, ...]:
-    given = np.array([share for _, share in parents], dtype=np.float64)
-    if np.isnan(given).all():
-        return tuple(np.full(given.size, 1 / max(given.size, 1)))
-    if not (given > 0).all() or abs(given.sum() - 1) > 1e-6:
-        said = ", ".join(f"{parent} {share:g}" for parent, share in parents)
-        raise DataError("shares of parents do not add up to 1", where=name, got=said, allowed="above 0, together 1")
-    return tuple(given)
+    stated = np.array([share for _, share in parents], dtype=np.float64)
+    if np.isnan(stated).all():
+        return tuple(np.full(stated.size, 1 / max(stated.size, 1)))
+    if not (stated > 0).all() or abs(stated.sum() - 1) > 1e-6:
+        listed_shares = ", ".join(f"{parent} {share:g}" for parent, share in parents)
+        raise DataError(
+            "shares of parents do not add up to 1", where=name, got=listed_shares, allowed="above 0, together 1"
+        )
+    return tuple(stated)
 
 
 def _few(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import datetime
 import operator
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +14,11 @@ import pandas as pd
 
 from thermostats.errors import SHOWN_OF, DataError
 from thermostats.tables.cells import HALF, SURROGATE, WORDS, cells_of
+from thermostats.tables.remedies import Remedy, changed
 from thermostats.tables.schemas import (
     ABOVE,
     FLOAT,
+    INTEGER,
     LOWER,
     ONE_OF,
     TABLES,
@@ -38,6 +40,13 @@ RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
 TIMES = ("measured_at",)
 """Columns of text that hold a time."""
 NOT_ALLOWED, FINITE = "is not allowed", "a finite number, or empty with the reason in `missing`"
+AGAIN = "the same as in a row before, with other values"
+NUMBERED = re.compile(r"\D+(\d+)\D*")
+"""A text that holds one number, as in layer_3."""
+IDENTITY = ("model_id", "revision", "source")
+"""Columns from which the run of rows follows."""
+NAMED_ROWS = 20
+"""Rows that a line leaves out."""
 FIRST = 5
 """Rows that are named where many have the same fault."""
 
@@ -110,7 +119,29 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
         where=where,
         rows=_listed(lines),
         next_step="correct them and join again; nothing was written",
+        remedy=remedy_of(wrong, name),
     )
+
+
+def remedy_of(wrong: Sequence[Fault], name: str) -> Remedy | None:
+    """What lets wrong rows pass: layers counted from 1, numbers out of texts, the last row of a key, or to lack them.
+
+    None where so many are wrong that a line cannot name them.
+    """
+    rows = sorted({fault.row for fault in wrong})
+    columns = {fault.column for fault in wrong}
+    column = columns.pop() if len(columns) == 1 else ""
+    values = [fault.value for fault in wrong]
+    if column == "layer" and set(values) == {0}:
+        return Remedy(when="if layers count from 0", rows=changed("layer", "{} + 1"))
+    if column and dtypes(name)[column] == INTEGER and all(NUMBERED.fullmatch(str(value)) for value in values):
+        number = changed(column, '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)')
+        return Remedy(when="with the number alone", rows=number)
+    if all(fault.what == AGAIN for fault in wrong):
+        last = 'df.drop_duplicates({THESE}, keep="last")'
+        return Remedy(when="the last of each counts", rows=last, these=(*key(name), *IDENTITY))
+    left = f"df.drop(df.index[{rows}])"
+    return Remedy(when="without the rows that are wrong", rows=left) if len(rows) <= NAMED_ROWS else None
 
 
 def in_order(table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -155,7 +186,7 @@ def disallowed(table: pd.DataFrame, name: str) -> list[Fault]:
             value = None if pd.isna(values.iloc[row]) else values.iloc[row]
             wrong.append(Fault(int(row), label, value, NOT_ALLOWED, wanted(name, label)))
     again = np.flatnonzero(table.duplicated(key(name)))
-    return [*wrong, *(Fault(int(row), "", None, "the same as in a row before, with other values") for row in again)]
+    return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in again)]
 
 
 def faults(values: pd.Series, column: Column) -> np.ndarray:

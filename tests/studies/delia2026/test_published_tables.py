@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -43,31 +42,6 @@ def test_nothing_is_missing_without_a_reason() -> None:
         assert (frame.loc[empty, "missing"] != "").all(), name
     assert (published("summaries")["missing"] != "").sum() == 6
     assert (published("prompts")["text"] == "").all()
-
-
-def test_layers_of_transition_are_1_based_and_nan_is_no_extreme() -> None:
-    rows = published("transitions").merge(published("runs"), on="run_id")
-    v2 = rows[rows["source"].str.startswith("H4_v2_validation") & (rows["definition"] == "max_abs_gradient")]
-    assert dict(zip(v2["model_id"], v2["layer"], strict=True)) == {
-        "EleutherAI/pythia-160m": 8,
-        "EleutherAI/pythia-410m": 17,
-        "facebook/opt-125m": 9,
-        "openai-community/gpt2": 10,
-    }
-    extended = rows[rows["source"].str.startswith("H4_v2_extended")].set_index("model_id")
-    assert math.isnan(extended.loc["EleutherAI/pythia-2.8b", "layer"])
-    assert extended.loc["google/gemma-2b", "layer"] == 18
-
-
-def test_known_disagreements_are_recorded() -> None:
-    rows = published("inconsistencies")
-    assert len(rows) > 100 and (rows["what"] != "").all() and (rows["handling"] != "").all()
-    assert set(rows["file"]) | set(rows["other_file"]) - {""} <= set(published("sources")["file"])
-    thrice = rows[rows["inconsistency_id"].str.startswith("twice: penultimate gain, EleutherAI/pythia-6.9b")]
-    assert len(thrice) == 3
-    assert {"facebook/opt-350m", "bigscience/bloom-3b"} == set(
-        rows.loc[rows["inconsistency_id"].str.startswith("other labs expand"), "model_id"]
-    )
 
 
 def gains(family: str, layer_from_end: int) -> pd.Series:

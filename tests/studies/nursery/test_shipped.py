@@ -27,7 +27,10 @@ def test_three_models_of_different_recipes_each_under_two_megabytes():
     assert all((path / "model.safetensors").stat().st_size < LIMIT for path in paths)
 
 
-@pytest.mark.parametrize("path", shipped_models(), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (k > 0)) for k, path in enumerate(shipped_models())],
+)
 def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
     from thermostats.measurement.from_python import measure
 

@@ -6,13 +6,13 @@ times a few errors. Which family fits a rule:
 
 | the rule compares | worlds | file |
 |---|---|---|
-| a correlation or slope over models | `worlds_of_line`; hardest: `searches_of_line` | `lines.py` |
+| a correlation or slope over models | `worlds_of_line` | `lines.py` |
 | the same within labs or recipes | `worlds_in_groups` | `lines.py` |
 | slopes inside models, over prompts | `worlds_of_slopes` | `lines.py` |
 | an exponent with a margin; a curve with none | `worlds_of_exponent`; `worlds_of_curve` | `lines.py` |
 | an effect by a mediator with one past it | `worlds_of_path` | `lines.py` |
 | shares of variance of several causes | `worlds_of_shares`, `worlds_of_causes` | `causes.py` |
-| the same where two causes are alike | `worlds_at`; hardest: `searches_at` | `boundary.py` |
+| the same where two causes are alike | `worlds_at` | `boundary.py` |
 | the share of variance between groups | `worlds_of_groups` | `causes.py` |
 | a share along the tree of descent, or what carries it | `worlds_of_descent`, `worlds_of_carriers` | `descent.py` |
 | a mean with a number | `worlds_of_mean` | `levels.py` |
@@ -24,8 +24,10 @@ times a few errors. Which family fits a rule:
 | that share among some models with the rest | `worlds_of_contrast` | `truths.py` |
 
 A rule that none fits has worlds of its own: a `World` (`world.py`) with a signal, a function of rows, noise and random
-numbers (for example `studies/nursery/component_worlds.py`). A `Search` is a family with numbers left open
-(`searches.py`), among which `claims/search.py` looks for the point where the rule errs most.
+numbers (for example `studies/nursery/component_worlds.py`). A `Search` is a family with numbers left open, among which
+`claims/search.py` looks for the point where the rule errs most. `searches_among` (`searches.py`) opens the errors of
+worlds of any family; `searches_of_share` and `searches_of_contrast` are for truth values, `searches_at` for shares of
+variance.
 """
 
 from thermostats.claims.worlds.causes import worlds_of_causes, worlds_of_groups, worlds_of_shares
@@ -37,7 +39,6 @@ from thermostats.claims.worlds.levels import (
     worlds_of_shift,
 )
 from thermostats.claims.worlds.lines import (
-    Off,
     searches_of_line,
     worlds_in_groups,
     worlds_of_curve,
@@ -46,13 +47,20 @@ from thermostats.claims.worlds.lines import (
     worlds_of_path,
     worlds_of_slopes,
 )
-from thermostats.claims.worlds.searches import FULL, QUICK, UNSAID, Effort, Search
-from thermostats.claims.worlds.truths import worlds_of_contrast, worlds_of_share
-from thermostats.claims.worlds.world import TOTAL, Signal, World
+from thermostats.claims.worlds.searches import BRIEF, FULL, QUICK, SPARE, UNSAID, Effort, Search, searches_among
+from thermostats.claims.worlds.truths import (
+    searches_of_contrast,
+    searches_of_share,
+    worlds_of_contrast,
+    worlds_of_share,
+)
+from thermostats.claims.worlds.world import TOTAL, Off, Signal, World
 
 __all__ = [
+    "BRIEF",
     "FULL",
     "QUICK",
+    "SPARE",
     "TOTAL",
     "UNSAID",
     "Effort",
@@ -60,7 +68,10 @@ __all__ = [
     "Search",
     "Signal",
     "World",
+    "searches_among",
+    "searches_of_contrast",
     "searches_of_line",
+    "searches_of_share",
     "worlds_in_groups",
     "worlds_of_bound",
     "worlds_of_causes",

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from thermostats.claims.noise import (
-    BY_PROMPT,
-    ERRORS,
-    LARGEST_AR,
-    LARGEST_RATIO,
-    Errors,
-    Noise,
-    PromptErrors,
-    Rng,
-    levels_of,
-)
-from thermostats.claims.worlds.searches import QUICK, Effort, Search
-from thermostats.claims.worlds.world import TOTAL, Signal, World, claimed_or_not, kinds_with, standard
+from thermostats.claims.noise import BY_PROMPT, ERRORS, Errors, Noise, PromptErrors, Rng, levels_of
+from thermostats.claims.worlds.searches import QUICK, Effort, Search, searches_among
+from thermostats.claims.worlds.world import TOTAL, World, claimed_or_not, kinds_with, standard
 from thermostats.formatting import declared
 
 MOVED = 0.8
@@ -44,67 +31,27 @@ def searches_of_line(
     predictor: str,
     r: float,
     *,
-    name: str = "worst",
     kinds: Sequence[str] = tuple(ERRORS),
     effort: Effort = QUICK,
     **bounds: tuple[float, float],
-) -> tuple[Search, Search]:
-    """Where a rule of a line is looked at hardest: without a relation, and as claimed, with nuisances within bounds.
+) -> tuple[Search, ...]:
+    """Where a rule of a line is looked at hardest: without a relation, and as claimed; bounds as of `searches_among`.
 
-    ar: correlation of errors of neighbours along the predictor; ratio: of their standard deviation at its two ends;
-    both unless said otherwise. On request, between: share of the errors' variance between labs; mean: of the outcome,
-    as `Off` has it.
+    Errors differ along the predictor; on request between labs, too (`between`).
     """
-    bounds = {"ar": (0.0, LARGEST_AR), "ratio": (1 / LARGEST_RATIO, LARGEST_RATIO), **bounds}
-    made = partial(_line_with_nuisances, outcome, predictor)
-    return (
-        Search(f"{name}, no relation", False, partial(made, 0.0), bounds, tuple(kinds), effort),
-        Search(f"{name}, as claimed", True, partial(made, r), bounds, tuple(kinds), effort),
+    group = "heritage" if "between" in bounds else ""
+    return searches_among(
+        worlds_of_line(outcome, predictor, r),
+        along=predictor,
+        ordered=True,
+        group=group,
+        outcome=outcome,
+        names=("no relation", "as claimed"),
+        kinds=kinds,
+        effort=effort,
+        sided=False,
+        **bounds,
     )
-
-
-def _line_with_nuisances(
-    outcome: str,
-    predictor: str,
-    r: float,
-    *,
-    kind: str,
-    ar: float,
-    ratio: float,
-    between: float = 0.0,
-    mean: float = math.nan,
-) -> World:
-    errors = Errors(kind, between, along=predictor, ar=ar, ratio=ratio)
-    line: Signal = partial(_of_line, outcome, predictor, r)
-    said = f"correlation {declared(r)}" if r else "no relation"
-    if not math.isnan(mean):
-        line, said = Off(line, outcome, mean), f"{said}, {Off.said(mean)}"
-    return World("", f"{said}, {errors.words}", bool(r), line, errors)
-
-
-@dataclass(frozen=True)
-class Off:
-    """A signal about the measured outcomes' own mean, in their standard deviations, or off it.
-
-    off: in half-widths of the 95% interval of that mean, so that from −1 to 1 it is where the data may have it.
-    """
-
-    signal: Signal
-    outcome: str
-    off: float
-
-    def __call__(self, rows: pd.DataFrame, noise: Noise, rng: Rng) -> pd.DataFrame:
-        """Outcomes of the signal, moved by that mean."""
-        measured = rows[self.outcome].to_numpy(np.float64)
-        half = stats.t.ppf(0.975, len(rows) - 1) / len(rows) ** 0.5
-        mean = measured.mean() / (measured.std(ddof=1) or 1.0) + self.off * half
-        made = self.signal(rows, noise, rng)
-        return made.assign(**{self.outcome: made[self.outcome] + TOTAL * mean})
-
-    @staticmethod
-    def said(off: float) -> str:
-        """Where the mean is."""
-        return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
 
 
 def worlds_in_groups(outcome: str, predictor: str, r: float, between: float) -> tuple[World, ...]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.noise import Errors, Noise, Rng
+from thermostats.claims.noise import Errors, Noise, Rng, groups_of
+from thermostats.claims.worlds.searches import BRIEF, COMMON, Effort, Search
 from thermostats.claims.worlds.world import World
 from thermostats.formatting import declared
 
 CERTAIN = 1e-9
 """Shares of 0 and 1 are so near."""
+LOGISTIC = math.pi / 3**0.5
+"""Standard deviation of log odds within groups."""
 
 
 def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> tuple[World, ...]:
@@ -37,6 +42,71 @@ def worlds_of_contrast(
             said = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}, {words}"
             found.append(World(f"{name}, {words}", said, holds, change, Errors(), declared=holds and not sd))
     return tuple(found)
+
+
+def searches_of_share(
+    column: str, claimed: float, null: float, group: str = "heritage", *, effort: Effort = BRIEF, sided: bool = False
+) -> tuple[Search, Search]:
+    """Where a rule of a share is looked at hardest: at either share, with units alike within groups within bounds.
+
+    sided: whether the rule compares with the null, as for `searches_among`; then the statement holds between the two.
+    """
+    between = (min(null, claimed), max(null, claimed))
+    held, bounds = (None, {"share": between}) if sided else ((claimed, claimed), {})
+    return _searches(column, "", {False: (null, null), True: held}, group, effort, bounds)
+
+
+def searches_of_contrast(
+    column: str,
+    focal: str,
+    claimed: tuple[float, float],
+    share: tuple[float, float],
+    group: str = "heritage",
+    *,
+    effort: Effort = BRIEF,
+) -> tuple[Search, Search]:
+    """The same for a contrast; share: bounds of the share in both, where there is none."""
+    return _searches(column, focal, {False: None, True: claimed}, group, effort, {"share": share})
+
+
+def _searches(
+    column: str,
+    focal: str,
+    sides: Mapping[bool, tuple[float, float] | None],
+    group: str,
+    effort: Effort,
+    bounds: Mapping[str, tuple[float, float]],
+) -> tuple[Search, Search]:
+    false, true = (
+        Search(
+            f"worst, {'held' if holds else 'not held'}",
+            holds,
+            partial(_alike, column, focal, shares, group, holds),
+            {"alike": COMMON} if shares else {"alike": COMMON, **bounds},
+            ("normal",),
+            effort,
+        )
+        for holds, shares in sorted(sides.items())
+    )
+    return false, true
+
+
+def _alike(
+    column: str,
+    focal: str,
+    shares: tuple[float, float] | None,
+    group: str,
+    holds: bool,
+    *,
+    alike: float,
+    kind: str,
+    share: float = math.nan,
+) -> World:
+    both = shares or (share, share)
+    said = " and elsewhere ".join(declared(one) for one in dict.fromkeys(both))
+    change = partial(_of_share, column, focal, both, (alike / (1 - alike)) ** 0.5 * LOGISTIC, group)
+    words = f"share {said}, {alike:.0%} of the variance of log odds between {groups_of(group)}"
+    return World("", words, holds, change, Errors(kind))
 
 
 def _of_share(

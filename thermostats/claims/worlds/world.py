@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from thermostats.claims.noise import ERRORS, LEVELS, Array, Drawn, Errors, Noise, Rng
 
@@ -36,6 +37,31 @@ class World:
     def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
         """Rows as measured, and a source of random numbers, to the same rows with outcomes of this world."""
         return self.signal(rows, partial(self.errors.draw, rng=rng), rng)
+
+
+@dataclass(frozen=True)
+class Off:
+    """A signal about the measured outcomes' own mean, in their standard deviations, or off it.
+
+    off: in half-widths of the 95% interval of that mean, so that from −1 to 1 it is where the data may have it.
+    """
+
+    signal: Signal
+    outcome: str
+    off: float
+
+    def __call__(self, rows: pd.DataFrame, noise: Noise, rng: Rng) -> pd.DataFrame:
+        """Outcomes of the signal, moved by that mean."""
+        measured = rows[self.outcome].to_numpy(np.float64)
+        half = stats.t.ppf(0.975, len(rows) - 1) / len(rows) ** 0.5
+        mean = measured.mean() / (measured.std(ddof=1) or 1.0) + self.off * half
+        made = self.signal(rows, noise, rng)
+        return made.assign(**{self.outcome: made[self.outcome] + TOTAL * mean})
+
+    @staticmethod
+    def place(off: float) -> str:
+        """Where the mean is."""
+        return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
 
 
 def claimed_or_not(

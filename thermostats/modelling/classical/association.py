@@ -121,7 +121,7 @@ def correlation(
     codes: Array = np.zeros(a.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
     k = len(set(codes))
     if k > 1:
-        a, b = (one - (np.bincount(codes, one) / np.bincount(codes))[codes] for one in (a, b))
+        a, b = (values - (np.bincount(codes, values) / np.bincount(codes))[codes] for values in (a, b))
     result: Any = stats.pearsonr(a, b) if pearson else stats.spearmanr(a, b)
     r, df = float(statistic(a, b)), a.size - k - 2
     p_value = float(result.pvalue)
@@ -136,7 +136,7 @@ def correlation(
         p_value = 2 * float(stats.t.sf(abs(r) * math.sqrt((df + 1) / max(1 - r * r, 1e-300)), df + 1))
         p_permutation, counted = _within_groups(a, b, codes, statistic, seed=seed, resamples=resamples)
     else:
-        x, y = (_unit(one if pearson else stats.rankdata(one)) for one in (a, b))
+        x, y = (_unit(values if pearson else stats.rankdata(values)) for values in (a, b))
         p_permutation, counted, _ = permuted(
             [x], lambda shuffled, axis: np.abs(shuffled @ y), "pairings", seed=seed, resamples=resamples
         )
@@ -209,7 +209,7 @@ def within_correlation(
         ends = {name: np.tanh(np.arctanh(each) + side * half) for name, side in (("lower", -1), ("upper", 1))}
     rng, tail = np.random.default_rng(seed), (1 - LEVEL) / 2
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
-    ranked = [stats.rankdata(own, axis=0) for own in (a, b)] if method == "spearman" else [a, b]
+    ranked = [stats.rankdata(values, axis=0) for values in (a, b)] if method == "spearman" else [a, b]
     null = _pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
     prompts, models = rng.integers(0, n, (resamples, n, 1)), rng.integers(0, m, (resamples, 1, m))
     drawn = np.nanmean(statistic(a[prompts, models], b[prompts, models], 1), axis=1)

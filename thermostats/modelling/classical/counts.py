@@ -287,12 +287,12 @@ def _two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
 
 def _true_or_false(values: Sequence[bool] | pd.Series | NDArray[np.bool_], what: str, where: str) -> Array:
     """0 and 1, both there."""
-    found = np.asarray(values, dtype=np.float64)
-    if set(found) != {0.0, 1.0}:
+    numbers = np.asarray(values, dtype=np.float64)
+    if set(numbers) != {0.0, 1.0}:
         raise UsageError(
-            f"the {what} does not vary", where=where, got=sorted(set(found)), allowed="both true and false"
+            f"the {what} does not vary", where=where, got=sorted(set(numbers)), allowed="both true and false"
         )
-    return found
+    return numbers
 
 
 @lru_cache(256)

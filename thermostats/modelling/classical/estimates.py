@@ -125,9 +125,9 @@ def named(names: Iterable[str], most: int = NAMED) -> str:
 
 def left_out(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
     """A warning that says which models are left out and why; none where all are there."""
-    whole, kept = set(before), set(after)
-    gone = whole - kept
-    return [f"{why}, left out: {len(gone)} of {len(whole)} models ({named(gone)})"] if gone else []
+    all_units, remaining = set(before), set(after)
+    gone = all_units - remaining
+    return [f"{why}, left out: {len(gone)} of {len(all_units)} models ({named(gone)})"] if gone else []
 
 
 def columns_of(frame: pd.DataFrame, *names: str) -> None:

@@ -54,7 +54,7 @@ def mediation(
             allowed="both vary within groups apart from the other columns, and rows are left over",
         )
     total, direct = _slopes(centred)
-    without = np.array([np.subtract(*_slopes(centred[group_of != one])) for one in groups])
+    without = np.array([np.subtract(*_slopes(centred[group_of != unit])) for unit in groups])
     estimate, error = total - direct, np.sqrt((k - 1) / k * np.square(without - without.mean()).sum())
     half = float(stats.t.ppf((1 + LEVEL) / 2, k - 1) * error)
     return Mediation(

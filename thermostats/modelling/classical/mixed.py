@@ -129,13 +129,13 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
 def mixed_slope(frame: pd.DataFrame, formula: str, groups: str, *, term: str | None = None) -> MixedSlope:
     """One coefficient of `mixed_model`; `term` is needed where the formula has several."""
     fit = mixed_model(frame, formula, groups)
-    found = fit.terms[only_term(list(fit.terms), term, formula)]
-    return MixedSlope(**vars(found), converged=fit.converged, note=fit.note, n_groups=fit.n_groups)
+    row = fit.terms[only_term(list(fit.terms), term, formula)]
+    return MixedSlope(**vars(row), converged=fit.converged, note=fit.note, n_groups=fit.n_groups)
 
 
 def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
     """Try OPTIMISERS in turn; return the fit, and warnings about those that failed."""
-    said: list[str] = []
+    warned: list[str] = []
     fit: Any = None
     for optimiser in OPTIMISERS:
         with warnings.catch_warnings(record=True) as caught:
@@ -143,20 +143,20 @@ def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
             try:
                 fit = model.fit(reml=reml, method=optimiser)
             except np.linalg.LinAlgError as error:
-                said.append(f"{optimiser} failed: {error}")
+                warned.append(f"{optimiser} failed: {error}")
                 continue
         if fit.converged:
-            return fit, said
+            return fit, warned
         messages = dict.fromkeys(str(w.message).splitlines()[0] for w in caught)
-        said.append(f"{optimiser} did not converge" + (f" ({', '.join(messages)})" if messages else ""))
+        warned.append(f"{optimiser} did not converge" + (f" ({', '.join(messages)})" if messages else ""))
     if fit is None:
         raise ThermostatsError(
             "the mixed model could not be fitted",
             where=model.formula,
-            got="; ".join(said),
+            got="; ".join(warned),
             next_step="simplify the random effects",
         )
-    return fit, said
+    return fit, warned
 
 
 def _between_within(design: pd.DataFrame, group: Any) -> dict[str, float]:
@@ -205,14 +205,14 @@ def variance_components(
     else:
         variance, low, high = _by_moments(long, seed, resamples)
         interval = "generalised confidence interval of the share"
-    kept = np.clip(variance, 0, None)
+    clipped = np.clip(variance, 0, None)
 
     def named(values: Array) -> dict[str, float]:
         return dict(zip((rows, columns, "residual"), map(float, values), strict=True))
 
     return VarianceComponents(
-        sd=named(np.sqrt(kept)),
-        shares=named(kept / kept.sum()),
+        sd=named(np.sqrt(clipped)),
+        shares=named(clipped / clipped.sum()),
         shares_lower=named(low),
         shares_upper=named(high),
         interval=interval,

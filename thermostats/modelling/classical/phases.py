@@ -46,7 +46,7 @@ def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
         best.append(totals.min(axis=0))
         cut.append(totals.argmin(axis=0))
     floor = 1e-12 * float(np.square(y - y.mean()).sum())
-    found = {}
+    fits = {}
     for k, totals in enumerate(best, 1):
         ends, end = [], n
         for level in range(k - 1, 0, -1):
@@ -54,8 +54,8 @@ def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
             ends.append(end)
         rss = max(float(totals[n]), floor)
         bic = n * math.log(rss / n) + 4 * k * math.log(n)
-        found[k] = Phases(starts=tuple(float(x[e]) for e in reversed(ends)), bic=bic)
-    return found
+        fits[k] = Phases(starts=tuple(float(x[e]) for e in reversed(ends)), bic=bic)
+    return fits
 
 
 def _costs(x: Array, y: Array) -> Array:

@@ -42,7 +42,7 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
     rows = pd.DataFrame({"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group})
     sizes = rows.groupby("group")["member"].agg(["size", "sum"]).astype(int)
     exact = math.prod(math.comb(n, k) for n, k in sizes.to_numpy().tolist()) <= MOST_ARRANGEMENTS
-    found, distance, null, rng = [], 0.0, np.zeros(1 if exact else RESAMPLES), np.random.default_rng(1)
+    entries, distance, null, rng = [], 0.0, np.zeros(1 if exact else RESAMPLES), np.random.default_rng(1)
     for name, part in rows.groupby("group", sort=False):
         x, chosen = part["value"].to_numpy(), part["member"].to_numpy()
         k, n = int(chosen.sum()), len(part)
@@ -57,10 +57,10 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
             null = null + _drawn(x, k, rng) - half
         straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))
         pairs = k * (n - k)
-        found.append((name, n, pairs, above, above / pairs, straddling))
-    if not found:
+        entries.append((name, n, pairs, above, above / pairs, straddling))
+    if not entries:
         raise UsageError("no group has both kinds", got=f"{len(rows)} rows", allowed="members and others in one group")
-    groups = pd.DataFrame(found, columns=["group", "n", "pairs", "above", "share", "straddling"])
+    groups = pd.DataFrame(entries, columns=["group", "n", "pairs", "above", "share", "straddling"])
     distances = np.abs(null)
     p, smallest = (float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max()))
     return Separation(float(groups["above"].sum() / groups["pairs"].sum()), p, smallest, groups)
@@ -77,5 +77,5 @@ def _drawn(values: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDA
     return np.asarray(rng.permuted(ranks, axis=1)[:, :k].sum(axis=1) - k * (k + 1) / 2)
 
 
-def _straddles(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    return bool(one.min() < other.min() and one.max() > other.max())
+def _straddles(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    return bool(first.min() < second.min() and first.max() > second.max())

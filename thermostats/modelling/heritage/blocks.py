@@ -45,9 +45,9 @@ def scaled_map(columns: Array) -> Array:
     return np.asarray(by * signs * np.sqrt(len(columns) / rank))
 
 
-def residual(columns: Array, given: Array) -> Array:
-    """What least squares on `given` leaves of the columns."""
-    return np.asarray(columns - given @ np.linalg.lstsq(given, columns, rcond=None)[0])
+def residual(columns: Array, adjusted: Array) -> Array:
+    """What least squares on `adjusted` leaves of the columns."""
+    return np.asarray(columns - adjusted @ np.linalg.lstsq(adjusted, columns, rcond=None)[0])
 
 
 def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:

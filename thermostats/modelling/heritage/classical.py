@@ -12,7 +12,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
-from thermostats.modelling.fit import Fit
+from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.heritage.blocks import FAMILY
 from thermostats.modelling.heritage.law import groups_of
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
@@ -22,7 +22,7 @@ PERMUTATIONS = 4999
 Blocks = dict[str, list[str]]
 
 
-def model_frame(fit: Fit) -> tuple[pd.DataFrame, Blocks]:
+def model_frame(fit: Fitted) -> tuple[pd.DataFrame, Blocks]:
     """One row per model: log_gain (mean over prompts), groups, columns of the other blocks; and the blocks.
 
     Families, which lie within labs, are not among them.
@@ -40,7 +40,7 @@ def model_frame(fit: Fit) -> tuple[pd.DataFrame, Blocks]:
     return frame, blocks
 
 
-def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
+def classical(fit: Fitted, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm, sd, note.
 
     Partial F and Freedman–Lane of every block given the others; a mixed model with a random intercept a lab, its
@@ -70,27 +70,27 @@ def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     return table
 
 
-def dominance_table(fit: Fit) -> pd.DataFrame:
+def dominance_table(fit: Fitted) -> pd.DataFrame:
     """Raw shares of R² per block with their permutation null, and corrected; a note where that is not possible."""
     frame, blocks = model_frame(fit)
     try:
-        found, corrected = (
+        shares, corrected = (
             dominance(frame, "log_gain", blocks, seed=fit.seed),
             corrected_shares(frame, "log_gain", blocks),
         )
     except UsageError as error:
         return pd.DataFrame({"note": [f"not possible: {error}"]})
     return (
-        found.table.assign(corrected=pd.Series(corrected))
+        shares.table.assign(corrected=pd.Series(corrected))
         .reset_index()
         .assign(
-            null_order_probability=found.null_order_probability,
-            claimed_order_null_probability=found.asked_order_null_probability,
+            null_order_probability=shares.null_order_probability,
+            claimed_order_null_probability=shares.asked_order_null_probability,
         )
     )
 
 
-def commonality(fit: Fit) -> pd.DataFrame:
+def commonality(fit: Fitted) -> pd.DataFrame:
     """R² of geometry and scale each alone and in common, without and given the lab: given, part, r_squared.
 
     unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may be negative.
@@ -99,24 +99,24 @@ def commonality(fit: Fit) -> pd.DataFrame:
     if not {"geometry", "scale"} <= set(blocks):
         return pd.DataFrame({"note": ["not possible: there is no block of geometry, or none of scale"]})
     r_squared = r_squared_of_sets(frame, blocks)
-    for given in dict.fromkeys(["", fit.constants["lab"]]):
+    for fixed in dict.fromkeys(["", fit.constants["lab"]]):
         base, g, s, both = (
-            r_squared[frozenset({given, *names} - {""})]
+            r_squared[frozenset({fixed, *names} - {""})]
             for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))
         )
         parts = {"geometry alone": both - s, "scale alone": both - g, "in common": g + s - both - base}
-        rows += [{"given": given or "nothing", "part": part, "r_squared": v} for part, v in parts.items()]
+        rows += [{"given": fixed or "nothing", "part": part, "r_squared": v} for part, v in parts.items()]
     return pd.DataFrame(rows)
 
 
 def _partial(frame: pd.DataFrame, blocks: Blocks, block: str) -> dict[str, object]:
-    found = block_f(frame, "log_gain", blocks)[block]
-    return {"statistic": found.f, "df": found.df_block, "df_residual": found.df_residual, "p_value": found.p_value}
+    f = block_f(frame, "log_gain", blocks)[block]
+    return {"statistic": f.f, "df": f.df_block, "df_residual": f.df_residual, "p_value": f.p_value}
 
 
 def _shuffled(frame: pd.DataFrame, blocks: Blocks, seed: int, permutations: int, block: str) -> dict[str, object]:
-    found = freedman_lane(frame, "log_gain", blocks, block, seed=seed, permutations=permutations)
-    return {"statistic": found.f, "p_value": found.p_value}
+    test = freedman_lane(frame, "log_gain", blocks, block, seed=seed, permutations=permutations)
+    return {"statistic": test.f, "p_value": test.p_value}
 
 
 def _mixed(frame: pd.DataFrame, blocks: Blocks, lab: str, block: str) -> dict[str, object]:

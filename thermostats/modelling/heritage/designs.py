@@ -50,10 +50,10 @@ def _coded(column: pd.Series) -> Array:
 
 def bases_of(table: pd.DataFrame, blocks: Blocks) -> Bases:
     """Bases of all sets of blocks, computed once for a design to which many outcomes are put."""
-    names = tuple(dict.fromkeys(column for own in blocks.values() for column in own))
+    names = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
     columns_of(table, *names)
     values = tuple((name, tuple(table[name].tolist())) for name in names)
-    return _bases_of_values(tuple((name, tuple(own)) for name, own in blocks.items()), values)
+    return _bases_of_values(tuple((name, tuple(columns)) for name, columns in blocks.items()), values)
 
 
 @lru_cache(maxsize=128)
@@ -63,7 +63,7 @@ def _bases_of_values(blocks: tuple[tuple[str, tuple[str, ...]], ...], values: tu
 
 
 def _varied(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
-    coded = {name: np.column_stack([_levels(frame[column]) for column in own]) for name, own in blocks.items()}
+    coded = {name: np.column_stack([_levels(frame[column]) for column in columns]) for name, columns in blocks.items()}
     return {name: x[:, np.ptp(x, axis=0) > 0] for name, x in coded.items()}
 
 

@@ -88,16 +88,16 @@ def _power(times: int, reduced: Array, labs: Sequence[str] | Array, rng: np.rand
 
 def _f(outcomes: Array, reduced: Array, labs: Sequence[str] | Array) -> tuple[Array, Array, tuple[int, int]]:
     """F and p of labs for every row of outcomes, and the degrees of freedom."""
-    small, whole = (_basis(each) for each in (reduced, np.column_stack([reduced, _indicators(labs)])))
-    k, rest = whole.shape[1] - small.shape[1], outcomes.shape[1] - whole.shape[1]
+    small, full = (_basis(each) for each in (reduced, np.column_stack([reduced, _indicators(labs)])))
+    k, rest = full.shape[1] - small.shape[1], outcomes.shape[1] - full.shape[1]
     if k < 1 or rest < SPARE:
         raise UsageError(
             "too few models for a test of labs",
             got=f"{outcomes.shape[1]} models of {len(set(labs))} labs",
-            allowed=f"{whole.shape[1] + SPARE} models or more for so many labs and columns",
+            allowed=f"{full.shape[1] + SPARE} models or more for so many labs and columns",
         )
     total = np.square(outcomes).sum(axis=1)
-    rss_0, rss_1 = (total - np.square(outcomes @ q).sum(axis=1) for q in (small, whole))
+    rss_0, rss_1 = (total - np.square(outcomes @ q).sum(axis=1) for q in (small, full))
     f = (rss_0 - rss_1) / k / (rss_1 / rest)
     return f, stats.f.sf(f, k, rest), (k, rest)
 

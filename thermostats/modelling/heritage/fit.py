@@ -76,13 +76,13 @@ def fit_heritage(
     block without variation, a prompt twice in one model, blocks of names and numbers together, priors out of range.
     """
     outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
-    given = {"geometry": geometry, "scale": scale}
-    asked, gone = _asked(table, outcome, {"model": model, "lab": lab, "prompt": prompt}, given, blocks)
+    roles = {"geometry": geometry, "scale": scale}
+    request, gone = _asked(table, outcome, {"model": model, "lab": lab, "prompt": prompt}, roles, blocks)
     estimand, before = estimand or outcome, table
-    table, left = comparable_only(asked.read(table, optional=("prompt",)))
+    table, left = comparable_only(request.read(table, optional=("prompt",)))
     units_once(table, [model, prompt] if prompt in table else [model], _of_many(outcome, table))
-    _complete(asked, table)
-    chosen = _blocks(asked) if blocks is None else blocks
+    _complete(request, table)
+    chosen = _blocks(request) if blocks is None else blocks
     heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
     names = [column for name in heritage.groups for column in heritage.blocks[name]]
     columns = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
@@ -90,7 +90,7 @@ def fit_heritage(
     if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
         nested = {**heritage.blocks, FAMILY: (LAB, "family")}
         heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
-    warnings += what_rows_cannot_say(rows, heritage, _without_labs(asked, before))
+    warnings += what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
     return law_fitted(
@@ -101,7 +101,7 @@ def fit_heritage(
         estimand=at_position(estimand, table),
         sources=tuple(sorted(sources)),
         warnings=(*said_of(before), *left, *gone, *warnings),
-        reads=asked.of_new,
+        reads=request.of_new,
     )
 
 
@@ -109,12 +109,12 @@ def _asked(
     table: pd.DataFrame,
     outcome: str,
     named: Mapping[str, str | None],
-    given: Mapping[str, str | Sequence[str] | None],
+    blocks_of: Mapping[str, str | Sequence[str] | None],
     blocks: Mapping[str, Sequence[str]] | None,
 ) -> tuple[Columns, list[str]]:
     """What a call says of its columns, and which blocks the fit goes without since nothing names their columns."""
     standard, gone = {"geometry": GEOMETRY, "scale": SCALE}, list[str]()
-    numbers = {name: listed(columns, name) for name, columns in given.items()} if blocks is None else {}
+    numbers = {name: listed(columns, name) for name, columns in blocks_of.items()} if blocks is None else {}
     unnamed = [name for name, columns in numbers.items() if columns is None]
     there = {named["model"], named["lab"]} - {None} <= set(table)
     for name in unnamed:
@@ -127,30 +127,36 @@ def _asked(
     return Columns(call="fit_heritage", named=columns, computed=partial(_gains, outcome)), gone
 
 
-def _complete(asked: Columns, table: pd.DataFrame) -> None:
+def _complete(names: Columns, table: pd.DataFrame) -> None:
     """UsageError where geometry or scale of a model with a gain is missing, with the call of what is there."""
     rows = table[table["gain"].notna()]
     full = {
-        name: [column for column in asked.named.get(name) or () if rows[column].notna().all()]
+        name: [column for column in names.named.get(name) or () if rows[column].notna().all()]
         for name in ("geometry", "scale")
-        if name in asked.named
+        if name in names.named
     }
-    if lacking := [c for name, kept in full.items() for c in asked.named[name] or () if c not in kept]:
+    if lacking := [c for name, present in full.items() for c in names.named[name] or () if c not in present]:
         models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
         raise UsageError(
             "missing geometry",
             where=", ".join(lacking),
             got=f"none of {named(set(models.astype(str)), 5)}",
             allowed="a number above 0 for every model",
-            next_step=replace(asked, named={**asked.named, **full}).filled_in(table, {}),
+            next_step=replace(names, named={**names.named, **full}).filled_in(table, {}),
         )
 
 
-def _without_labs(asked: Columns, table: pd.DataFrame) -> str:
+def _without_labs(names: Columns, table: pd.DataFrame) -> str:
     """The call that asks nothing of labs: of geometry and scale, or without these of the mean."""
-    if asked.named.get("geometry") or asked.named.get("scale"):
-        return replace(asked, named={**asked.named, "lab": None}).filled_in(table, {})
-    return f'thermostats.fit_line(df, "{asked.named["outcome"]}", model="{asked.named["model"]}", group=None)'
+    if names.named.get("geometry") or names.named.get("scale"):
+        return replace(names, named={**names.named, "lab": None}).filled_in(table, {})
+    return f'thermostats.fit_line(df, "{names.named["outcome"]}", model="{names.named["model"]}", group=None)'
+
+
+def _look(names: Columns) -> str:
+    """The call that shows gains by lab."""
+    lab, outcome = names.named.get("lab"), names.named["outcome"]
+    return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
 
 
 def _gains(outcome: str, rows: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fit import Constants, Laid
+from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import FAMILY, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
@@ -140,11 +140,11 @@ class Heritage:
         maps = {}
         for name in self.blocks:
             if name not in self.groups:
-                own = [columns.index(column) for column in self.blocks[name]]
+                places = [columns.index(column) for column in self.blocks[name]]
                 maps[name] = np.zeros((len(columns), 0))
-                by = scaled_map(x[:, own])
+                by = scaled_map(x[:, places])
                 maps[name] = np.zeros((len(columns), by.shape[1]))
-                maps[name][own] = by
+                maps[name][places] = by
         if self.beyond:
             first, second = self.beyond
             centred = x - x.mean(axis=0)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError, unknown
-from thermostats.modelling.fit import Fit
+from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.law import groups_of
 from thermostats.modelling.leave_out import held_out
@@ -49,12 +49,12 @@ class HeldOut:
         return pd.DataFrame([{name: value for name, value in vars(self).items() if name != "predictions"}])
 
 
-def left_out_table(fit: Fit) -> pd.DataFrame:
+def left_out_table(fit: Fitted) -> pd.DataFrame:
     """A row of figures for models, and one for labs."""
     return pd.concat([leave_one_out(fit, by=by).table() for by in WAYS], ignore_index=True)
 
 
-def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
+def leave_one_out(fit: Fitted, *, by: str) -> HeldOut:
     """Predict each model of labs of two or more (`by="model"`) or each lab (`by="heritage"`) from all others.
 
     Raises UsageError for another `by`, for fits without labs, and for residuals or lab effects that are not normal.
@@ -70,20 +70,20 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
         )
     labs = groups_of(fit.rows, heritage.blocks[lab])
     folds = labs if by == "heritage" else fit.rows["model_id"].astype(str)
-    asked = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
+    chosen = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
     out = [name for name in heritage.blocks if (name in heritage.groups) == (by == "model")]
     rival = fit.under(replace(fit.law, lay_out=heritage.without(*out).lay_out))
-    own, other = (
+    left, other = (
         held_out(f.model, f.draws, folds.tolist(), seed=fit.seed) for f in (fit, rival) if isinstance(f.model, Gaussian)
     )
-    lower, upper = own.interval(fit.level)
+    lower, upper = left.interval(fit.level)
     y = pd.Series(fit.model.y, index=fit.rows.index)
     predictions = pd.DataFrame(
         {
             "model_id": fit.rows["model_id"],
             "heritage": labs,
             "observed": y,
-            "predicted": own.draws.mean(axis=0),
+            "predicted": left.draws.mean(axis=0),
             "lower": lower,
             "upper": upper,
             "covered": (lower <= y) & (y <= upper),
@@ -91,8 +91,8 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
             "lab_mean": _mean_of_others(y, folds, labs),
             "rival": other.draws.mean(axis=0),
         }
-    )[asked].reset_index(drop=True)
-    gained = np.array([own.log_density[f] - other.log_density[f] for f in dict.fromkeys(folds[asked])])
+    )[chosen].reset_index(drop=True)
+    gained = np.array([left.log_density[f] - other.log_density[f] for f in dict.fromkeys(folds[chosen])])
     return HeldOut(
         left_out=by,
         predictions=predictions,
@@ -101,7 +101,7 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
         rmse_lab_mean=_rmse(predictions, "lab_mean"),
         rmse_rival=_rmse(predictions, "rival"),
         coverage=float(predictions["covered"].mean()),
-        elpd=float(sum(own.log_density[f] for f in dict.fromkeys(folds[asked]))),
+        elpd=float(sum(left.log_density[f] for f in dict.fromkeys(folds[chosen]))),
         elpd_difference=float(gained.sum()),
         elpd_difference_error=float(gained.size**0.5 * gained.std(ddof=1)),
     )

@@ -79,8 +79,8 @@ class Power:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as numbers and words."""
-        own = {name: value for name, value in asdict(self).items() if name not in ("rates", "errors")}
-        return {**own, "level": LEVEL, "rates": self.rows(), "sentence": self.sentence()}
+        fields = {name: value for name, value in asdict(self).items() if name not in ("rates", "errors")}
+        return {**fields, "level": LEVEL, "rates": self.rows(), "sentence": self.sentence()}
 
 
 def power(
@@ -113,14 +113,14 @@ def power(
         raise UsageError("too few simulations", got=simulations, allowed=f"{2 * PER_DESIGN} or more")
     rng, console = np.random.default_rng(seed), Console(stderr=True)
     designs = -(-simulations // PER_DESIGN)
-    found: dict[str, list[list[float]]] = {}
+    results: dict[str, list[list[float]]] = {}
     with Progress(console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
         for _ in bar.track(range(designs), description="simulating studies"):
             facts = model_facts(n_models, n_labs, rng, geometry=geometry)
             drawn = [_orders(facts, shares, rng) for _ in range(PER_DESIGN)]
             for statement in drawn[0]:
-                found.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
-    hits = {statement: (np.array(values) > SURE).mean(axis=1) for statement, values in found.items()}
+                results.setdefault(statement, []).append([outcome[statement] for outcome in drawn])
+    hits = {statement: (np.array(values) > SURE).mean(axis=1) for statement, values in results.items()}
     return Power(
         n_models=n_models,
         n_labs=n_labs,
@@ -128,8 +128,8 @@ def power(
         geometry=geometry,
         seed=seed,
         simulations=designs * PER_DESIGN,
-        rates={statement: float(own.mean()) for statement, own in hits.items()},
-        errors={statement: float(own.std(ddof=1) / designs**0.5) for statement, own in hits.items()},
+        rates={statement: float(values_of.mean()) for statement, values_of in hits.items()},
+        errors={statement: float(values_of.std(ddof=1) / designs**0.5) for statement, values_of in hits.items()},
     )
 
 

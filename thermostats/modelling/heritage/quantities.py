@@ -8,11 +8,11 @@ import numpy as np
 from scipy import special, stats
 
 from thermostats.modelling import residuals
-from thermostats.modelling.checks import Statistic
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fit import Constants
+from thermostats.modelling.fitted import Constants
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sds
 from thermostats.modelling.heritage.law import FACTORS
+from thermostats.modelling.statements import Statistic
 
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
@@ -30,7 +30,7 @@ def log_gains(values: Mapping[str, Array], constants: Constants) -> Array:
     Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
     """
     models = slice(constants["before"], constants["before"] + constants["y"].size)
-    rng, y, own = np.random.default_rng(0), values.get("y", constants["y"]), np.square(values["scale"][..., -1:])
+    rng, y, variance = np.random.default_rng(0), values.get("y", constants["y"]), np.square(values["scale"][..., -1:])
     error = np.square(values.get("error", constants["error"]))
     centre = values["beta"] + np.zeros(constants["y"].size)
     for name, x in constants["bases"].items():
@@ -38,17 +38,19 @@ def log_gains(values: Mapping[str, Array], constants: Constants) -> Array:
     if "blur" in values:  # PyMC's factor of errors
         error = error * np.square(values["blur"][..., models])
     if "factor" in values:
-        own = _of_mixture(values, own, error, y - centre, rng)
+        variance = _of_mixture(values, variance, error, y - centre, rng)
     if "delta" in values:
-        shift, own = _skewed(values["delta"][..., None], own, error, y - centre, rng)
+        shift, variance = _skewed(values["delta"][..., None], variance, error, y - centre, rng)
         centre = centre + shift
-    weight = own / (own + error)
+    weight = variance / (variance + error)
     return np.asarray(centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape))
 
 
-def _of_mixture(values: Mapping[str, Array], own: Array, error: Array, off: Array, rng: np.random.Generator) -> Array:
+def _of_mixture(
+    values: Mapping[str, Array], spread: Array, error: Array, off: Array, rng: np.random.Generator
+) -> Array:
     """Given what outcomes are off, draws of the variance of every residual, one of those that make up Student's t."""
-    each = own[..., None] * values["factor"][..., None, :]
+    each = spread[..., None] * values["factor"][..., None, :]
     variance = each + error[..., None]
     log_p = np.log(np.maximum(values["chance"], 1e-300))[..., None, :] - 0.5 * (
         np.log(variance) + np.square(off)[..., None] / variance
@@ -58,12 +60,12 @@ def _of_mixture(values: Mapping[str, Array], own: Array, error: Array, off: Arra
     return np.asarray(np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0])
 
 
-def _skewed(delta: Array, own: Array, error: Array, off: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def _skewed(delta: Array, spread: Array, error: Array, off: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal residuals are made.
 
     ω(δ|z| + √(1 − δ²) z′) less its mean; |z| given the outcome is a normal cut off at 0.
     """
-    omega = np.sqrt(own / (1 - 2 * delta**2 / np.pi))
+    omega = np.sqrt(spread / (1 - 2 * delta**2 / np.pi))
     slope, rest, mean = omega * delta, np.square(omega) * (1 - delta**2), omega * delta * (2 / np.pi) ** 0.5
     variance = (rest + error) / (np.square(slope) + rest + error)
     middle, sd = variance * slope * (off + mean) / (rest + error), np.sqrt(variance)

@@ -70,19 +70,19 @@ def chosen_rows(
     unstated = (table["variant"] == "") & (table["source"] != NURSERY)  # there: unfinished, or trained on
     table = table.assign(variant=table["variant"].mask(unstated, "base"))
     fit_for_it = (table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)
-    asked = _of_sources(table, estimand, files, fit_for_it)
-    rows, sizes = asked[fit_for_it[asked.index]], prompts.groupby("prompt_set").size()
+    in_question = _of_sources(table, estimand, files, fit_for_it)
+    rows, sizes = in_question[fit_for_it[in_question.index]], prompts.groupby("prompt_set").size()
     each = rows[f"{estimand}_n"].fillna(0).astype("int64")
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
-    base = asked[asked["variant"] == "base"]
-    known = base[base[estimand].notna()]
-    said = left_out(base["model_id"], known["model_id"], f"no {estimand}")
-    if pinned := set(known["model_id"]) - set(rows["model_id"]):
-        said.append("left out, since normalised after the sum: " + named(pinned))
-    if tuned := set(asked.loc[asked[estimand].notna(), "model_id"]) - set(base["model_id"]):
-        said.append("left out, not a base model: " + named(tuned))
-    rows = one_row_a_model(rows, files, said, first=["each"])
-    _say_fewer(rows[rows["each"]], estimand, rows["prompt_set"].map(sizes), said)
+    base = in_question[in_question["variant"] == "base"]
+    with_gain = base[base[estimand].notna()]
+    notes = left_out(base["model_id"], with_gain["model_id"], f"no {estimand}")
+    if pinned := set(with_gain["model_id"]) - set(rows["model_id"]):
+        notes.append("left out, since normalised after the sum: " + named(pinned))
+    if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(base["model_id"]):
+        notes.append("left out, not a base model: " + named(tuned))
+    rows = one_row_a_model(rows, files, notes, first=["each"])
+    _say_fewer(rows[rows["each"]], estimand, rows["prompt_set"].map(sizes), notes)
     facts = ["model_id", "heritage", "family", *GEOMETRY, *SCALE]
     shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]
@@ -97,27 +97,27 @@ def chosen_rows(
     single = single.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"], how="left")
     both = pd.concat([part for part in (single.drop(columns="run_id"), means) if len(part)], ignore_index=True)
     ordered = both.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
-    ordered.attrs[SAID] = tuple(said)
+    ordered.attrs[SAID] = tuple(notes)
     return ordered
 
 
 def _of_sources(table: pd.DataFrame, estimand: str, files: Sequence[str] | None, usable: pd.Series) -> pd.DataFrame:
     """Rows of the sources asked for, all but the controlled study by default; UsageError where none is usable."""
-    asked = table["source"].isin(files) if files is not None else table["source"] != NURSERY
-    if not (asked & usable).any():
+    chosen = table["source"].isin(files) if files is not None else table["source"] != NURSERY
+    if not (chosen & usable).any():
         raise UsageError(
             "no row holds the gain asked for",
             where=estimand,
             got=f"source {', '.join(files)}" if files else "all sources",
             allowed=", ".join(sorted(set(table.loc[usable, "source"]))) or "another gain",
         )
-    return table[asked]
+    return table[chosen]
 
 
-def _say_fewer(rows: pd.DataFrame, estimand: str, stated: pd.Series, said: list[str]) -> None:
+def _say_fewer(rows: pd.DataFrame, estimand: str, stated: pd.Series, notes: list[str]) -> None:
     """Name models that have this gain of fewer prompts than their set holds."""
     if len(fewer := rows[rows["n_prompts"] < stated.reindex(rows.index)]):
-        said.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
+        notes.append(f"prompts without {estimand}, left out: some of " + named(fewer["model_id"]))
 
 
 def _column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
@@ -135,7 +135,7 @@ class ModelRows:
     warnings: tuple[str, ...]
 
 
-def model_rows(
+def log_gains_of_models(
     table: pd.DataFrame,
     estimand: str,
     *,
@@ -160,19 +160,19 @@ def model_rows(
     table = table.reset_index(drop=True)
     units_once(table, ())
     files = [source] if isinstance(source, str) else source
-    asked = _of_sources(table, estimand, files, table[estimand].notna())
-    rows = asked[asked[estimand].notna()]
+    in_question = _of_sources(table, estimand, files, table[estimand].notna())
+    rows = in_question[in_question[estimand].notna()]
     labels(rows["heritage"], "heritage")
-    said = left_out(asked["model_id"], rows["model_id"], f"no {estimand}")
+    notes = left_out(in_question["model_id"], rows["model_id"], f"no {estimand}")
     pinned = ~_column(rows, "comparable", True).astype(bool)
     if pinned.any():
-        said.append("left out, since normalised after the sum: " + named(set(rows.loc[pinned, "model_id"])))
+        notes.append("left out, since normalised after the sum: " + named(set(rows.loc[pinned, "model_id"])))
         rows = rows[~pinned]
     stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
-    own = _column(rows, f"{estimand}_n", np.nan).astype("float64")
-    rows = one_row_a_model(rows.assign(n_prompts=own.where(own > 0).fillna(stated).fillna(0)), files, said)
+    n_prompts = _column(rows, f"{estimand}_n", np.nan).astype("float64")
+    rows = one_row_a_model(rows.assign(n_prompts=n_prompts.where(n_prompts > 0).fillna(stated).fillna(0)), files, notes)
     stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
-    _say_fewer(rows, estimand, stated, said)
+    _say_fewer(rows, estimand, stated, notes)
     gain = numbers(rows[estimand], estimand, least=least, positive=True, varied=True)
     logs = np.log(gain)
     if f"{estimand}_geometric" in rows:
@@ -184,28 +184,28 @@ def model_rows(
         other = _errors(rows, error_from)
         stands = np.isnan(errors) & np.isfinite(other)
         if stands.any():
-            said.append(f"error of {error_from} stands in for that of {estimand} in {int(stands.sum())} models")
+            notes.append(f"error of {error_from} stands in for that of {estimand} in {int(stands.sum())} models")
         errors = np.where(np.isnan(errors), other, errors)
     unknown = np.isnan(errors)
     if unknown.all():
-        said.append("no model's spread over prompts is known: gains are taken as exact")
+        notes.append("no model's spread over prompts is known: gains are taken as exact")
         errors = np.zeros(len(rows))
     elif unknown.any():
-        said.append("error unknown, so the largest of the others is used: " + named(rows.loc[unknown, "model_id"]))
+        notes.append("error unknown, so the largest of the others is used: " + named(rows.loc[unknown, "model_id"]))
         errors = np.where(unknown, np.nanmax(errors), errors)
-    kept = rows.assign(log_gain=logs, error=errors)
+    result = rows.assign(log_gain=logs, error=errors)
     return ModelRows(
-        table=kept,
-        estimand=at_position(estimand, kept),
-        sources=tuple(sorted(set(kept["source"]) - {""})),
-        warnings=tuple(said),
+        table=result,
+        estimand=at_position(estimand, result),
+        sources=tuple(sorted(set(result["source"]) - {""})),
+        warnings=tuple(notes),
     )
 
 
 def one_row_a_model(
-    rows: pd.DataFrame, files: Sequence[str] | None, said: list[str], *, first: Sequence[str] = ()
+    rows: pd.DataFrame, files: Sequence[str] | None, notes: list[str], *, first: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """The row of every model from the first of `files`, then with most `n_prompts`; who had several is added to `said`.
+    """The row of every model from the first of `files`, then with most `n_prompts`; `notes` names who had several.
 
     `first`: true/false columns that come before the number of prompts, true first.
     """
@@ -214,7 +214,7 @@ def one_row_a_model(
     ascending = [True, True, *(False for _ in first), False, True]
     order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
     if twice := set(order.loc[order["model_id"].duplicated(), "model_id"]):
-        said.append("measured more than once, so one row is used: " + named(twice))
+        notes.append("measured more than once, so one row is used: " + named(twice))
     return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
 
 
@@ -225,5 +225,5 @@ def _errors(rows: pd.DataFrame, gain: str) -> np.ndarray:
     divisor = np.sqrt(
         n.where(kept_apart, (rows["n_prompts"].astype("float64") - 1).clip(lower=0))
     )  # published sds: divisor n
-    found = (sd / rows[gain].astype("float64") / divisor).to_numpy()
-    return np.where(np.isfinite(found), found, np.nan)
+    errors = (sd / rows[gain].astype("float64") / divisor).to_numpy()
+    return np.where(np.isfinite(errors), errors, np.nan)

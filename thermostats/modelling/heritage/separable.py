@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import named
@@ -11,21 +12,26 @@ from thermostats.modelling.heritage.blocks import FAMILY, scaled_map
 from thermostats.modelling.heritage.law import LAB, Heritage, groups_of
 
 LEAST, SMALL_STUDY = 4, 10
-OTHERS_SHIP = "add models: thermostats.model_rows() has those that ship, thermostats.features() says whose"
+LEVEL = 0.95
 NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
 
 
-def what_rows_cannot_say(rows: pd.DataFrame, heritage: Heritage, without_labs: str) -> list[str]:
-    """What the rows cannot say, in words; UsageError where they say nothing of a block."""
+def what_rows_cannot_say(rows: pd.DataFrame, heritage: Heritage, without_labs: str, look: str) -> list[str]:
+    """What the rows cannot say, in words; UsageError where they say nothing of a block.
+
+    without_labs: the call that asks nothing of labs; look: one that shows rows which are too few for any fit.
+    """
     if len(rows) < LEAST:
-        raise UsageError("too few models", got=len(rows), allowed=f"{LEAST} or more", next_step=OTHERS_SHIP)
+        step = f"add models, your own or from thermostats.features; of these alone: {look}"
+        got = f"{len(rows)}, {what_rows_say(rows)}"
+        raise UsageError("too few models for shares", got=got, allowed=f"{LEAST} or more", next_step=step)
     warnings, used = list[str](), 1
     for name, columns in heritage.blocks.items():
         if name == FAMILY:
             continue
         if name in heritage.groups:
             sizes = groups_of(rows, columns).value_counts()
-            warnings += _of_groups(name, sizes, without_labs)
+            warnings += _of_groups(name, sizes, without_labs, what_rows_say(rows))
             used += len(sizes) - 1
             continue
         x = rows[list(columns)].to_numpy(np.float64)
@@ -52,18 +58,31 @@ def what_rows_cannot_say(rows: pd.DataFrame, heritage: Heritage, without_labs: s
     return warnings
 
 
-def _of_groups(name: str, sizes: pd.Series, step: str) -> list[str]:
+def what_rows_say(rows: pd.DataFrame) -> str:
+    """The geometric mean of the gains with its t interval, models as units, and their range; one gain as it is."""
+    logs = rows["log_gain"].to_numpy(np.float64)
+    mean, n = float(np.exp(logs.mean())), len(logs)
+    if n < 2:
+        return f"whose gain is {mean:.3g}"
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * logs.std(ddof=1) / np.sqrt(n))
+    low, high = mean * np.exp(-half), mean * np.exp(half)
+    return (
+        f"whose geometric mean gain is {mean:.3g}, {LEVEL:.0%} interval {low:.3g} to {high:.3g}, "
+        f"and whose gains go from {np.exp(logs.min()):.3g} to {np.exp(logs.max()):.3g}"
+    )
+
+
+def _of_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
     """Refuse groups that cannot be separated from the mean or from the residual."""
     if len(sizes) < 2:
-        one = "one lab: its effect" if name == LAB else f"one {name}: its effect"
-        raise UsageError(
-            f"{one} cannot be separated from the mean", got=sizes.index[0], allowed="2 or more", next_step=step
-        )
+        single = "one lab: its effect" if name == LAB else f"one {name}: its effect"
+        got = f"{sizes.index[0]} with {int(sizes.sum())} models, {say}"
+        raise UsageError(f"{single} cannot be separated from the mean", got=got, allowed="2 or more", next_step=step)
     if sizes.max() == 1:
         what = "lab" if name == LAB else name
         raise UsageError(
             f"every {what} has one model: {name} cannot be separated from the residual between models",
-            got=f"{len(sizes)} {what}s",
+            got=f"{len(sizes)} {what}s, {say}",
             allowed="two models or more in at least one",
             next_step=step,
         )

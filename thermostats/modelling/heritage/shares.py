@@ -143,15 +143,15 @@ def share_table(
     `corrected_shares` does.
     """
     y, bases = _fit_for_correction(table, outcome, blocks)
-    whole, variance = _corrected(y[None], bases, list(blocks))
+    estimate, variance = _corrected(y[None], bases, list(blocks))
     full = bases[frozenset(blocks)]
     noise = np.random.default_rng(seed).normal(scale=np.sqrt(np.maximum(variance, 0.0)), size=(draws, y.size))
-    found = np.vstack([whole, _corrected(full @ (full.T @ y) + noise, bases, list(blocks))[0]])
+    values = np.vstack([estimate, _corrected(full @ (full.T @ y) + noise, bases, list(blocks))[0]])
     names = list(blocks)
-    pairs = [found[:, names.index(a)] - found[:, names.index(b)] for a, b in differences]
-    found = np.column_stack([found, *pairs])
+    pairs = [values[:, names.index(a)] - values[:, names.index(b)] for a, b in differences]
+    values = np.column_stack([values, *pairs])
     df = y.size - full.shape[1]
-    half = stats.t.ppf((1 + level) / 2, df) * found[1:].std(axis=0, ddof=1)
+    half = stats.t.ppf((1 + level) / 2, df) * values[1:].std(axis=0, ddof=1)
     rest = [bases[frozenset(names) - {name}] for name in names]
     ranks = np.array([full.shape[1] - q.shape[1] for q in rest], dtype=float)
     total = float(np.square(y - y.mean()).sum())
@@ -163,9 +163,9 @@ def share_table(
     return pd.DataFrame(
         {
             "what": [*names, *(f"{a} − {b}" for a, b in differences)],
-            "estimate": found[0],
-            "lower": found[0] - half,
-            "upper": found[0] + half,
+            "estimate": values[0],
+            "lower": values[0] - half,
+            "upper": values[0] + half,
             "unique": [*(added - ranks * unexplained), *none],
             "p": [*p, *none],
         }
@@ -199,4 +199,4 @@ def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> tuple[Arr
 def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
     """R² of `log_gain` by every set of blocks."""
     y, bases = outcome_of(frame, "log_gain", blocks), bases_of_sets(designs_of(frame, blocks), len(frame))
-    return {chosen: float(found[0]) for chosen, found in r_squared_by_set(y[None], bases).items()}
+    return {chosen: float(values[0]) for chosen, values in r_squared_by_set(y[None], bases).items()}

@@ -108,10 +108,10 @@ def contributions(
     bases: Mapping[str, Array], shares: Mapping[str, float], total: float, rng: np.random.Generator
 ) -> dict[str, Array]:
     """One draw of every block's contribution for given shares and total standard deviation, the model's own last."""
-    own = 1 - sum(shares.get(name, 0.0) for name in bases)
+    remainder = 1 - sum(shares.get(name, 0.0) for name in bases)
     unknown = set(shares) - {*bases, OWN}
-    if unknown or own < -1e-9 or min(shares.values(), default=0.0) < 0:
+    if unknown or remainder < -1e-9 or min(shares.values(), default=0.0) < 0:
         raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(bases)}, together ≤ 1")
     parts = {name: np.sqrt(shares.get(name, 0.0)) * (x @ rng.normal(size=x.shape[1])) for name, x in bases.items()}
-    rest = np.sqrt(max(own, 0.0)) * rng.normal(size=len(next(iter(bases.values()))))
+    rest = np.sqrt(max(remainder, 0.0)) * rng.normal(size=len(next(iter(bases.values()))))
     return {name: total * part for name, part in {**parts, OWN: rest}.items()}

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.draws import summary
-from thermostats.modelling.fit import Fit, Prior
+from thermostats.modelling.fitted import Fitted, Prior
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, bayes_factor, in_order, orders_of
 from thermostats.modelling.heritage.law import LAB, RESIDUALS, Heritage, groups_of
 from thermostats.modelling.heritage.quantities import log_gains, quantities
@@ -21,18 +21,18 @@ def equations(heritage: Heritage) -> tuple[str, ...]:
     """The model in lines."""
     parts = " + ".join(f"f_i,{name}" for name in (*heritage.blocks, OWN))
     orders = orders_of(tuple(heritage.blocks))
-    shown = []
+    lines = []
     for name, columns in heritage.blocks.items():
         if name in heritage.groups:
             group = columns[-1] if columns != (LAB,) else "lab"
-            shown.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
+            lines.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
         else:
-            shown.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
+            lines.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
     return (
         "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: standard error from n_i prompts, spreads moderated   (model i)",
         f"m_i = α + {parts}",
         "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
-        "; ".join(shown),
+        "; ".join(lines),
         f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
         "estimands: S_b = SD over the M models of f_b (finite population)"
         + (f"; order: {orders[-1]}" if orders else ""),
@@ -61,7 +61,7 @@ def priors(heritage: Heritage) -> tuple[Prior, ...]:
     )
 
 
-def orders_table(fit: Fit) -> pd.DataFrame:
+def orders_table(fit: Fitted) -> pd.DataFrame:
     """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of the restriction."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
     before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
@@ -73,7 +73,7 @@ def orders_table(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
 
 
-def models_table(fit: Fit) -> pd.DataFrame:
+def models_table(fit: Fitted) -> pd.DataFrame:
     """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
     m = log_gains(fit.draws.values, fit.constants)
     table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(columns="quantity")
@@ -83,7 +83,7 @@ def models_table(fit: Fit) -> pd.DataFrame:
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
 
 
-def blocks_figure(fit: Fit, axes: Axes) -> Axes:
+def blocks_figure(fit: Fitted, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
     blocks = [*fit.constants["heritage"].blocks, OWN]
     rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()

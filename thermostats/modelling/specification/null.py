@@ -19,7 +19,7 @@ Places = npt.NDArray[np.int64]
 class Null:
     """What makes no difference if the statement is false, and is therefore rearranged.
 
-    y = effect of `given` + means of `means` + residuals. Residuals move among rows within values of `within` (None:
+    y = effect of `columns` + means of `means` + residuals. Residuals move among rows within values of `within` (None:
     they stay where they are; empty: among all rows), and means among values of `means` (empty: there are none).
     Labs moved whole keep their clustering and cannot test whether labs matter, hence `across_labs`.
     """
@@ -27,30 +27,30 @@ class Null:
     words: str
     within: str | None = ""
     means: str = ""
-    given: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     unit: str = "model_id"
     """Column that names rows, where residuals move."""
 
 
-def across_labs(*given: str) -> Null:
+def across_labs(*columns: str) -> Null:
     """The lab makes no difference: residuals, given some columns, move among all models."""
-    return Null(f"residuals{_given(given)} among the models of all labs", given=given)
+    return Null(f"residuals{_given(columns)} among the models of all labs", columns=columns)
 
 
-def within_labs(*given: str, lab: str = "heritage") -> Null:
+def within_labs(*columns: str, lab: str = "heritage") -> Null:
     """A model-level column makes no difference inside labs: residuals move among the models of each lab."""
-    return Null(f"residuals{_given(given)} among the models of each {_words(lab)}", within=lab, given=given)
+    return Null(f"residuals{_given(columns)} among the models of each {_words(lab)}", within=lab, columns=columns)
 
 
-def between_labs(*given: str, lab: str = "heritage") -> Null:
+def between_labs(*columns: str, lab: str = "heritage") -> Null:
     """A lab-level column makes no difference: labs' means move among labs, with labs' residuals where they are."""
-    return Null(f"the means of {_plural(lab)}{_given(given)} among them", within=None, means=lab, given=given)
+    return Null(f"the means of {_plural(lab)}{_given(columns)} among them", within=None, means=lab, columns=columns)
 
 
-def between_and_within_labs(*given: str, lab: str = "heritage") -> Null:
+def between_and_within_labs(*columns: str, lab: str = "heritage") -> Null:
     """A column makes no difference, neither inside labs nor between them: both means and residuals move."""
-    words = f"the means of {_plural(lab)}{_given(given)} among them, and residuals among the models of each"
-    return Null(words, within=lab, means=lab, given=given)
+    words = f"the means of {_plural(lab)}{_given(columns)} among them, and residuals among the models of each"
+    return Null(words, within=lab, means=lab, columns=columns)
 
 
 def _given(columns: tuple[str, ...]) -> str:
@@ -116,7 +116,7 @@ class Rearranged:
 def _fitted(rows: pd.DataFrame, null: Null, y: Array) -> Array:
     """Least squares on what is given, with a level for every group in which residuals move but whose means do not."""
     levels = null.within and not null.means
-    design = [np.ones(len(rows)), *(rows[name].to_numpy(np.float64) for name in null.given)]
+    design = [np.ones(len(rows)), *(rows[name].to_numpy(np.float64) for name in null.columns)]
     if levels:
         design.append(pd.get_dummies(rows[null.within], dtype=float).to_numpy())
     x = np.column_stack(design)

@@ -52,31 +52,33 @@ SOFT, GRID = "#8a8d91", "#ece9e2"
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`atlas.html`, `atlas.md`, and the curves as `atlas.csv`."""
-    drawn, found = atlas_rows.rows(tables), Files()
-    found.add("atlas.html", page(tables, drawn).encode())
-    shown = found.table(pd.DataFrame(curves(drawn)), "Curves", "atlas.csv")
-    found.add("atlas.md", text("atlas.md", curves=shown, lacking=lacking(drawn, tables), machine=machine()).encode())
-    return found.found
+    drawn, made = atlas_rows.rows(tables), Files()
+    made.add("atlas.html", page(tables, drawn).encode())
+    curves_table = made.table(pd.DataFrame(curves(drawn)), "Curves", "atlas.csv")
+    made.add(
+        "atlas.md", text("atlas.md", curves=curves_table, lacking=lacking(drawn, tables), machine=machine()).encode()
+    )
+    return made.contents
 
 
 def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
     """The atlas as one HTML page without references to anything outside it: the same text for the same tables."""
     drawn = atlas_rows.rows(tables) if drawn is None else drawn
-    shown, lines = _shown(drawn), curves(drawn)
+    points, lines = _shown(drawn), curves(drawn)
     scripts = [_bundle(), (resources("thermostats.reporting") / "templates" / "atlas.js").read_text("utf-8")]
-    gains = shown.loc[shown["quantity"] == atlas_rows.GAIN, "value"].astype(float)
-    low, high = _common_gains(shown)
+    gains = points.loc[points["quantity"] == atlas_rows.GAIN, "value"].astype(float)
+    low, high = _common_gains(points)
     return (
         environment()
         .get_template("atlas.html")
         .render(
             pages=navigation(),
-            labs=[{"name": lab, "svg": swatch(lab)} for lab in labs_of(shown)],
-            origins=sorted(shown["origin"].unique(), reverse=True),
-            spec=script_json(compiled(shown)) if len(shown) else "",
-            scripts=[Markup(script) for script in scripts] if len(shown) else [],  # noqa: S704
+            labs=[{"name": lab, "svg": swatch(lab)} for lab in labs_of(points)],
+            origins=sorted(points["origin"].unique(), reverse=True),
+            spec=script_json(compiled(points)) if len(points) else "",
+            scripts=[Markup(script) for script in scripts] if len(points) else [],  # noqa: S704
             policy=hashes(scripts),
-            recolored=[(color, dark(color)) for color in colors_of(shown)],
+            recolored=[(color, dark(color)) for color in colors_of(points)],
             first=FIRST,
             curves=lines,
             lacking=lacking(drawn, tables),
@@ -92,20 +94,20 @@ def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
     )
 
 
-def colors_of(shown: pd.DataFrame) -> list[str]:
+def colors_of(points: pd.DataFrame) -> list[str]:
     """Colours that the chart is drawn with."""
-    return [INK, SOFT, GRID, *dict.fromkeys(mark(lab).color for lab in labs_of(shown))]
+    return [INK, SOFT, GRID, *dict.fromkeys(mark(lab).color for lab in labs_of(points))]
 
 
-def labs_of(shown: pd.DataFrame) -> list[str]:
+def labs_of(points: pd.DataFrame) -> list[str]:
     """Labs in the order of the alphabet."""
-    return sorted(str(lab) for lab in shown["heritage"].unique())
+    return sorted(str(lab) for lab in points["heritage"].unique())
 
 
-def chart(shown: pd.DataFrame) -> alt.ConcatChart:
+def chart(points: pd.DataFrame) -> alt.ConcatChart:
     """The panels with their checkboxes, choice of a model and pointer, as Altair declares them."""
-    labs, origins = labs_of(shown), sorted(shown["origin"].unique(), reverse=True)
-    models = sorted(shown["model"].unique())
+    labs, origins = labs_of(points), sorted(points["origin"].unique(), reverse=True)
+    models = sorted(points["model"].unique())
     boxes = [_checkbox(f"lab_{i}", lab) for i, lab in enumerate(labs)]
     boxes += [_checkbox(f"origin_{i}", origin, origin in at_first(origins)) for i, origin in enumerate(origins)]
     boxes.append(_checkbox(WHOLE, "Whole range of gains", ticked=False))
@@ -117,18 +119,18 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
     )
     chosen = alt.selection_point(name="chosen", fields=["model"], bind=select, on="click", clear="dblclick")
     pointed = alt.selection_point(name="pointed", fields=["model"], on="pointerover", clear="pointerout", empty=False)
-    kept = _any_of("lab", "heritage", labs) + " && " + _any_of("origin", "origin", origins)
+    condition = _any_of("lab", "heritage", labs) + " && " + _any_of("origin", "origin", origins)
     few = f"(!{FEW} || datum.first || datum.model === chosen_model)"
-    kept += f" && ({SEARCH} ? indexof(datum.words, lower({SEARCH})) >= 0 : {few})"
+    condition += f" && ({SEARCH} ? indexof(datum.words, lower({SEARCH})) >= 0 : {few})"
     panels = [
-        _panel(shown[shown["quantity"] == quantity], quantity, kept, labs, chosen, pointed)
+        _panel(points[points["quantity"] == quantity], quantity, condition, labs, chosen, pointed)
         for quantity in atlas_rows.QUANTITIES
-        if (shown["quantity"] == quantity).any()
+        if (points["quantity"] == quantity).any()
     ]
-    whole = alt.concat(*panels, columns=2, data=alt.InlineData(name="rows", values=shown.to_dict("records")))
+    figure = alt.concat(*panels, columns=2, data=alt.InlineData(name="rows", values=points.to_dict("records")))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Automatically deduplicated selection parameter")
-        whole = whole.add_params(*boxes, chosen, pointed)
+        figure = figure.add_params(*boxes, chosen, pointed)
     lines: dict[str, Any] = {
         "gridColor": GRID,
         "domainColor": SOFT,
@@ -136,7 +138,7 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
         "labelColor": INK,
         "titleColor": INK,
     }
-    configured: alt.ConcatChart = whole.configure(
+    configured: alt.ConcatChart = figure.configure(
         font="Segoe UI, Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif",
         background="transparent",
         axis=alt.AxisConfig(titleFontWeight="normal", labelFontSize=12, titleFontSize=12, **lines),
@@ -146,15 +148,15 @@ def chart(shown: pd.DataFrame) -> alt.ConcatChart:
     return configured
 
 
-def compiled(shown: pd.DataFrame) -> dict[str, Any]:
+def compiled(points: pd.DataFrame) -> dict[str, Any]:
     """The chart as Vega takes it, with the number of panels in a row as a signal that the page sets."""
     with alt.data_transformers.enable("default", max_rows=None):
-        spec: dict[str, Any] = vl_convert.vegalite_to_vega(chart(shown).to_dict(), vl_version=VEGA_LITE)
+        spec: dict[str, Any] = vl_convert.vegalite_to_vega(chart(points).to_dict(), vl_version=VEGA_LITE)
     spec["layout"]["columns"] = {"signal": "columns"}
     spec["signals"].append({"name": "columns", "value": 2})
     spec["autosize"] = {"type": "pad"}
     spec["description"] = (
-        f"{shown['model'].nunique()} models, one line each, in {shown['quantity'].nunique()} panels over relative "
+        f"{points['model'].nunique()} models, one line each, in {points['quantity'].nunique()} panels over relative "
         "depth; all values are in the table below."
     )
     return spec
@@ -197,11 +199,13 @@ def lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
     rows = []
     for quantity, models in atlas_rows.missing(drawn, tables).items():
         named = f"{len(models)} of {total}: {', '.join(map(short_name, models))}"
-        said = "No model lacks it" if not models else f"All {total} models lack it" if len(models) == total else named
+        sentence = (
+            "No model lacks it" if not models else f"All {total} models lack it" if len(models) == total else named
+        )
         for definition in (words for words, of in atlas_rows.substitutes().items() if of == quantity):
             if instead := sorted(drawn.loc[drawn["definition"] == definition, "model_id"].unique()):
-                said += f". What is drawn of {', '.join(map(short_name, instead))} is the {definition}"
-        rows.append({"quantity": atlas_rows.QUANTITIES[quantity], "models": said + "."})
+                sentence += f". What is drawn of {', '.join(map(short_name, instead))} is the {definition}"
+        rows.append({"quantity": atlas_rows.QUANTITIES[quantity], "models": sentence + "."})
     return rows
 
 
@@ -215,11 +219,11 @@ def _shown(drawn: pd.DataFrame) -> pd.DataFrame:
     """Rows as the chart takes them: rounded, named, without the first gain, missing norms as None."""
     rows = drawn[(drawn["quantity"] != atlas_rows.GAIN) | (drawn["layer"] >= SHOWN_GAIN_FROM)]
     numbers = {name: [None if pd.isna(x) else _round(x) for x in rows[name]] for name in ("depth", "value", "norm")}
-    shown = rows[["heritage", "origin", "quantity", "definition", "source"]].astype(object)
+    points = rows[["heritage", "origin", "quantity", "definition", "source"]].astype(object)
     names = [_named(*of) for of in zip(rows["model_id"], rows["revision"], strict=True)]
     trained = rows["origin"] == atlas_rows.TRAINED_ORIGIN
     words = [" ".join(of).lower() for of in zip(names, rows["heritage"], rows["family"], strict=True)]
-    return shown.assign(
+    return points.assign(
         model=names,
         words=words,
         first=trained | rows["model_id"].isin(atlas_rows.contrasting(drawn, FIRST)),
@@ -229,13 +233,13 @@ def _shown(drawn: pd.DataFrame) -> pd.DataFrame:
 
 
 def _panel(
-    rows: pd.DataFrame, quantity: str, kept: str, labs: list[str], chosen: alt.Parameter, pointed: alt.Parameter
+    rows: pd.DataFrame, quantity: str, condition: str, labs: list[str], chosen: alt.Parameter, pointed: alt.Parameter
 ) -> alt.LayerChart | alt.FacetChart:
     words, clip = atlas_rows.QUANTITIES[quantity], quantity == atlas_rows.GAIN
     depth = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1])
     base = (
         alt.Chart()
-        .transform_filter(f"datum.quantity === {json.dumps(quantity)} && {kept}")
+        .transform_filter(f"datum.quantity === {json.dumps(quantity)} && {condition}")
         .encode(
             x=alt.X("depth:Q", title="relative depth, l / L", scale=SPAN, axis=depth),
             y=_vertical(quantity, rows),
@@ -260,7 +264,7 @@ def _panel(
     named = f"datum.label && {FEW} && !{SEARCH}" + f" && !{WHOLE}" * clip
     names = (
         alt.Chart(alt.InlineData(values=_names(rows, quantity)))
-        .transform_filter(f"{named} && {kept}")
+        .transform_filter(f"{named} && {condition}")
         .mark_text(align="left", dx=5, fontSize=11, aria=False)
         .encode(x=alt.XDatum(1.015, scale=SPAN), y="at:Q", text="label:N", color="heritage:N")
     )
@@ -311,8 +315,8 @@ def _vertical(quantity: str, rows: pd.DataFrame) -> alt.Y:
     ends: list[Any] = _ends(quantity, rows)
     if quantity == atlas_rows.GAIN:
         values = rows["value"].astype(float)
-        whole = zip((0.95 * values.min(), 1.05 * values.max()), ends, strict=True)
-        ends = [alt.ExprRef(f"{WHOLE} ? {end} : {inner}") for end, inner in whole]
+        line = zip((0.95 * values.min(), 1.05 * values.max()), ends, strict=True)
+        ends = [alt.ExprRef(f"{WHOLE} ? {end} : {inner}") for end, inner in line]
     scale = alt.Scale(type="log", nice=False, domain=ends)
     axis = alt.Axis(format="~s" if quantity == atlas_rows.TRACE else "~g", tickCount=6)
     return alt.Y("value:Q", title=None, scale=scale, axis=axis)
@@ -323,9 +327,9 @@ def at_first(origins: Sequence[str]) -> set[str]:
     return set(origins) - {atlas_rows.TRAINED_ORIGIN} or set(origins)
 
 
-def _common_gains(shown: pd.DataFrame) -> list[float]:
+def _common_gains(points: pd.DataFrame) -> list[float]:
     """Ends of the axis of gains unless the whole range is asked for: quantiles of what is shown at first."""
-    rows = shown[(shown["quantity"] == atlas_rows.GAIN) & shown["origin"].isin(at_first(list(shown["origin"])))]
+    rows = points[(points["quantity"] == atlas_rows.GAIN) & points["origin"].isin(at_first(list(points["origin"])))]
     gains = rows["value"].astype(float)
     return [_round(gains.quantile(1 - SHOWN)), _round(gains.quantile(SHOWN))] if len(gains) else [0.0, 0.0]
 

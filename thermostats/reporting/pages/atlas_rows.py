@@ -68,14 +68,14 @@ def rows(tables: Evidence) -> pd.DataFrame:
 
 def contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     """Models that differ: of each lab the one with most quantities, and of these some with mean gains far apart."""
-    known = drawn[drawn["origin"] != TRAINED_ORIGIN]
-    gains = known[(known["quantity"] == GAIN) & (known["layer"] > 1)]
+    trained = drawn[drawn["origin"] != TRAINED_ORIGIN]
+    gains = trained[(trained["quantity"] == GAIN) & (trained["layer"] > 1)]
     table = pd.DataFrame(
         {
             "gain": np.log(gains["value"]).groupby(gains["model_id"]).mean(),
-            "quantities": known.groupby("model_id")["quantity"].nunique(),
-            "layers": known.groupby("model_id")["layer"].nunique(),
-            "lab": known.groupby("model_id")["heritage"].first(),
+            "quantities": trained.groupby("model_id")["quantity"].nunique(),
+            "layers": trained.groupby("model_id")["layer"].nunique(),
+            "lab": trained.groupby("model_id")["heritage"].first(),
         }
     ).dropna()
     table = table.sort_values(["quantities", "layers"], ascending=False, kind="stable").drop_duplicates("lab")
@@ -86,10 +86,10 @@ def contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
 
 def missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
     """Models of the table `models` without data by layer, by quantity; what is drawn instead of it is not it."""
-    known = sorted(set(_read(tables, "models")["model_id"]))
+    models = sorted(set(_read(tables, "models")["model_id"]))
     drawn = drawn[~drawn["definition"].isin(list(substitutes()))]
     return {
-        quantity: [model for model in known if model not in set(drawn.loc[drawn["quantity"] == quantity, "model_id"])]
+        quantity: [model for model in models if model not in set(drawn.loc[drawn["quantity"] == quantity, "model_id"])]
         for quantity in QUANTITIES
     }
 
@@ -116,16 +116,16 @@ def _stream(tables: Evidence) -> pd.DataFrame:
         log_gain=np.log(layers["gain_block"].astype(float)), log_norm=np.log(layers["norm_in"].astype(float))
     )
     averaged = values["prompt_id"] == ""
-    given = values[averaged].groupby(by)[["log_gain", "log_norm"]].first()
+    means = values[averaged].groupby(by)[["log_gain", "log_norm"]].first()
     made = values[~averaged].groupby(by)[["log_gain", "log_norm"]].mean()
-    out = given.combine_first(made).reset_index()
+    out = means.combine_first(made).reset_index()
     facts = _facts(layers)
     return out.merge(facts, on="run_id", how="left")
 
 
 def _gains(stream: pd.DataFrame) -> pd.DataFrame:
-    known = stream.dropna(subset="log_gain")
-    chosen = _best(known, "position", list(POSITIONS))
+    gains = stream.dropna(subset="log_gain")
+    chosen = _best(gains, "position", list(POSITIONS))
     return chosen.assign(
         quantity=GAIN, value=np.exp(chosen["log_gain"]), definition=chosen["position"].map(POSITIONS), norm=np.nan
     )
@@ -170,50 +170,50 @@ def _traces(tables: Evidence) -> pd.DataFrame:
     attention = attention[attention["trace"] > 0]
     by = ["run_id", "variant", "layer"]
     averaged = attention["prompt_id"] == ""
-    given = attention[averaged].groupby(by)["trace"].first()
+    means = attention[averaged].groupby(by)["trace"].first()
     made = attention[~averaged].groupby(by)["trace"].mean()
-    out = given.combine_first(made).rename("value").reset_index().merge(_facts(attention), on="run_id", how="left")
+    out = means.combine_first(made).rename("value").reset_index().merge(_facts(attention), on="run_id", how="left")
     chosen = _best(out, "variant", list(VARIANTS))
     return chosen.assign(quantity=TRACE, definition=chosen["variant"].map(VARIANTS), norm=np.nan)
 
 
 def _weights(tables: Evidence) -> pd.DataFrame:
-    whole = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
+    norms = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
     parts = [
         _best(part, "matrix", [W_V, W_O]).assign(
             quantity=matrix, value=lambda frame: frame["spectral_norm"], definition="whole matrix", norm=np.nan
         )
-        for matrix, part in whole.groupby("matrix")
+        for matrix, part in norms.groupby("matrix")
     ]
     for study in studies().values():
         parts += [_summaries(tables, prefix, *drawn) for prefix, drawn in study.layers.items()]
-    return pd.concat([part for part in parts if not part.empty] or parts or [whole])
+    return pd.concat([part for part in parts if not part.empty] or parts or [norms])
 
 
 def _summaries(tables: Evidence, prefix: str, quantity: str, definition: str) -> pd.DataFrame:
     """What a study gives by layer as summaries, drawn with a quantity that it is not."""
-    found = _read(tables, "summaries")
-    found = found[found["estimand"].str.startswith(prefix)]
-    layer = found["estimand"].str.removeprefix(prefix).astype(int)
-    return found.assign(layer=layer, quantity=quantity, definition=definition, norm=np.nan)
+    summaries = _read(tables, "summaries")
+    summaries = summaries[summaries["estimand"].str.startswith(prefix)]
+    layer = summaries["estimand"].str.removeprefix(prefix).astype(int)
+    return summaries.assign(layer=layer, quantity=quantity, definition=definition, norm=np.nan)
 
 
-def _best(known: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
+def _best(rows: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
     """Rows of one run and position or variant per model, revision and origin."""
-    if known.empty:
-        return known
-    candidates = known.groupby([*MODEL, "run_id", by], sort=True)["layer"].nunique().rename("layers").reset_index()
+    if rows.empty:
+        return rows
+    candidates = rows.groupby([*MODEL, "run_id", by], sort=True)["layer"].nunique().rename("layers").reset_index()
     candidates["line"] = candidates["layers"] >= FEWEST
     candidates["place"] = candidates[by].map({name: place for place, name in enumerate(order)})
     ranked = candidates.sort_values(["line", "place", "layers", "run_id"], ascending=[False, True, False, True])
     chosen = ranked.drop_duplicates(MODEL)[["run_id", by]]
-    return known.merge(chosen, on=["run_id", by])
+    return rows.merge(chosen, on=["run_id", by])
 
 
 def _facts(frame: pd.DataFrame) -> pd.DataFrame:
     """Model, lab and origin of every run of a table."""
-    one = frame.drop_duplicates("run_id")
-    return one[["run_id", *MODEL, "source"]]
+    runs = frame.drop_duplicates("run_id")
+    return runs[["run_id", *MODEL, "source"]]
 
 
 def _origin(frame: pd.DataFrame, tables: Evidence) -> pd.Series:

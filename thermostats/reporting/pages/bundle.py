@@ -35,15 +35,15 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
         '<p class="back"><a href="#main-bundle">To the top</a></p>\n</article>'
         for anchor, article in articles.items()
     )
-    return shell(Markup(content), "bundle", TITLE, ["claims.js"], whole=True)  # noqa: S704
+    return shell(Markup(content), "bundle", TITLE, ["claims.js"], bundled=True)  # noqa: S704
 
 
 def _links(page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes], href: str) -> dict[str, str]:
     """Links among all pages in one file: other pages are anchors, small tables are carried along."""
-    own = page.links(href)
+    links = page.links(href)
     if href.startswith("#"):
-        return own
-    target = page.path(own["href"])
+        return links
+    target = page.path(links["href"])
     if target in anchors:
         return {"href": f"#{anchors[target]}"}
     if target.endswith(".csv") and not target.startswith("..") and len(content := read(target)) <= CARRIED:

@@ -25,7 +25,7 @@ CAPTION = (
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`causes.md`, its figure, and its tables as CSV."""
-    causes, found = declared(), Files()
+    causes, made = declared(), Files()
     pooled = tables.named(POOLED)
     rows = model_rows(pooled, MEASURE)
     rows = rows.join(inherited(pooled, rows["model_id"]))
@@ -33,18 +33,18 @@ def files(tables: Evidence) -> dict[str, bytes]:
     arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
     page = text(
         "causes.md",
-        figure=found.figure(drawn(partial(figure, causes)), "causes.svg", CAPTION),
+        figure=made.figure(drawn(partial(figure, causes)), "causes.svg", CAPTION),
         n_models=len(rows),
         n_labs=rows["heritage"].nunique(),
-        sets=found.table(adjustments(causes), "What has to be held fixed", "adjustments.csv"),
-        apart=found.table(separation(causes, rows), "What the models can separate", "separation.csv")
+        sets=made.table(adjustments(causes), "What has to be held fixed", "adjustments.csv"),
+        apart=made.table(separation(causes, rows), "What the models can separate", "separation.csv")
         if len(rows)
         else "",
-        arrows=found.table(arrows, "Arrows and their reasons", "arrows.csv", shown=arrows),
+        arrows=made.table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
         machine=machine(),
     )
-    found.add("causes.md", page.encode())
-    return found.found
+    made.add("causes.md", page.encode())
+    return made.contents
 
 
 def figure(causes: Causes, axes: Axes) -> Axes:

@@ -14,9 +14,9 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.error_rates import WANTED
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding
-from thermostats.claims.kept import Made
 from thermostats.claims.posterior import FittedModel
 from thermostats.claims.scripts import is_own
+from thermostats.claims.stored import Made
 from thermostats.claims.study import study_of
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.modelling import checks, draws
@@ -70,14 +70,18 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
 
     made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
     """
-    files, findings = Files(folder_of(claim.id)), [one.finding for one in made]
-    lead = next((number for number, one in enumerate(made, 1) if one.figure), 0)
-    views = [_view(number, one, files, number == lead) for number, one in enumerate(made, 1) if not one.finding.view_of]
+    files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
+    lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
+    views = [
+        _view(number, each, files, number == lead)
+        for number, each in enumerate(made, 1)
+        if not each.finding.sample.view_of
+    ]
     if lead:  # the first figure there is heads the page
         views[lead - 1]["figure"], views[0]["figure"] = Text(), views[lead - 1]["figure"]
-    rules = [finding.rule for finding in findings]
+    rules = [finding.criterion.words for finding in findings]
     for view in views:
-        view["ruled_by"] = rules.index(view["finding"].rule) + 1
+        view["ruled_by"] = rules.index(view["finding"].criterion.words) + 1
     page = text(
         "claim.md",
         claim=claim,
@@ -87,7 +91,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         elsewhere=_elsewhere(findings),
         named=_named(findings),
         coincident=_coincident(findings),
-        notes=list(dict.fromkeys(note for one in findings if one.view_of for note in one.notes)),
+        notes=list(dict.fromkeys(note for finding in findings if finding.sample.view_of for note in finding.notes)),
         robust=len(views) > 1 or views[0]["posterior"] is not None,
         file=script,
         own=is_own(claim.id),
@@ -103,7 +107,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
     )
     files.add("index.md", page.encode())
     files.add("findings.json", written(claim, findings, made_of["inputs"]))
-    return files.found
+    return files.contents
 
 
 def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
@@ -117,38 +121,45 @@ def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
 
 def _others(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Findings put to other sets of evidence, one row each; sets that carry none of them are named in one row."""
-    seen = [finding for finding in findings if finding.view_of]
-    carried = [finding for finding in seen if finding.verdict != UNMEASURED]
-    first = {finding.evidence: finding for finding in reversed(seen) if finding.verdict == UNMEASURED}
-    short = [finding for name, finding in first.items() if name not in {one.evidence for one in carried}]
+    views = [finding for finding in findings if finding.sample.view_of]
+    carried = [finding for finding in views if finding.verdict != UNMEASURED]
+    first = {finding.sample.evidence: finding for finding in reversed(views) if finding.verdict == UNMEASURED}
+    short = [finding for name, finding in first.items() if name not in {view.sample.evidence for view in carried}]
     return [{"finding": finding, "by_p": _by_p(finding)} for finding in (*carried, *short)]
 
 
 def _by_p(finding: Finding) -> bool:
     """Whether a p-value decided where the interval holds a number that the rule compares with."""
-    bars = [bar for bar in (finding.above, finding.below) if bar is not None]
-    if finding.verdict not in DECIDED or finding.lower is None or finding.upper is None:
+    head, rule = finding.headline, finding.criterion
+    bars = [bar for bar in (rule.above, rule.below) if bar is not None]
+    if finding.verdict not in DECIDED or head.lower is None or head.upper is None:
         return False
-    return formatting.is_p_value(finding.probability_kind) and any(finding.lower < bar < finding.upper for bar in bars)
+    return formatting.is_p_value(head.p_kind) and any(head.lower < bar < head.upper for bar in bars)
 
 
 def _elsewhere(findings: Sequence[Finding]) -> list[Finding]:
     """The first question on other sets, where its verdict is another: any on all rows together, or a decided one."""
     first = findings[0]
-    seen = [one for one in findings if one.view_of and one.id == first.id and one.verdict != first.verdict]
-    return [one for one in seen if one.verdict in DECIDED or (one.evidence == POOLED and one.verdict == OPEN)]
+    views = [view for view in findings if view.sample.view_of and view.id == first.id and view.verdict != first.verdict]
+    return [
+        view for view in views if view.verdict in DECIDED or (view.sample.evidence == POOLED and view.verdict == OPEN)
+    ]
 
 
 def _named(findings: Sequence[Finding]) -> dict[str, str]:
     """Models of small sets of evidence, by set: of its finding that rests on most of them."""
-    seen = sorted((one for one in findings if one.view_of), key=lambda one: one.n_models)
-    return {one.evidence: names for one in seen if (names := one.plain.partition(": ")[2])}
+    return {view.sample.evidence: names for view in _views(findings) if (names := view.plain.partition(": ")[2])}
 
 
 def _coincident(findings: Sequence[Finding]) -> dict[str, str]:
     """Labs that one source alone measured, by set: of its finding that rests on most models."""
-    seen = sorted((one for one in findings if one.view_of), key=lambda one: one.n_models)
-    return {one.evidence: one.coincidence for one in seen if one.coincidence}
+    samples = (view.sample for view in _views(findings))
+    return {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
+
+
+def _views(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings on other sets of evidence than the first, those of most models last."""
+    return sorted((finding for finding in findings if finding.sample.view_of), key=lambda view: view.sample.n_models)
 
 
 def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
@@ -164,25 +175,27 @@ def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
     finding, suffix = made.finding, "" if number == 1 else f"-{number}"
     drawn, behind, posterior = Text(), Text(), finding.posterior
     if made.figure:
-        drawn = files.figure(made.figure, f"figure{'' if is_lead else suffix}.svg", finding.caption or finding.plain)
+        drawn = files.figure(
+            made.figure, f"figure{'' if is_lead else suffix}.svg", finding.figure.caption or finding.plain
+        )
     if finding.table is not None:
         behind = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
     published, reproduced = (
-        {name: float(value) for name, value in figures.items()} for figures in (finding.published, finding.reproduced)
+        {name: float(value) for name, value in figures.items()}
+        for figures in (finding.audit.published, finding.audit.reproduced)
     )
     view = {"finding": finding, "number": number, "figure": drawn, "table": behind, "posterior": posterior}
     view["operating"], view["declared"] = Text(), None
     view["universes"] = universes_of(finding, number, files)
     view["compared"] = formatting.comparison(published, reproduced)
-    if finding.operating is not None:
-        shown = finding.operating[list(RATES)].rename(columns=RATES)
-        here = finding.operating["declared"].astype(bool) & (finding.operating["n_models"] == finding.n_models)
-        view["declared"] = next(iter(finding.operating[here].to_dict("records")), None)
-        view["operating"] = files.table(
-            finding.operating, "How often the rule gives each verdict", f"worlds{suffix}.csv", shown=shown
-        )
+    sample, rates = finding.sample, finding.criterion.rates
+    if rates is not None:
+        here = rates["declared"].astype(bool) & (rates["n_models"] == sample.n_models)
+        view["declared"] = next(iter(rates[here].to_dict("records")), None)
+        label, named = "How often the rule gives each verdict", rates[list(RATES)].rename(columns=RATES)
+        view["operating"] = files.table(rates, label, f"worlds{suffix}.csv", excerpt=named)
     if posterior is not None:
-        numbered = ((finding.n_models, "model"), (finding.n_heritages, finding.group))
+        numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
         view["rests_on"] = [formatting.plural(n, noun) for n, noun in numbered if n]
         view["intervals"] = _kinds(posterior)
         view["placed"] = placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
@@ -198,21 +211,21 @@ def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: 
         name: [] for name in ("prior", "robust", "priors", "computation", "posterior", "checks", "sensitivity", "more")
     }
 
-    def add(section: str, frame: pd.DataFrame, label: str, name: str = "", shown: pd.DataFrame | None = None) -> None:
-        shown = (frame if shown is None else shown).rename(columns=HEADINGS)
-        placed[section].append(files.table(frame, label, f"{stem}-{name or slug(label)}.csv", shown=shown))
+    def add(section: str, frame: pd.DataFrame, label: str, name: str = "", excerpt: pd.DataFrame | None = None) -> None:
+        excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
+        placed[section].append(files.table(frame, label, f"{stem}-{name or slug(label)}.csv", excerpt=excerpt))
 
     for panel, svg in zip(posterior.panels, drawn, strict=True):
         section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
         placed[section].append(files.figure(svg, f"{stem}-{slug(panel.name)}.svg", panel.caption))
     if posterior.priors:
         add("priors", pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"]), "Priors")
-    if len(posterior.diagnostics):
-        add("computation", posterior.diagnostics, "Diagnostics of the sampler", "diagnostics")
+    if len(posterior.computation.diagnostics):
+        add("computation", posterior.computation.diagnostics, "Diagnostics of the sampler", "diagnostics")
     columns = [name for name in SUMMARY if name in posterior.summary]
-    whole = len(_kinds(posterior)) != 1
-    shown = posterior.summary if whole else posterior.summary[columns]
-    add("posterior", posterior.summary, "Summary of the posterior", "summary", shown)
+    all_columns = len(_kinds(posterior)) != 1
+    excerpt = posterior.summary if all_columns else posterior.summary[columns]
+    add("posterior", posterior.summary, "Summary of the posterior", "summary", excerpt)
     if posterior.gate.checks:
         add("checks", posterior.gate.table(), "All checks", "checks")
     if posterior.sensitivity is not None:
@@ -237,9 +250,9 @@ def _kinds(posterior: FittedModel) -> list[str]:
 
 def _probability(posterior: FittedModel) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error 0.0030)`."""
-    error = posterior.probability_error
-    shown = formatting.chance_of(posterior.statement, posterior.probability)
-    return shown if error is None else f"{shown} (Monte-Carlo error {formatting.number(error, 2)})"
+    by = posterior.conclusion
+    text = formatting.chance_of(by.statement, by.probability)
+    return text if by.error is None else f"{text} (Monte-Carlo error {formatting.number(by.error, 2)})"
 
 
 def _capital(name: str) -> str:

@@ -28,7 +28,7 @@ MEASURED_GAINS = {
 
 def data_text(layout: Layout, tables: Evidence) -> str:
     """The page's Markdown."""
-    found, fates, sources = (
+    inconsistent, fates, sources = (
         tables.table(name) if name in TABLES else pd.DataFrame()  # no study may bring them
         for name in ("inconsistencies", "reconciliation", "sources")
     )
@@ -38,9 +38,9 @@ def data_text(layout: Layout, tables: Evidence) -> str:
         measured=measured_table(tables.table("features", source=OURS)),
         sources=len(sources),
         fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items() if len(fates) else (),
-        kinds=sorted(Counter(found["kind"]).items()) if len(found) else [],
-        found=len(found),
-        inconsistencies=_inconsistencies(found) if len(found) else "",
+        kinds=sorted(Counter(inconsistent["kind"]).items()) if len(inconsistent) else [],
+        found=len(inconsistent),
+        inconsistencies=_inconsistencies(inconsistent) if len(inconsistent) else "",
         copied=all(listed.name for listed in layout.tables),
         files=_files(layout),
         out=layout.name,
@@ -118,11 +118,13 @@ def _codebook(name: str) -> dict[str, object]:
     }
 
 
-def _inconsistencies(found: pd.DataFrame) -> Text:
+def _inconsistencies(inconsistent: pd.DataFrame) -> Text:
     """Disagreements of a study's files, in words."""
-    files = found["file"] + found["other_file"].where(found["other_file"] == "", " / " + found["other_file"])
-    figures = {name: [formatting.figure(value, 5) for value in found[name]] for name in ("value", "other_value")}
+    files = inconsistent["file"] + inconsistent["other_file"].where(
+        inconsistent["other_file"] == "", " / " + inconsistent["other_file"]
+    )
+    figures = {name: [formatting.figure(value, 5) for value in inconsistent[name]] for name in ("value", "other_value")}
     heads = {"kind": "kind", "file": "file", "model_id": "model", "what": "what disagrees", "value": "value"}
     heads |= {"other_value": "other value", "handling": "what was done"}
-    shown = found.assign(file=files, **figures)[list(heads)].rename(columns=heads)
-    return table(shown, "Inconsistencies", most=None)
+    listed = inconsistent.assign(file=files, **figures)[list(heads)].rename(columns=heads)
+    return table(listed, "Inconsistencies", most=None)

@@ -11,15 +11,11 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import FittedModel
+from thermostats.claims.finding import Finding, from_columns
 from thermostats.errors import DataError
 
-LEFT_OUT = {"gate", "diagnostics", "summary", "sensitivity", "tables", "panels", "classical_rule"}
-FITTED = [*(item.name for item in fields(FittedModel) if item.name not in LEFT_OUT), "concluded"]
-"""What `findings.json` says of a posterior, with its gate and summary."""
-FACTS = [item.name for item in fields(Claim) if item.compare]
-PLAIN = [item.name for item in fields(Finding) if item.name not in {"table", "draw", "posterior", "operating", "curve"}]
+FACTS = {"said" if item.name == "statement" else item.name: item.name for item in fields(Claim) if item.compare}
+"""Keys of a claim in its file, and the fields that they hold."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ class Entry:
 def written(claim: Claim, findings: Sequence[Finding], inputs_sha: str) -> bytes:
     """Content of the file. inputs_sha: SHA-256 of the rows that the findings read."""
     content = {
-        "claim": {name: getattr(claim, name) for name in FACTS},
+        "claim": {name: getattr(claim, field) for name, field in FACTS.items()},
         "inputs_sha": inputs_sha,
         "findings": [_plain(finding) for finding in findings],
     }
@@ -53,8 +49,9 @@ def read_entry(content: bytes) -> Entry:
     try:
         read = json.loads(content)
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
-        findings = tuple(Finding(**{**item, "notes": tuple(item["notes"])}) for item in read["findings"])
-        return Entry(read["claim"]["id"], Claim(**read["claim"]), findings, read["inputs_sha"], "", posteriors)
+        findings = tuple(from_columns(item) for item in read["findings"])
+        claim = Claim(**{FACTS[name]: value for name, value in read["claim"].items()})
+        return Entry(claim.id, claim, findings, read["inputs_sha"], "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
             "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
@@ -63,14 +60,18 @@ def read_entry(content: bytes) -> Entry:
 
 def _plain(finding: Finding) -> dict[str, Any]:
     """A finding without its table and figures, fit for JSON."""
-    plain = {name: _json(getattr(finding, name)) for name in PLAIN}
+    plain: dict[str, Any] = _by_name(finding.columns())
     posterior = finding.posterior
     if posterior is None:
         return plain | {"posterior": None}
-    shown = {name: _json(getattr(posterior, name)) for name in FITTED}
-    tables = {"checks": posterior.gate.table(), "summary": posterior.summary, "diagnostics": posterior.diagnostics}
+    tables = {"checks": posterior.gate.table(), "summary": posterior.summary}
+    tables["diagnostics"] = posterior.computation.diagnostics
     rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}
-    return plain | {"posterior": shown | {"passes": posterior.gate.passes} | rows}
+    return plain | {"posterior": _by_name(posterior.columns()) | {"passes": posterior.gate.passes} | rows}
+
+
+def _by_name(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _json(value) for name, value in values.items()}
 
 
 def _json(value: Any) -> Any:

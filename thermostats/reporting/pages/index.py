@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib.resources import files
 from itertools import chain, zip_longest
 from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.error_rates import FALSE
+from thermostats.claims.error_rates import FALSE, WORST
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
 from thermostats.claims.scripts import is_own
@@ -22,8 +21,8 @@ from thermostats.formatting import first_sentences, listed, markdown
 from thermostats.reporting.digest import machine
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.entry import Entry
-from thermostats.reporting.pages.pictures import picture, shown
-from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, slug, text
+from thermostats.reporting.pages.pictures import on_scale, picture
+from thermostats.reporting.text import FAILED, MISSING, SIGNS, Text, link, text
 from thermostats.tables import store
 from thermostats.tables.vocabulary import VERDICTS
 
@@ -58,21 +57,27 @@ def index_text(
     grouped = by_group(entries)
     rows = {entry.id: _row(entry, page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
-    known = {study.claims: study for study in studies().values() if study.claims}
+    by_heading = {study.claims: study for study in studies().values() if study.claims}
     return text(
         "index.md",
         title=TITLE,
         rows=list(rows.values()),
         groups=[
-            {"title": title, "study": known.get(title), "rows": [rows[entry.id] for entry in own], **_summary(own)}
-            for title, own in grouped.items()
+            {
+                "title": title,
+                "study": by_heading.get(title),
+                "rows": [rows[entry.id] for entry in group],
+                **_summary(group),
+            }
+            for title, group in grouped.items()
         ],
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        short=in_short([[rows[entry.id] for entry in own] for own in grouped.values()]),
+        short=in_short([[rows[entry.id] for entry in group] for group in grouped.values()]),
         command=Text(command),
-        tried=sum(bool(finding.worlds) for entry in entries for finding in entry.findings),
-        untried=sum(finding.worlds == 0 for entry in entries for finding in entry.findings),
+        tried=sum(bool(finding.criterion.worlds) for entry in entries for finding in entry.findings),
+        untried=sum(finding.criterion.worlds == 0 for entry in entries for finding in entry.findings),
         most_false=FALSE,
+        worst=WORST,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
         moved=_moved(entries, page_of),
@@ -87,8 +92,8 @@ def index_text(
 
 def pictures_of(entries: Sequence[Entry]) -> dict[str, bytes]:
     """The small pictures of the index by file name; of a claim without an estimate to show there is none."""
-    found = {_picture(entry): shown(_findings(entry)) for entry in entries}
-    return {GAIN: gain_picture()} | {name: picture(estimates) for name, estimates in found.items() if estimates}
+    estimates_of = {_picture(entry): on_scale(_findings(entry)) for entry in entries}
+    return {GAIN: gain_picture()} | {name: picture(estimates) for name, estimates in estimates_of.items() if estimates}
 
 
 def gain_picture() -> bytes:
@@ -97,17 +102,30 @@ def gain_picture() -> bytes:
 
 
 def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Headings of the summary with their rows: those of most labs, then models, from each group of claims in turn."""
+    """Headings of the summary with their rows: those of most labs, then models, from each group of claims in turn.
+
+    What is open is listed as the groups have it: of a study's claims the first are those that it rests on.
+    """
+    in_order = list(chain.from_iterable(groups))
+    chosen = {
+        OPEN: [row for row in in_order if row["verdict"] == OPEN],
+        **{verdict: _in_turn(groups, verdict) for verdict in (SUPPORTED, AGAINST, UNMEASURED)},
+    }
     return [
-        (heading, list(chain.from_iterable(_in_turn(groups, verdict) for verdict in verdicts))[:most])
+        (heading, [row for verdict in verdicts for row in chosen[verdict]][:most])
         for heading, verdicts, most in IN_SHORT
     ]
 
 
 def _in_turn(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> list[dict[str, Any]]:
     of_each = ([row for row in rows if row["verdict"] == verdict] for rows in groups)
-    best = (sorted(rows, key=lambda r: (-r["finding"].n_heritages, -r["finding"].n_models)) for rows in of_each)
+    best = (sorted(rows, key=_size, reverse=True) for rows in of_each)
     return [row for turn in zip_longest(*best) for row in turn if row is not None]
+
+
+def _size(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Labs and models that the first finding of a claim rests on."""
+    return row["finding"].sample.n_groups, row["finding"].sample.n_models
 
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
@@ -118,8 +136,8 @@ def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
         for number, finding in enumerate(entry.findings):
             fit = (entry.posteriors[number] if number < len(entry.posteriors) else None) or {}
             row = {
-                **asdict(finding),
-                "finding": finding.id or f"{finding.claim}.{slug(finding.estimand)}",
+                **finding.columns(),
+                "finding": finding.id,
                 "headline": number == 0,
                 "posterior": fit.get("probability"),
                 "mc_error": fit.get("probability_error"),
@@ -135,45 +153,45 @@ def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Entries by the study whose claims they are, in the order of the claims' ids; those of no study last."""
     titles = {study.letter: study.claims for study in studies().values() if study.letter}
     letters = sorted(titles)
-    found = {titles[letter]: [entry for entry in entries if entry.id[:1] == letter] for letter in letters}
-    found[FURTHER] = [entry for entry in entries if entry.id[:1] not in titles]
-    return {title: own for title, own in found.items() if own}
+    groups = {titles[letter]: [entry for entry in entries if entry.id[:1] == letter] for letter in letters}
+    groups[FURTHER] = [entry for entry in entries if entry.id[:1] not in titles]
+    return {title: group for title, group in groups.items() if group}
 
 
 def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     """What came out of some claims, counted, and what that rests on."""
     primary = [entry.findings[0] for entry in entries if entry.findings and not entry.error]
     counts = Counter(finding.verdict for finding in primary)
-    given = [verdict for verdict in VERDICTS if counts[verdict]]
+    reached = [verdict for verdict in VERDICTS if counts[verdict]]
     fitted = [entry.posteriors[0] for entry in entries if entry.posteriors and entry.posteriors[0]]
     apart = [fit for fit in fitted if fit["passes"] and fit["classical"] not in ("", fit["concluded"])]
     return {
-        "counts": [f"{counts[v]} {'came out ' if v == given[0] else ''}as {v}" for v in given],
+        "counts": [f"{counts[v]} {'came out ' if v == reached[0] else ''}as {v}" for v in reached],
         "tested": len(primary),
         "fitted": len(fitted),
         "apart": len(apart),
         "failed": sum(not fit["passes"] for fit in fitted),
-        "most_models": max((finding.n_models for finding in primary), default=0),
-        "most_groups": max((finding.n_heritages for finding in primary), default=0),
-        "noun": primary[0].group if primary else "",
+        "most_models": max((finding.sample.n_models for finding in primary), default=0),
+        "most_groups": max((finding.sample.n_groups for finding in primary), default=0),
+        "noun": primary[0].sample.group if primary else "",
     }
 
 
 def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """Of every set of evidence, for every claim in order, the sign of the first finding on it; empty where none is."""
-    found = [
-        {finding.evidence or OVERALL: SIGNS[finding.verdict] for finding in reversed(entry.findings)}
+    signs = [
+        {finding.sample.evidence or OVERALL: SIGNS[finding.verdict] for finding in reversed(entry.findings)}
         for entry in entries
     ]
-    sets = [name for name in (*SETS, OVERALL) if any(name in own for own in found)]
-    return {name: [own.get(name, "") for own in found] for name in sets}
+    sets = [name for name in (*SETS, OVERALL) if any(name in signs_of for signs_of in signs)]
+    return {name: [signs_of.get(name, "") for signs_of in signs] for name in sets}
 
 
 def _moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
     """Claims whose first finding has another verdict on measurements that are not the study's own, with both."""
     rows = []
     for entry in entries:
-        by_set = {f.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id}
+        by_set = {f.sample.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id}
         before = by_set.get(PUBLISHED, UNMEASURED)
         after = {verdict: [n for n in NEW if by_set.get(n) == verdict] for verdict in VERDICTS if verdict != UNMEASURED}
         words = "; ".join(
@@ -194,7 +212,7 @@ def _findings(entry: Entry) -> Sequence[Finding]:
 
 def _row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _findings(entry)
-    primary, said = next(iter(findings), None), "; ".join(one.words for one in shown(findings))
+    primary, caption = next(iter(findings), None), "; ".join(estimate.words for estimate in on_scale(findings))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     is_built = entry.claim is not None and not entry.error
     return {
@@ -208,5 +226,5 @@ def _row(entry: Entry, page_of: str) -> dict[str, Any]:
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
         "finding": primary,
-        "picture": Text(f"![{markdown(said)}]({_picture(entry)})" if said else ""),
+        "picture": Text(f"![{markdown(caption)}]({_picture(entry)})" if caption else ""),
     }

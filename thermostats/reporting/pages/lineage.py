@@ -30,14 +30,14 @@ SHOWN = ["model_id", "lab", "family", "parent", "kind", "tokens", "tokenizer", "
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`lineage.md`, its figure, and its tables as CSV; of rows that are no tree the page says why."""
-    pooled, found = tables.named(POOLED), Files()
+    pooled, made = tables.named(POOLED), Files()
     gains = model_rows(pooled, GAIN, incomparable=True)
     try:
         check_lineage(tables.table("models"), tables.table("lineage"))
         tree = tree_of(pooled, gains)
     except ThermostatsError as refusal:
-        found.add("lineage.md", text("lineage.md", refusal=str(refusal), machine=machine()).encode())
-        return found.found
+        made.add("lineage.md", text("lineage.md", refusal=str(refusal), machine=machine()).encode())
+        return made.contents
     rows = facts(pooled, gains)
     caption = (
         f"Tree of descent of {len(gains)} models with a {WORDS}: root, labs, families, models, models tuned from them. "
@@ -47,18 +47,16 @@ def files(tables: Evidence) -> dict[str, bytes]:
     page = text(
         "lineage.md",
         refusal="",
-        figure=found.figure(drawn(lambda axes: figure(tree, gains, axes)), "lineage.svg", caption)
-        if len(gains)
-        else "",
-        kinds=found.table(kinds(tree), "Branches by kind", "branches.csv"),
+        figure=made.figure(drawn(lambda axes: figure(tree, gains, axes)), "lineage.svg", caption) if len(gains) else "",
+        kinds=made.table(kinds(tree), "Branches by kind", "branches.csv"),
         checks=checks(tree, rows),
         power=power(tree, gains),
-        known=found.table(known(rows), "What is stated of these models", "stated.csv"),
-        models=found.table(rows[SHOWN], "Models and what they come from", "lineage.csv"),
+        stated=made.table(stated(rows), "What is stated of these models", "stated.csv"),
+        models=made.table(rows[SHOWN], "Models and what they come from", "lineage.csv"),
         machine=machine(),
     )
-    found.add("lineage.md", page.encode())
-    return found.found
+    made.add("lineage.md", page.encode())
+    return made.contents
 
 
 def figure(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
@@ -69,9 +67,9 @@ def figure(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
         at = [tree.place(name) for name in gains["model_id"]]
         expected = ancestors(y, np.ones((len(y), 1)), tree.covariance(tree.names), at)
         values = dict(zip(tree.names, expected, strict=True))
-    whole = axes.get_figure(root=True)
-    if whole is not None:
-        whole.set_figwidth(max(whole.get_figwidth(), WIDE))
+    canvas = axes.get_figure(root=True)
+    if canvas is not None:
+        canvas.set_figwidth(max(canvas.get_figwidth(), WIDE))
     return draw_tree(tree, values, axes)
 
 
@@ -95,9 +93,9 @@ def power(tree: Tree, gains: pd.DataFrame) -> str:
 def facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     """One row per model with a gain and per parent of it, with what the table `lineage` states."""
     stated = evidence.table("lineage").drop(columns=["heritage", "family"])
-    own = gains[["model_id", "heritage", "family", "gain"]].rename(columns={"heritage": "lab"})
+    models = gains[["model_id", "heritage", "family", "gain"]].rename(columns={"heritage": "lab"})
     years = evidence.table("models").drop_duplicates("model_id").set_index("model_id")["year"]
-    rows = own.merge(stated, on="model_id", how="left").sort_values(["lab", "family", "model_id"], ignore_index=True)
+    rows = models.merge(stated, on="model_id", how="left").sort_values(["lab", "family", "model_id"], ignore_index=True)
     texts = ["parent", "kind", "tokenizer", "corpus", "source"]
     rows = rows.assign(**{name: rows[name].fillna("") for name in texts})
     return rows.assign(year=rows["model_id"].map(years), year_of_parent=rows["parent"].map(years))
@@ -109,15 +107,15 @@ def kinds(tree: Tree) -> pd.DataFrame:
     return counts.rename_axis("kind").reset_index(name="branches")
 
 
-def known(rows: pd.DataFrame) -> pd.DataFrame:
+def stated(rows: pd.DataFrame) -> pd.DataFrame:
     """Of every fact, for how many models it is stated, and how many values there are."""
-    one = rows.drop_duplicates("model_id")
-    scratch = one["kind"] == "scratch"
+    models = rows.drop_duplicates("model_id")
+    scratch = models["kind"] == "scratch"
     table = []
     for name in FACTS:
-        there = one[name].notna() & (one[name].astype(str) != "") | (scratch if name == "parent" else False)
-        values = one.loc[there, name].replace("", np.nan).dropna()
-        table.append((name, int(there.sum()), len(one), values.nunique()))
+        there = models[name].notna() & (models[name].astype(str) != "") | (scratch if name == "parent" else False)
+        values = models.loc[there, name].replace("", np.nan).dropna()
+        table.append((name, int(there.sum()), len(models), values.nunique()))
     return pd.DataFrame(table, columns=["fact", "stated", "models", "different values"])
 
 

@@ -16,6 +16,6 @@ def means_text(entries: Sequence[Entry]) -> str:
     for entry in entries:
         if entry.claim and entry.findings and not entry.error:
             verdict = entry.findings[0].verdict
-            if said := entry.claim.practice.get(verdict):
-                lines[verdict].append((said, link(entry.id, f"{folder_of(entry.id)}/index.md")))
+            if sentence := entry.claim.practice.get(verdict):
+                lines[verdict].append((sentence, link(entry.id, f"{folder_of(entry.id)}/index.md")))
     return text("means.md", holds=lines[SUPPORTED], fails=lines[AGAINST], unknown=lines[OPEN] + lines[UNMEASURED])

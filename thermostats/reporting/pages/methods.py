@@ -18,7 +18,7 @@ CLASSICAL_LEVEL = 0.95
 
 def methods_text() -> str:
     """The page's Markdown."""
-    known = machine()
+    versions = machine()
     return text(
         "methods.md",
         sure=SURE,
@@ -30,12 +30,13 @@ def methods_text() -> str:
         level=CLASSICAL_LEVEL,
         simulations=operating.SIMULATIONS,
         most_false=error_rates.FALSE,
+        worst=error_rates.WORST,
         fair=error_rates.FAIR,
         near=NEAR,
         interval=INTERVALS[draws.KIND],
         gains=GAINS,
         positions=POSITIONS,
         layers=TRANSITION_DEFINITIONS,
-        samplers={name: version for name, version in known.items() if name in SAMPLERS},
-        machine=known,
+        samplers={name: version for name, version in versions.items() if name in SAMPLERS},
+        machine=versions,
     )

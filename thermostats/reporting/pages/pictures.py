@@ -43,47 +43,48 @@ class Seen(NamedTuple):
 
 def seen(finding: Finding) -> Seen | None:
     """A finding on the scale; None without an interval, or without a number to compare it with."""
-    x, lower, upper = finding.estimate, finding.lower, finding.upper
-    bars = [bar for bar in (finding.above, finding.below) if bar is not None]
+    x, lower, upper = finding.headline.value, finding.headline.lower, finding.headline.upper
+    rule, evidence = finding.criterion, finding.sample.evidence
+    bars = [bar for bar in (rule.above, rule.below) if bar is not None]
     if x is None or lower is None or upper is None or not lower < upper or not bars:
         return None
     bar = min(bars, key=lambda value: abs(x - value))
-    side = 1 if bar == finding.above else -1
+    side = 1 if bar == rule.above else -1
     towards, away = (x - lower, upper - x) if x > bar else (upper - x, x - lower)
     unit = towards or away
     first, last = sorted(side * (end - bar) / unit for end in (lower, upper))
     other = next((side * (value - bar) / unit for value in bars if value != bar), FARTHEST)
-    said = " and ".join(
+    bounds = " and ".join(
         f"{which} {declared(value)}"
-        for which, value in (("above", finding.above), ("below", finding.below))
+        for which, value in (("above", rule.above), ("below", rule.below))
         if value is not None
     )
-    words = f"{finding.evidence}: {estimate_range(finding)}, claimed: {said}"
-    return Seen(finding.evidence, side * (x - bar) / unit, first, last, other, words)
+    words = f"{evidence}: {estimate_range(finding.headline)}, claimed: {bounds}"
+    return Seen(evidence, side * (x - bar) / unit, first, last, other, words)
 
 
-def shown(findings: Sequence[Finding]) -> list[Seen]:
+def on_scale(findings: Sequence[Finding]) -> list[Seen]:
     """Of every set of evidence its first finding, in their order, as far as it can be shown."""
     first: dict[str, Finding] = {}
     for finding in findings:
-        first.setdefault(finding.evidence, finding)
-    return [on_scale for finding in first.values() if (on_scale := seen(finding))]
+        first.setdefault(finding.sample.evidence, finding)
+    return [estimate for finding in first.values() if (estimate := seen(finding))]
 
 
 def picture(estimates: Sequence[Seen]) -> bytes:
     """The picture as SVG, a line for each estimate."""
     rows = [
         {
-            "name": one.evidence,
-            "shape": SHAPES.get(one.evidence, SHAPES[PUBLISHED]),
+            "name": estimate.evidence,
+            "shape": SHAPES.get(estimate.evidence, SHAPES[PUBLISHED]),
             "y": ROW * (place + 0.5),
-            "end": _place(one.end),
-            "from": _place(one.lower),
-            "to": _place(one.upper),
-            "at": _place(one.estimate),
-            "beyond": (one.lower < -FARTHEST) - (one.upper > FARTHEST),
+            "end": _place(estimate.end),
+            "from": _place(estimate.lower),
+            "to": _place(estimate.upper),
+            "at": _place(estimate.estimate),
+            "beyond": (estimate.lower < -FARTHEST) - (estimate.upper > FARTHEST),
         }
-        for place, one in enumerate(estimates)
+        for place, estimate in enumerate(estimates)
     ]
     values: dict[str, Any] = {"rows": rows, "row": ROW, "bar": _place(0), "left": LEFT, "right": RIGHT}
     return environment().get_template("evidence.svg").render(values).encode()

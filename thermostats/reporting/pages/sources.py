@@ -26,7 +26,7 @@ FITTED = ("last_gain", "penultimate_gain")
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`sources.md`, and its tables as CSV."""
-    found, pooled = Files(), tables.named(POOLED)
+    made, pooled = Files(), tables.named(POOLED)
     published, runs = set(tables.table("sources")["file"]), pooled.table("runs")
     features, layers = pooled.table("features"), pooled.table("layers")
     gains = gain_pairs(features, published)
@@ -36,31 +36,31 @@ def files(tables: Evidence) -> dict[str, bytes]:
     pools = {gain: measurements_to_pool(measured[measured["comparable"].astype(bool)], pooled, gain) for gain in fits}
     page = text(
         "sources.md",
-        sets=found.table(counted(tables), "Sets of evidence", "sets.csv"),
+        sets=made.table(counted(tables), "Sets of evidence", "sets.csv"),
         coincidence=coincidence(pooled, set(features["model_id"])),
-        others=found.table(instruments(runs, layers), "Other people's measurements", "instruments.csv"),
-        gains=found.table(gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"),
+        others=made.table(instruments(runs, layers), "Other people's measurements", "instruments.csv"),
+        gains=made.table(gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"),
         n_models=gains["model_id"].nunique(),
         largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,
         fits=fits,
         moved=[f"{percent(x, 2)} ({gain.replace('_', ' ')})" for gain, x in moved(fits, pools).items()],
-        spreads=found.table(spreads(fits, pools), "Standard deviations of log gains", "spreads-of-sources.csv"),
-        levels=found.table(levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"),
-        lines=found.table(lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"),
+        spreads=made.table(spreads(fits, pools), "Standard deviations of log gains", "spreads-of-sources.csv"),
+        levels=made.table(levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"),
+        lines=made.table(lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"),
         machine=machine(),
     )
-    found.add("sources.md", page.encode())
-    return found.found
+    made.add("sources.md", page.encode())
+    return made.contents
 
 
 def fitted(rows: pd.DataFrame) -> dict[str, Fit]:
     """Fits of the levels of sources by gain, of gains that two sources measured of one model."""
-    found = {}
+    fits = {}
     for gain in FITTED:
-        own = rows[rows[gain].notna() & rows["comparable"].astype(bool)]
-        if (own.groupby("model_id")["source"].nunique() > 1).any():
-            found[gain] = fit_sources(own, gain, sources=sorted(set(own["source"])))
-    return found
+        with_gain = rows[rows[gain].notna() & rows["comparable"].astype(bool)]
+        if (with_gain.groupby("model_id")["source"].nunique() > 1).any():
+            fits[gain] = fit_sources(with_gain, gain, sources=sorted(set(with_gain["source"])))
+    return fits
 
 
 def spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -68,8 +68,8 @@ def spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.Da
     rows = []
     for gain, fit in fits.items():
         moments = {f"sd_{name}": variance**0.5 for name, variance in variances(pools[gain]).items()}
-        own = fit.summary().assign(gain=gain, status=fit.status)
-        rows.append(own.assign(by_moments=own["quantity"].map(moments)))
+        summary = fit.summary().assign(gain=gain, status=fit.status)
+        rows.append(summary.assign(by_moments=summary["quantity"].map(moments)))
     columns = ["gain", "quantity", "median", "lower", "upper", "by_moments", "status"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
@@ -103,8 +103,8 @@ def counted(tables: Evidence) -> pd.DataFrame:
 
 def instruments(runs: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
     """One row per external source, instrument and precision: models, positions of their gains, licence."""
-    positions = layers.groupby("run_id")["position"].agg(lambda own: ", ".join(sorted(set(own))))
-    own = runs[runs["measure_version"] == EXTERNAL]
-    own = own.assign(position=own["run_id"].map(positions).fillna("weights or summaries"))
-    rows = own.groupby(["source", "instrument", "dtype", "position", "licence"])["model_id"].nunique()
+    positions = layers.groupby("run_id")["position"].agg(lambda external: ", ".join(sorted(set(external))))
+    external = runs[runs["measure_version"] == EXTERNAL]
+    external = external.assign(position=external["run_id"].map(positions).fillna("weights or summaries"))
+    rows = external.groupby(["source", "instrument", "dtype", "position", "licence"])["model_id"].nunique()
     return rows.rename("models").reset_index()

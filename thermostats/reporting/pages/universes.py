@@ -34,7 +34,7 @@ def universes_of(finding: Finding, number: int, files: Files) -> dict[str, Any] 
     )
     figure = files.figure(drawn(curve.plot), f"universes{suffix}.svg", caption)
     moves = files.table(
-        curve.moves, "Which choice moves the estimate how much", f"choices{suffix}.csv", shown=_shown(curve)
+        curve.moves, "Which choice moves the estimate how much", f"choices{suffix}.csv", excerpt=_shown(curve)
     )
     name = f"universes{suffix}.csv"
     files.add(name, curve.table.to_csv(index=False, lineterminator="\n").encode())

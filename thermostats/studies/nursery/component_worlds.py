@@ -178,6 +178,49 @@ def _tried(own: World, holds: bool, name: str, kind: str, declared: bool = False
     return worlds.World(name, words, holds, partial(_changed, own), Errors(kind), declared)
 
 
+BOUNDS = {"least": (0.1, 0.9), "residual": (0.02, 0.12), "depth": (0.0, 0.12), "tails": (0.0, 0.3), "times": (1.0, 4.0)}
+"""What is smaller than the two that are alike (or, where geometry is scale, these two over recipe), errors, recipe ×
+depth, 1/degrees of freedom of recipes, how many times as large all is in one corpus."""
+
+
+def searches_at_the_edge(*edges: str) -> tuple[worlds.Search, ...]:
+    """Where a rule is looked at hardest: where two of what it compares are alike, on both sides of its claim."""
+    return tuple(
+        worlds.Search(
+            f"worst, {side}",
+            holds,
+            partial(_at_the_edge, edges[0], holds),
+            BOUNDS,
+            ("normal", *KINDS),
+            worlds.SPARE,
+            edges if len(edges) > 1 else (),
+        )
+        for side, holds in (("not held at the boundary", False), ("held at the boundary", True))
+    )
+
+
+def _at_the_edge(
+    first: str,
+    holds: bool,
+    *,
+    kind: str,
+    least: float,
+    residual: float,
+    depth: float,
+    tails: float,
+    times: float,
+    like: str = "",
+) -> worlds.World:
+    corpus = 0.05 if (edge := like or first) == "corpus = geometry" else AS_FOUND["corpus"]
+    recipe, geometry, scale = (
+        (0.1, 0.1 * least, 0.1 * least) if edge == "geometry = scale" else (0.05, 0.05, 0.05 * least)
+    )
+    t = 1 / tails if tails else np.inf
+    own = World(edge, recipe, geometry, scale, corpus, times, depth, residual, t=t)
+    made = _tried(own, holds, "", kind)
+    return replace(made, words=f"{edge}: {made.words}, recipe × depth {depth:.2g}")
+
+
 BETWEEN_CORPORA = (
     World("as claimed", 0.053, 0.042, 0.019, corpus=0.084),
     World("as claimed, all larger in one", 0.053, 0.042, 0.019, **{**AS_FOUND, "corpus": 0.084}),

@@ -41,7 +41,7 @@ LEAST = 6
 """Recipes of a corpus below which it has no answer."""
 
 
-class Variances(NamedTuple):
+class ComponentVariances(NamedTuple):
     """Draws of one corpus: its level, and variances that an estimate may put below 0."""
 
     level: Array
@@ -66,11 +66,14 @@ class Components:
     residual: Array
 
     @classmethod
-    def of(cls, studies: Sequence[Sequence[Variances]]) -> Components:
+    def of(cls, studies: Sequence[Sequence[ComponentVariances]]) -> Components:
         """Those of studies: of each the corpora, all alike in weight."""
-        every = [one for corpora in studies for one in corpora]
-        means = {name: root(np.mean([getattr(one, name) for one in every], axis=0)) for name in Variances._fields[1:]}
-        between = [np.var([one.level for one in corpora], axis=0) for corpora in studies]
+        every = [each for corpora in studies for each in corpora]
+        means = {
+            name: root(np.mean([getattr(each, name) for each in every], axis=0))
+            for name in ComponentVariances._fields[1:]
+        }
+        between = [np.var([each.level for each in corpora], axis=0) for corpora in studies]
         return cls(corpus=root(np.mean(between, axis=0)), **means)
 
     @property
@@ -79,7 +82,7 @@ class Components:
         return float(np.mean((self.recipe > self.geometry) & (self.geometry > self.scale)))
 
 
-def variances(y: Array, x: Array, *, draws: int = DRAWS, seed: int = 1) -> Variances:
+def variances(y: Array, x: Array, *, draws: int = DRAWS, seed: int = 1) -> ComponentVariances:
     """Draws for the recipes of one corpus: y (recipes, shapes), x (shapes, 3).
 
     Raises UsageError for fewer than six recipes, or shapes that do not tell the slopes apart.
@@ -99,11 +102,11 @@ def variances(y: Array, x: Array, *, draws: int = DRAWS, seed: int = 1) -> Varia
     spread = np.atleast_2d(np.cov(c.T)) * (recipes - 1)
     half = roots(spread, recipes + len(used) - 2, draws, rng)
     m = c.mean(axis=0) + np.einsum("nij,nj->ni", half, rng.normal(size=(draws, len(used)))) / np.sqrt(recipes)
-    own, variance = np.zeros((draws, 4)), np.zeros((draws, 4))
-    own[:, used] = m
+    effects, variance = np.zeros((draws, 4)), np.zeros((draws, 4))
+    effects[:, used] = m
     variance[:, used] = np.square(half).sum(axis=2) - noise[:, None] * np.diag(inverse)
     depth = variance[:, 1 + DEPTH] * REFERENCE[DEPTH, DEPTH]
-    return Variances(m[:, 0], variance[:, 0], *over_reference(own[:, 1:]), depth, noise)
+    return ComponentVariances(m[:, 0], variance[:, 0], *over_reference(effects[:, 1:]), depth, noise)
 
 
 def roots(spread: Array, df: int, draws: int, rng: np.random.Generator) -> Array:
@@ -127,7 +130,7 @@ def freedom(y: Array, X: Array) -> float:
 
 def components(corpora: Sequence[Table], *, draws: int = DRAWS, seed: int = 1) -> Components:
     """Draws of the components of one study, a table a corpus. Raises UsageError as `variances` does."""
-    return Components.of([[variances(*own, draws=draws, seed=seed + place) for place, own in enumerate(corpora)]])
+    return Components.of([[variances(*corpus, draws=draws, seed=seed + place) for place, corpus in enumerate(corpora)]])
 
 
 def over_reference(slopes: Array) -> tuple[Array, Array]:
@@ -142,13 +145,13 @@ ORDERED = Above(OVER, 1) & Above(ABOVE, 1)
 """Within a corpus recipe does more than geometry, and geometry more than scale."""
 
 
-def ratios(found: Components) -> dict[str, Estimate]:
+def ratios(parts: Components) -> dict[str, Estimate]:
     """Median and 95% interval of the ratios."""
     pairs = {OVER: ("recipe", "geometry"), ABOVE: ("geometry", "scale"), CORPUS: ("corpus", "geometry")}
     ends, quantities = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2], {}
     for name, (above, below) in pairs.items():
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.nan_to_num(getattr(found, above) / getattr(found, below), nan=1.0, posinf=np.inf)
+            ratio = np.nan_to_num(getattr(parts, above) / getattr(parts, below), nan=1.0, posinf=np.inf)
         value, lower, upper = np.quantile(ratio, ends, method="nearest").tolist()
         quantities[name] = Estimate(value, lower, upper, "95% interval of draws, recipes as the unit")
     return quantities

@@ -49,7 +49,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Variances:
+class CrossedVariances:
     """Variances of the log gain over the published models, and `alike`, the share of recipes' that corpora share.
 
     Each has the leading axes of the coefficients that it is of.
@@ -110,10 +110,10 @@ def ratios(y: Array, x: Array) -> dict[str, Interval]:
 def spreads(y: Array, x: Array) -> dict[str, Interval]:
     """Standard deviations of the log gain that corpus, recipe, architecture, shape and size make; 0 where below it."""
     effects, noise = lines(y, coded(x))
-    names = [field.name for field in fields(Variances) if field.name != "alike"]
+    names = [field.name for field in fields(CrossedVariances) if field.name != "alike"]
     every, left = variances(effects, noise), variances(*without_each(effects, noise))
-    whole, parts = (np.stack([getattr(found, name) for name in names], axis=-1) for found in (every, left))
-    ends = np.sqrt(np.maximum(jackknifed(whole, parts), 0.0))
+    estimate, parts = (np.stack([getattr(parts_of, name) for name in names], axis=-1) for parts_of in (every, left))
+    ends = np.sqrt(np.maximum(jackknifed(estimate, parts), 0.0))
     return {name: Interval(*ends[:, i]) for i, name in enumerate(names)}
 
 
@@ -124,12 +124,12 @@ def without_each(effects: Array, noise: Array) -> tuple[Array, Array]:
     return np.moveaxis(effects[:, others], 1, 0), np.moveaxis(noise[:, others], 1, 0)
 
 
-def jackknifed(whole: Array, parts: Array) -> Array:
+def jackknifed(estimate: Array, parts: Array) -> Array:
     """Figures and the ends of their t intervals, (3, figures); parts: those without each recipe in turn."""
     recipes = len(parts)
     sd = np.sqrt((recipes - 1) / recipes * np.square(parts - parts.mean(axis=0)).sum(axis=0))
     half = stats.t.ppf((1 + LEVEL) / 2, recipes - 1) * sd
-    return np.stack([whole, whole - half, whole + half])
+    return np.stack([estimate, estimate - half, estimate + half])
 
 
 def lines(y: Array, z: Array) -> tuple[Array, Array]:
@@ -147,14 +147,14 @@ def lines(y: Array, z: Array) -> tuple[Array, Array]:
 
 def statistics(effects: Array, noise: Array) -> Array:
     """Half the log of both ratios of variances, and `alike`, (…, 3)."""
-    found = variances(effects, noise)
+    parts = variances(effects, noise)
     recipe, architecture, shape, size = np.log(
-        np.maximum([found.recipe, found.architecture, found.shape, found.size], LEAST)
+        np.maximum([parts.recipe, parts.architecture, parts.shape, parts.size], LEAST)
     )
-    return np.stack([(recipe - architecture) / 2, (shape - size) / 2, found.alike], axis=-1)
+    return np.stack([(recipe - architecture) / 2, (shape - size) / 2, parts.alike], axis=-1)
 
 
-def variances(effects: Array, noise: Array) -> Variances:
+def variances(effects: Array, noise: Array) -> CrossedVariances:
     """The variances of coefficients (…, corpora, recipes, 4) whose errors have the covariances `noise`."""
     corpora, recipes = effects.shape[-3:-1]
     mean = effects.mean(axis=-2)
@@ -168,7 +168,7 @@ def variances(effects: Array, noise: Array) -> Variances:
     several = corpora > 1
     between = (every - of_one) / (corpora * (corpora - 1)) if several else np.full_like(recipe, np.nan)
     apart = (of_one / corpora - between) / recipes
-    return Variances(
+    return CrossedVariances(
         corpus=mean[..., 0].var(axis=-1, ddof=1) - apart if several else np.full_like(recipe, np.nan),
         recipe=recipe,
         architecture=np.einsum("...cij,ij->...c", squares, COVARIANCE).mean(axis=-1),

@@ -47,8 +47,8 @@ def tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     others = together.factor_tests(means(rows), GIVEN_CORPUS)
     if not corpus:
         return others
-    own = pd.DataFrame([(CORPUS, *hotelling(wide(rows).to_numpy(np.float64)))], columns=others.columns)
-    return pd.concat([own, others], ignore_index=True)
+    of_corpus = pd.DataFrame([(CORPUS, *hotelling(wide(rows).to_numpy(np.float64)))], columns=others.columns)
+    return pd.concat([of_corpus, others], ignore_index=True)
 
 
 def contrasts(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
@@ -67,15 +67,15 @@ def contrasts(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     ends = np.exp(each.mean() + half * np.array([0, -1, 1]))
     values = y.to_numpy(np.float64)
     share = np.square(values.mean(axis=0) - values.mean()).mean() / values.var()
-    own = (*tests(rows, corpus=True).iloc[0], f"{high} against {low}", *ends, share)
-    return pd.concat([pd.DataFrame([own], columns=others.columns), others], ignore_index=True)
+    row = (*tests(rows, corpus=True).iloc[0], f"{high} against {low}", *ends, share)
+    return pd.concat([pd.DataFrame([row], columns=others.columns), others], ignore_index=True)
 
 
 def in_each(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
     """A factor's contrast in every corpus alone: corpus, and columns of `together.contrasts`."""
     parts = [
-        together.contrasts(own.assign(study="third"), {factor: GIVEN_CORPUS[factor]}).assign(corpus=corpus)
-        for corpus, own in rows.groupby("trained_on")
+        together.contrasts(group.assign(study="third"), {factor: GIVEN_CORPUS[factor]}).assign(corpus=corpus)
+        for corpus, group in rows.groupby("trained_on")
     ]
     return pd.concat(parts, ignore_index=True)
 

@@ -41,10 +41,10 @@ def by_ratios(rows: pd.DataFrame, name: str) -> Result:
 
 def estimates(y: Array, x: Array) -> dict[str, Estimate]:
     """The ratios with their intervals by the names that pages use."""
-    found = ratios(y, x)
+    by_block = ratios(y, x)
     return {
         NAMES[name]: Estimate(float(at.estimate), float(at.lower), float(at.upper), INTERVAL)
-        for name, at in found.items()
+        for name, at in by_block.items()
     }
 
 
@@ -52,7 +52,7 @@ def without_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
     """The estimates without each corpus in turn."""
     effects, noise = lines(y, coded(x))
     rest = [np.arange(len(corpora)) != place for place in range(len(corpora))]
-    recipe, shape, shared = np.array([statistics(effects[own], noise[own]) for own in rest]).T
+    recipe, shape, shared = np.array([statistics(effects[remaining], noise[remaining]) for remaining in rest]).T
     names = [f"without {third.IN_WORDS.get(corpus, corpus)}" for corpus in corpora]
     values = (names, np.exp(recipe), np.exp(shape), shared)
     return pd.DataFrame(dict(zip(("choice", *NAMES.values()), values, strict=True)))
@@ -63,8 +63,8 @@ def on_prompts(rows: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for corpus, column in third.ON.items():
         y, x, _ = table(rows, column)
-        found = {name: at.value for name, at in estimates(y, x).items()}
-        parts.append({"choice": f"all on prompts of {third.IN_WORDS[corpus]}", **found})
+        values = {name: at.value for name, at in estimates(y, x).items()}
+        parts.append({"choice": f"all on prompts of {third.IN_WORDS[corpus]}", **values})
     return pd.DataFrame(parts)
 
 
@@ -74,8 +74,10 @@ def by_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     The penultimate gain of the mean over tokens, the last gain, and recipes all of whose models learned.
     """
     prompts = tables.table("third_prompts")
-    own = prompts.merge(rows[["model", "trained_on"]], left_on=["model", "prompts"], right_on=["model", "trained_on"])
-    means = own.groupby(["position", "model"])[["last_gain", "penultimate_gain"]].mean()
+    trained = prompts.merge(
+        rows[["model", "trained_on"]], left_on=["model", "prompts"], right_on=["model", "trained_on"]
+    )
+    means = trained.groupby(["position", "model"])[["last_gain", "penultimate_gain"]].mean()
     frames = {"recipes whose models all learned": rows[~third.of_unlearned(rows)]}
     for words, position, gain in (
         ("gain of the mean over tokens", "mean", "penultimate_gain"),
@@ -90,22 +92,22 @@ def by_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(parts)
 
 
-def _flat(found: Mapping[str, Estimate]) -> dict[str, float | None]:
+def _flat(estimates_of: Mapping[str, Estimate]) -> dict[str, float | None]:
     return {
         f"{name}{end}": value
-        for name, at in found.items()
+        for name, at in estimates_of.items()
         for end, value in (("", at.value), ("_lower", at.lower), ("_upper", at.upper))
     }
 
 
 def with_choices(name: str, rows: pd.DataFrame) -> Result:
     """The ratios by the rule, on each set of prompts too; what the design could have shown."""
-    found = by_ratios(rows, name)
-    choices = pd.concat([found.rows[LEFT], on_prompts(rows)], ignore_index=True)
+    result = by_ratios(rows, name)
+    choices = pd.concat([result.rows[LEFT], on_prompts(rows)], ignore_index=True)
     y, x, corpora = table(rows)
     alone = {third.IN_WORDS[corpus]: estimates(y[[i]], x)[NAMES[name]] for i, corpus in enumerate(corpora)}
     words = {"choices": choices.to_dict("records"), "power": third.power(name), "alone": alone}
-    return replace(found, rows={LEFT: choices}).adding(words=words)
+    return replace(result, rows={LEFT: choices}).adding(words=words)
 
 
 def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +116,7 @@ def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:
     every = {"all corpora": spreads(y, x)}
     every |= {third.IN_WORDS.get(name, name): spreads(y[[place]], x) for place, name in enumerate(corpora)}
     return pd.DataFrame(
-        [{"of": of, "block": block} | vars(at) for of, found in every.items() for block, at in found.items()]
+        [{"of": of, "block": block} | vars(at) for of, spread in every.items() for block, at in spread.items()]
     )
 
 

@@ -22,7 +22,7 @@ THRESHOLDS = {RECIPE: 1.0, SHAPE: 1.0, ALIKE: 0.5}
 
 
 @dataclass(frozen=True)
-class World:
+class CrossedWorld:
     """True standard deviations in every corpus, over the published models, as the second study found them in two."""
 
     name: str
@@ -106,7 +106,7 @@ ENGLISH, SYNTHETIC = (0.035, 0.012, 0.017), (0.078, 0.082, 0.010)
 """Recipe, shape and size, as found within the corpora of the second study."""
 
 
-def worlds() -> list[World]:
+def worlds() -> list[CrossedWorld]:
     """As found, code and shuffled English like either corpus; large effects; and the boundary of the claims."""
     like = {
         "all as English": [ENGLISH] * 4,
@@ -118,8 +118,8 @@ def worlds() -> list[World]:
     made = []
     for name, parts in like.items():
         recipe, shape, size = zip(*parts, strict=True)
-        made += [World(name, recipe, shape, size, alike) for alike in (0.2, 0.8)]
-    edge = even(World("at the edge", (0.05,) * 4, (0.03,) * 4, (0.03,) * 4, alike=0.5))
+        made += [CrossedWorld(name, recipe, shape, size, alike) for alike in (0.2, 0.8)]
+    edge = even(CrossedWorld("at the edge", (0.05,) * 4, (0.03,) * 4, (0.03,) * 4, alike=0.5))
     return [
         *made,
         edge,
@@ -129,7 +129,7 @@ def worlds() -> list[World]:
     ]
 
 
-def even(world: World) -> World:
+def even(world: CrossedWorld) -> CrossedWorld:
     """The world with recipes that do as much as architecture does."""
     architecture = [float(np.sqrt(slope @ COVARIANCE @ slope)) for slope in world.betas()]
     return replace(world, recipe=tuple(architecture))
@@ -166,12 +166,12 @@ def _as_found(rule: str, holds: bool, kind: str) -> claims.World:
     return claims.World(f"corpora as found, {side}, {kind}", words, holds, partial(placed, own), Errors(kind))
 
 
-def _edge(rule: str, corpora: Array, alike: float | None) -> World:
+def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
     """The boundary of every claim, all so many times as large in each corpus; alike: but that of the rule itself."""
     sizes = tuple(0.03 * corpora / np.sqrt(np.square(corpora).mean()))
     both = float(np.mean([a * b for a, b in itertools.combinations(sizes, 2)]))
     at = THRESHOLDS[ALIKE] * float(np.mean(np.square(sizes))) / both
-    return even(World("", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike))
+    return even(CrossedWorld("", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike))
 
 
 def searches_of(rule: str) -> tuple[claims.Search, ...]:
@@ -201,15 +201,15 @@ def _at_the_edge(
     return claims.World("", words, holds, partial(placed, own), Errors(kind))
 
 
-def _tried(rule: str, own: World, kind: str, name: str) -> claims.World:
-    words = f"{own.name}: {own.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
-    declared = (own.name, own.alike) == DECLARED[rule] and kind == "normal"
-    return claims.World(name, words, own.truth[rule], partial(placed, own), Errors(kind), declared)
+def _tried(rule: str, world: CrossedWorld, kind: str, name: str) -> claims.World:
+    words = f"{world.name}: {world.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
+    declared = (world.name, world.alike) == DECLARED[rule] and kind == "normal"
+    return claims.World(name, words, world.truth[rule], partial(placed, world), Errors(kind), declared)
 
 
-def placed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
+def placed(world: CrossedWorld, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
     """Log gains of a world on rows; corpora beyond its own begin anew."""
     corpus, recipe = (pd.factorize(rows[name], sort=True)[0] for name in ("trained_on", "recipe"))
-    corpus, (x, shape) = corpus % len(own.recipe), shapes(rows)
-    means, errors = own.parts(int(recipe.max()) + 1, x, rng)
+    corpus, (x, shape) = corpus % len(world.recipe), shapes(rows)
+    means, errors = world.parts(int(recipe.max()) + 1, x, rng)
     return rows.assign(log_gain=means[corpus, recipe, shape] + errors[corpus, recipe] * noise(rows))

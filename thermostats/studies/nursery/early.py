@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from thermostats.claims.rule import Decide, Given
-from thermostats.claims.worlds import World, worlds_of_line
+from thermostats.claims.worlds import Search, World, searches_among, worlds_of_line
 from thermostats.studies.nursery.signs import HALF, KAPPA, RARE, RARER, R, by_ranks, fixed_from, log_gains, ranked_in
 
 ALPHA, FIXED = 0.05, 0.9
@@ -23,14 +23,32 @@ FREE = 5 / 8
 """Share of the errors' variance that lies inside the cells of the design: 24 cells of 64 models."""
 
 
-def inside(r: float) -> World:
-    """A world in which a moment goes with the end at r inside cells, which needs less over all rows."""
-    over_all = (r**2 * FREE / (1 - r**2 * (1 - FREE))) ** 0.5
+def inside(r: float, free: float = FREE) -> World:
+    """A world in which a moment goes with the end at r inside cells, which needs less over all rows.
+
+    free: the share of the errors' variance that lies inside cells, 1 − cells/models.
+    """
+    over_all = (r**2 * free / (1 - r**2 * (1 - free))) ** 0.5
     return replace(worlds_of_line("end", "ranked", over_all)[0], words=f"correlation {r:g} inside cells, normal errors")
 
 
-AT_HALF = replace(inside(HALF), id="half", holds=False, declared=False)
+def halfway(free: float = FREE) -> World:
+    """The bar of the rules: on either side of it a verdict is false."""
+    return replace(inside(HALF, free), id="half", holds=False, declared=False)
+
+
+AT_HALF = halfway()
 WORLDS = (inside(FIXED), AT_HALF, *ON_A_LINE[1:])
+
+
+def at_the_bar(cells: int, models: int) -> tuple[Search, ...]:
+    """Where rules of ranks are looked at hardest: at their bar and as claimed, with errors alike in recipes.
+
+    Errors are normal: others have another rank correlation, and lie off the bar.
+    """
+    free = 1 - cells / models
+    tried = (inside(FIXED, free), halfway(free))
+    return searches_among(tried, group="recipe", outcome="end", mean=(-1.0, 1.0), kinds=("normal",), sided=True)
 
 
 @dataclass(frozen=True)
@@ -72,21 +90,25 @@ def ranked(rows: pd.DataFrame) -> pd.DataFrame:
 
 def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
     """Models on either side at the end, those that kept their side, and the correlation; of one corpus."""
-    found = by_ranks(rows).quantities[R.name]
-    ends = {"r": found.value, "lower": found.lower, "upper": found.upper}
-    kept = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
-    return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": kept}
+    r = by_ranks(rows).quantities[R.name]
+    ends = {"r": r.value, "lower": r.lower, "upper": r.upper}
+    same_side = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
+    return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": same_side}
 
 
 def along_training(at_share: Callable[[float], pd.DataFrame], shares: Sequence[float]) -> pd.DataFrame:
     """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
     rows = []
     for share in shares:
-        if (own := at_share(share)).empty:
+        if (at_step := at_share(share)).empty:
             continue
-        known = by_ranks(own).quantities
-        row: dict[str, float | None] = {"share": share, "models": len(own), "dampen": int((own["early"] < 0).sum())}
-        for name, q in (("r", known[R.name]), ("kappa", known[KAPPA])):
+        quantities = by_ranks(at_step).quantities
+        row: dict[str, float | None] = {
+            "share": share,
+            "models": len(at_step),
+            "dampen": int((at_step["early"] < 0).sum()),
+        }
+        for name, q in (("r", quantities[R.name]), ("kappa", quantities[KAPPA])):
             row |= {name: q.value, f"{name}_lower": q.lower, f"{name}_upper": q.upper}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -57,16 +57,16 @@ def residual(y: Array, x: Array) -> tuple[float, int]:
     return float(y @ y - np.square(y @ u).sum()), u.shape[1]
 
 
-def between_recipes(rows: pd.DataFrame, outcome: str, given: Sequence[str]) -> tuple[float, int, tuple[float, int]]:
+def between_recipes(rows: pd.DataFrame, outcome: str, terms: Sequence[str]) -> tuple[float, int, tuple[float, int]]:
     """Variance between recipes that no factor explains, in units of a model, its degrees of freedom; and `residual`.
 
     The error of factors, which were assigned to recipes (a split-plot design; Yates 1935, doi:10.2307/2983638). given:
     `covariates`. Raises UsageError where factors leave nothing between recipes.
     """
     y = rows[outcome].to_numpy(np.float64)
-    factors = rows[[*columns_of_block(rows, "recipe"), *given]].to_numpy(np.float64)
-    recipes = np.column_stack([pd.get_dummies(rows["recipe"]).to_numpy(np.float64), rows[list(given)]])
-    (whole, rank), (each, most) = residual(y, factors), residual(y, recipes)
+    factors = rows[[*columns_of_block(rows, "recipe"), *terms]].to_numpy(np.float64)
+    recipes = np.column_stack([pd.get_dummies(rows["recipe"]).to_numpy(np.float64), rows[list(terms)]])
+    (full, rank), (each, most) = residual(y, factors), residual(y, recipes)
     df = most - rank
     if df < 1:
         raise UsageError(
@@ -74,7 +74,7 @@ def between_recipes(rows: pd.DataFrame, outcome: str, given: Sequence[str]) -> t
             got=f"{len(rows)} rows, {df} degrees of freedom between recipes",
             allowed="more recipes, with every level of every factor",
         )
-    return (whole - each) / df, df, (whole, rank)
+    return (full - each) / df, df, (full, rank)
 
 
 def level_rows(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
@@ -82,14 +82,14 @@ def level_rows(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
 
     Effect coding as in `nursery.design.model_matrix`: the last of four levels is −1 in all columns of its factor.
     """
-    found = {}
+    effects = {}
     for factor, levels in RECIPE.items():
         for number, level in enumerate(levels):
             coded = {f"x {factor}": 2.0 * number - 1}
             for other in levels[:-1]:
                 coded[f"x {factor}={other}"] = -1.0 if level == levels[-1] else float(level == other)
-            found[factor, level] = np.array([coded.get(column, 0.0) for column in columns])
-    return found
+            effects[factor, level] = np.array([coded.get(column, 0.0) for column in columns])
+    return effects
 
 
 def contrasts(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
@@ -98,64 +98,64 @@ def contrasts(columns: Sequence[str]) -> dict[tuple[str, str], Array]:
     (factor, words) → weights of the columns.
     """
     levels = level_rows(columns)
-    found = {}
+    pairs = {}
     for factor, names in RECIPE.items():
         if len(names) == 2:
-            found[factor, f"{names[1]} against {names[0]}"] = levels[factor, names[1]] - levels[factor, names[0]]
+            pairs[factor, f"{names[1]} against {names[0]}"] = levels[factor, names[1]] - levels[factor, names[0]]
         else:
-            found |= {(factor, f"{name} against the mean"): levels[factor, name] for name in names}
-    return found
+            pairs |= {(factor, f"{name} against the mean"): levels[factor, name] for name in names}
+    return pairs
 
 
-def intervals(rows: pd.DataFrame, given: Sequence[str], weights: Weights, *, level: float = LEVEL) -> pd.DataFrame:
-    """Log gains at levels or their contrasts, by least squares on all recipe factors and the columns `given`.
+def intervals(rows: pd.DataFrame, terms: Sequence[str], weights: Weights, *, level: float = LEVEL) -> pd.DataFrame:
+    """Log gains at levels or their contrasts, by least squares on all recipe factors and the columns `terms`.
 
     weights: `contrasts`, or `level_rows`, with all other columns at their mean. Columns: factor, what, log_ratio, and
     lower and upper, t intervals by the variance between recipes, which were what factors were assigned to, Bonferroni
     over the rows. Raises UsageError where factors leave nothing between recipes.
     """
-    variance, df, _ = between_recipes(rows, "log_gain", given)
-    columns = [*columns_of_block(rows, "recipe"), *given]
+    variance, df, _ = between_recipes(rows, "log_gain", terms)
+    columns = [*columns_of_block(rows, "recipe"), *terms]
     x = rows[columns].to_numpy(np.float64)
     centres, mean = x.mean(axis=0), weights is level_rows
     x = np.column_stack([np.ones(len(rows)), x - centres])
     inverse = np.linalg.pinv(x.T @ x)
-    beta, asked = inverse @ x.T @ rows["log_gain"].to_numpy(np.float64), weights(columns)
-    quantile, found = stats.t.ppf(1 - (1 - level) / 2 / len(asked), df), []
-    for (factor, what), weight in asked.items():
-        own = np.array([column == f"x {factor}" or column.startswith(f"x {factor}=") for column in columns])
-        full = np.array([float(mean), *(weight - centres * own * mean)])
+    beta, contrast = inverse @ x.T @ rows["log_gain"].to_numpy(np.float64), weights(columns)
+    quantile, rows_of = stats.t.ppf(1 - (1 - level) / 2 / len(contrast), df), []
+    for (factor, what), weight in contrast.items():
+        columns_of = np.array([column == f"x {factor}" or column.startswith(f"x {factor}=") for column in columns])
+        full = np.array([float(mean), *(weight - centres * columns_of * mean)])
         value, half = float(full @ beta), quantile * float(np.sqrt(full @ (inverse * variance) @ full))
-        found.append((factor, what, value, value - half, value + half))
-    return pd.DataFrame(found, columns=["factor", "what", "log_ratio", "lower", "upper"])
+        rows_of.append((factor, what, value, value - half, value + half))
+    return pd.DataFrame(rows_of, columns=["factor", "what", "log_ratio", "lower", "upper"])
 
 
-def factor_tests(rows: pd.DataFrame, given: Sequence[str], outcome: str = "log_gain") -> pd.DataFrame:
+def factor_tests(rows: pd.DataFrame, terms: Sequence[str], outcome: str = "log_gain") -> pd.DataFrame:
     """F of every factor given all else against the variance between recipes: factor, F, df, df_error, p, p_holm.
 
     In simulated studies without an effect it finds one (after Holm) in at most 5% whatever lies between recipes, where
     models as the error find one in up to 45%; of two such tests the more powerful (the other: least squares of means).
     """
     factors = factor_columns(rows)
-    variance, df_error, (squares, rank) = between_recipes(rows, outcome, given)
-    y, found = rows[outcome].to_numpy(np.float64), []
+    variance, df_error, (squares, rank) = between_recipes(rows, outcome, terms)
+    y, tests = rows[outcome].to_numpy(np.float64), []
     for name in RECIPE:
-        rest = [column for other, own in factors.items() if other != name for column in own]
-        without, others = residual(y, rows[[*rest, *given]].to_numpy(np.float64))
+        rest = [column for other, columns in factors.items() if other != name for column in columns]
+        without, others = residual(y, rows[[*rest, *terms]].to_numpy(np.float64))
         df = rank - others
         f = (without - squares) / df / variance
-        found.append((name, f, df, df_error, float(stats.f.sf(f, df, df_error))))
-    table = pd.DataFrame(found, columns=["factor", "F", "df", "df_error", "p"])
+        tests.append((name, f, df, df_error, float(stats.f.sf(f, df, df_error))))
+    table = pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
     return table.assign(p_holm=table["factor"].map(holm(table.set_index("factor")["p"].to_dict())))
 
 
-def split(rows: pd.DataFrame, given: Sequence[str]) -> tuple[float, float]:
+def split(rows: pd.DataFrame, terms: Sequence[str]) -> tuple[float, float]:
     """Share of the recipe's effect that goes through the ratio, and the slope of the log gain on the log ratio.
 
     Total effect t = Xτ, of the ratio Xα, slope b given the recipe: t = X(τ − bα) + b Xα; share = cov(t, bXα)/var(t).
     """
     columns = columns_of_block(rows, "recipe")
-    x, y = rows[[*columns, *given]].to_numpy(np.float64), rows[["log_gain", "log_ratio"]].to_numpy(np.float64)
+    x, y = rows[[*columns, *terms]].to_numpy(np.float64), rows[["log_gain", "log_ratio"]].to_numpy(np.float64)
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     effects = np.linalg.lstsq(x, y, rcond=None)[0]
     slope = float(np.linalg.lstsq(np.column_stack([x, y[:, 1]]), y[:, 0], rcond=None)[0][-1])
@@ -169,17 +169,17 @@ def pooled_levels(fit: Fit, rows: pd.DataFrame) -> dict[str, Array]:
     Effects of factors are those of least squares on the factors' columns of the recipes' partially pooled effects.
     """
     factors = factor_columns(rows)
-    names = [column for own in factors.values() for column in own]
+    names = [column for columns in factors.values() for column in columns]
     x = rows.set_index("model").loc[fit.rows["model_id"], names].to_numpy(np.float64)
     centres, mean = x.mean(axis=0), fit.quantities["mean_log_gain"]
     pooled = contributions(fit.draws.values, fit.constants)["recipe"]
     slopes, coded = pooled @ np.linalg.pinv(x - centres).T, level_rows(names)
-    found = {}
+    effects = {}
     for factor, levels in RECIPE.items():
-        own = np.isin(names, factors[factor])
-        means = [mean + slopes[..., own] @ (coded[factor, level] - centres)[own] for level in levels]
-        found[factor] = np.stack(means, axis=-1)
-    return found
+        columns = np.isin(names, factors[factor])
+        means = [mean + slopes[..., columns] @ (coded[factor, level] - centres)[columns] for level in levels]
+        effects[factor] = np.stack(means, axis=-1)
+    return effects
 
 
 def both_sides(levels: Array) -> NDArray[np.bool_]:
@@ -193,17 +193,17 @@ def gains(rows: pd.DataFrame, weights: Weights, name: str) -> pd.DataFrame:
     return table.assign(**np.exp(table[[name, "lower", "upper"]]))
 
 
-def with_posterior(shown: pd.DataFrame, drawn: Mapping[str, Array], *, level: float = LEVEL) -> pd.DataFrame:
+def with_posterior(table: pd.DataFrame, drawn: Mapping[str, Array], *, level: float = LEVEL) -> pd.DataFrame:
     """Ratios with those by draws of `pooled_levels`: pooled, pooled_lower, pooled_upper, and p_flip of the factor."""
-    pooled, shown = [], shown.copy()
-    for factor, what in zip(shown["factor"], shown["what"], strict=True):
+    pooled, table = [], table.copy()
+    for factor, what in zip(table["factor"], table["what"], strict=True):
         levels, means = RECIPE[factor], drawn[factor]
         first, second = what.split(" against ")
         other = means.mean(axis=-1) if second == "the mean" else means[..., levels.index(second)]
         ratio = np.exp(means[..., levels.index(first)] - other)
         pooled.append((float(np.median(ratio)), *np.quantile(ratio, [(1 - level) / 2, (1 + level) / 2])))
-    shown[["pooled", "pooled_lower", "pooled_upper"]] = pooled
-    return shown.assign(p_flip=shown["factor"].map({name: both_sides(levels).mean() for name, levels in drawn.items()}))
+    table[["pooled", "pooled_lower", "pooled_upper"]] = pooled
+    return table.assign(p_flip=table["factor"].map({name: both_sides(levels).mean() for name, levels in drawn.items()}))
 
 
 def by_factors(rows: pd.DataFrame) -> Result:
@@ -211,8 +211,8 @@ def by_factors(rows: pd.DataFrame) -> Result:
     tests = factor_tests(rows, covariates(rows))
     table = gains(rows, contrasts, "ratio")
     strongest = tests.loc[tests["p"].idxmin()]
-    own = table[table["factor"] == strongest["factor"]]
-    most = own.loc[np.log(own["ratio"]).abs().idxmax()]
+    levels = table[table["factor"] == strongest["factor"]]
+    most = levels.loc[np.log(levels["ratio"]).abs().idxmax()]
     interval = f"95% t interval by the variance between recipes, Bonferroni over {len(table)} contrasts"
     ratio = Estimate(most["ratio"], most["lower"], most["upper"], interval, strongest["p_holm"])
     return Result.of(rows, {RATIO: ratio}, rows={"factors": tests, "contrasts": table}, words={"most": most})
@@ -234,8 +234,8 @@ def by_levels(rows: pd.DataFrame) -> Result:
 
 def by_split(rows: pd.DataFrame) -> Result:
     """Share of the recipe's effect that goes through the ratio."""
-    given = covariates(rows)
-    share, slope = split(rows, given)
-    half = float(jackknife(rows["recipe"], lambda kept: split(rows[kept], given)[0])[2][0])
+    terms = covariates(rows)
+    share, slope = split(rows, terms)
+    half = float(jackknife(rows["recipe"], lambda remaining: split(rows[remaining], terms)[0])[2][0])
     estimate = Estimate(share, share - half, share + half, "95% jackknife t interval over recipes")
     return Result.of(rows, {SHARE: estimate}, table=None, words={"doubled": 2**slope})

@@ -118,8 +118,8 @@ def by_crossed(rows: pd.DataFrame) -> Result:
 
 def other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float, float]]]:
     """Slopes of the third study by corpus on every other of its terms."""
-    asked = rows["term"].iloc[0]
-    terms = {third.WORDS[term]: term for term in third.TERMS if term != asked}
+    named = rows["term"].iloc[0]
+    terms = {third.WORDS[term]: term for term in third.TERMS if term != named}
     return {words: in_words(third.slopes_of_corpora(rows, term)) for words, term in terms.items()}
 
 
@@ -135,8 +135,8 @@ def on_each_set(rows: pd.DataFrame) -> dict[str, Result]:
 
 def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
     """`by_crossed` with its figure, table and words; on: what the slope is on, in words."""
-    found = by_crossed(rows)
-    table, sets = found.rows["corpora"], on_each_set(rows)
+    result = by_crossed(rows)
+    table, sets = result.rows["corpora"], on_each_set(rows)
     words = {
         "by": in_words(table),
         "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in in_words(table).items()},
@@ -145,7 +145,7 @@ def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
         "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
     }
     every = pd.concat({"own": table} | {name: each.rows["corpora"] for name, each in sets.items()}, names=["prompts"])
-    shown = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
-    named = shown.assign(row=shown["corpus"].map(third.IN_WORDS))
+    slopes = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
+    named = slopes.assign(row=slopes["corpus"].map(third.IN_WORDS))
     draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {on}")
-    return found.adding(words=words, table=every.reset_index("prompts"), draw=draw)
+    return result.adding(words=words, table=every.reset_index("prompts"), draw=draw)

@@ -39,9 +39,9 @@ def drawn_spreads(every: Mapping[str, Components]) -> pd.DataFrame:
     Of one corpus alone there is no difference between corpora.
     """
     rows = []
-    for of, found in every.items():
+    for of, spread in every.items():
         for block in BLOCKS:
-            drawn = getattr(found, block)
+            drawn = getattr(spread, block)
             lower, middle, upper = np.quantile(drawn, [0.025, 0.5, 0.975]) if np.ptp(drawn) else [np.nan] * 3
             rows.append((of, block, middle, lower, upper))
     return pd.DataFrame(rows, columns=["of", "block", "estimate", "lower", "upper"])
@@ -91,10 +91,10 @@ def at_a_glance(rows: pd.DataFrame, axes: Axes) -> Axes:
 def by_recipe(rows: pd.DataFrame, axes: Axes) -> Axes:
     """Mean log gain of every recipe in every corpus, off the corpus's mean, recipes by their mean over corpora."""
     means = rows.pivot_table(index="recipe", columns="trained_on", values="log_gain", observed=True)
-    means = (means - means.mean()).loc[lambda own: own.mean(axis=1).sort_values().index]
+    means = (means - means.mean()).loc[lambda frame: frame.mean(axis=1).sort_values().index]
     colors = ("#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
-    for (corpus, own), marker, color in zip(means.items(), "osD^", colors, strict=False):
-        axes.scatter(np.arange(len(own)), own, marker=marker, s=26, color=color, label=str(corpus))
+    for (corpus, frame), marker, color in zip(means.items(), "osD^", colors, strict=False):
+        axes.scatter(np.arange(len(frame)), frame, marker=marker, s=26, color=color, label=str(corpus))
     axes.plot(np.arange(len(means)), means.mean(axis=1), color=INK, linewidth=1.0)
     reference(axes, 0.0)
     axes.set_xticks(np.arange(len(means)), means.index, rotation=90, fontsize=7)
@@ -108,11 +108,11 @@ def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
 
     Open marks are recipes of the synthetic corpus.
     """
-    for (name, synthetic), own in rows.groupby(["optimiser", "synthetic"]):
+    for (name, synthetic), group in rows.groupby(["optimiser", "synthetic"]):
         words, marker, color = SHAPES[str(name)]
         face, label = ("white", None) if synthetic == 1 else (color, words)
         axes.scatter(
-            own["log_ratio"], own["spectrum"], s=28, marker=marker, facecolor=face, edgecolor=color, label=label
+            group["log_ratio"], group["spectrum"], s=28, marker=marker, facecolor=face, edgecolor=color, label=label
         )
     ends = np.array([rows["log_ratio"].min(), rows["log_ratio"].max()], dtype=np.float64)
     slope, _, _ = slope_within(rows, "spectrum", "log_ratio", "optimiser", ["synthetic"])
@@ -140,8 +140,8 @@ def settling(table: pd.DataFrame, axes: Axes) -> None:
 
 def early_and_late(rows: pd.DataFrame, axes: Axes) -> None:
     """Log gain at the end (`end`) against that at a tenth of training (`early`), off the mean of their `cell`."""
-    own = rows[["early", "end"]] - rows.groupby("cell")[["early", "end"]].transform("mean")
-    axes.scatter(own["early"], own["end"], s=10, color=INK, alpha=0.4, linewidth=0)
+    centred = rows[["early", "end"]] - rows.groupby("cell")[["early", "end"]].transform("mean")
+    axes.scatter(centred["early"], centred["end"], s=10, color=INK, alpha=0.4, linewidth=0)
     axes.set_xlabel("log penultimate gain at a tenth of training, off the mean of its shape")
     axes.set_ylabel("at the end, off the mean of its shape")
 
@@ -150,10 +150,12 @@ def tuned(rows: pd.DataFrame, axes: Axes) -> None:
     """Log gain after tuning (`tuned`) against that of its base (`base`) by `kind`; filled where the pair crosses 1."""
     reference(axes, 0.0)
     reference(axes, 0.0, vertical=True)
-    for place, (kind, own) in enumerate(rows.groupby("kind")):
+    for place, (kind, group) in enumerate(rows.groupby("kind")):
         color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
-        face = np.where(own["flips"], color, "white")
-        axes.scatter(own["base"], own["tuned"], s=30, marker="os^"[place], facecolor=face, edgecolor=color, label=kind)
+        face = np.where(group["flips"], color, "white")
+        axes.scatter(
+            group["base"], group["tuned"], s=30, marker="os^"[place], facecolor=face, edgecolor=color, label=kind
+        )
     ends = [float(rows["base"].min()), float(rows["base"].max())]
     axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.set(xlabel="log penultimate gain of the base", ylabel="after tuning")

@@ -31,9 +31,9 @@ def log_gains(tables: Evidence) -> pd.DataFrame:
         for table in (tables.table(name, source=NURSERY) for name in ("layers", "summaries"))
     )
     values = by_prompt(runs, models, layers, summaries)
-    own = values[(values["gain"] == together.PENULTIMATE) & (values["prompt_id"] != "")]
-    own = own.merge(runs[["run_id", "model_id"]], on="run_id")
-    logs = own.assign(log_gain=np.log(own["value"].astype(float)))
+    gains = values[(values["gain"] == together.PENULTIMATE) & (values["prompt_id"] != "")]
+    gains = gains.merge(runs[["run_id", "model_id"]], on="run_id")
+    logs = gains.assign(log_gain=np.log(gains["value"].astype(float)))
     return logs.groupby(["model_id", "prompt_id"])["log_gain"].mean().unstack()
 
 
@@ -45,11 +45,11 @@ def by_language(tables: Evidence) -> pd.DataFrame:
     depth_synthetic, slopes on log L of models of either corpus, with _lower and _upper.
     """
     prompts, rows = log_gains(tables), together.models(tables)
-    first, found = rows[rows["study"] == "first"], []
+    first, parts = rows[rows["study"] == "first"], []
     for language in LANGUAGES:
         chosen = prompts[[name for name in prompts if str(name).startswith(language)]]
-        own = first.assign(log_gain=first["model_id"].map(chosen.mean(axis=1))).reset_index(drop=True)
-        means = together.recipes(own)
+        logs = first.assign(log_gain=first["model_id"].map(chosen.mean(axis=1))).reset_index(drop=True)
+        means = together.recipes(logs)
         means = means.assign(synthetic=(means["corpus"] == "synthetic").astype(float))
         effect = by_t(*slope_within(means, "log_gain", "synthetic", "study"), "")
         row = {"prompts": language, "alike": float(chosen.corr().to_numpy().min())}
@@ -59,11 +59,11 @@ def by_language(tables: Evidence) -> pd.DataFrame:
             "corpus_upper": effect.upper,
             "corpus_p": effect.p,
         }
-        for at in together.slopes_of_corpora(own, "log_L").to_dict("records"):
+        for at in together.slopes_of_corpora(logs, "log_L").to_dict("records"):
             ends = {"": at["slope"], "_lower": at["slope_lower"], "_upper": at["slope_upper"]}
             row |= {f"depth_{at['corpus']}{end}": value for end, value in ends.items()}
-        found.append(row)
-    return pd.DataFrame(found)
+        parts.append(row)
+    return pd.DataFrame(parts)
 
 
 SIX, OWN = "the six of before", "of the model's own corpus"
@@ -92,27 +92,27 @@ def of_second(tables: Evidence) -> pd.DataFrame:
     by_prompt = by_prompt[by_prompt["position"] == "last"]
     means = by_prompt.groupby(["model", "prompts"])["penultimate_gain"].mean().unstack()
     means = means.reindex(rows["model"]).set_index(rows.index)
-    own = pd.Series([means.at[i, corpus] for i, corpus in rows["corpus"].items()], index=rows.index)
-    sets = {SIX: rows["log_gain"], OWN: own, **{f"of {name}": means[name] for name in means}}
-    found = []
+    logs = pd.Series([means.at[i, corpus] for i, corpus in rows["corpus"].items()], index=rows.index)
+    sets = {SIX: rows["log_gain"], OWN: logs, **{f"of {name}": means[name] for name in means}}
+    parts = []
     for prompts, gain in sets.items():
         counts = {"prompts": prompts, "models": len(rows), "recipes": rows["recipe"].nunique()}
-        found.append(counts | _of_corpora(rows.assign(log_gain=gain)))
-    return pd.DataFrame(found)
+        parts.append(counts | _of_corpora(rows.assign(log_gain=gain)))
+    return pd.DataFrame(parts)
 
 
 def in_second(tables: Evidence) -> dict[str, list[dict[str, object]]]:
     """The same as words: `prompts`, its rows; nothing until it is measured."""
-    found = of_second(tables)
-    return {"prompts": found.to_dict("records")} if len(found) else {}
+    ratios_of = of_second(tables)
+    return {"prompts": ratios_of.to_dict("records")} if len(ratios_of) else {}
 
 
 def _of_corpora(rows: pd.DataFrame) -> dict[str, float | None]:
     means = rows.groupby(["recipe", "corpus"], as_index=False)["log_gain"].mean().assign(study="second")
     means["synthetic"] = (means["corpus"] == "synthetic").astype(float)
     effect = by_t(*slope_within(means, "log_gain", "synthetic", "study"), "")
-    found = ratios(components(second.by_corpus(rows)))
-    named = {"corpus": effect, "over": found[OVER], "wide": found[CORPUS]}
+    parts = ratios(components(second.by_corpus(rows)))
+    named = {"corpus": effect, "over": parts[OVER], "wide": parts[CORPUS]}
     row = {f"{name}{end}": value for name, at in named.items() for end, value in _ends(at)} | {"corpus_p": effect.p}
     for at in second.slopes_of_corpora(rows, "log_L").itertuples():
         ends = {"": at.slope, "_lower": at.slope_lower, "_upper": at.slope_upper}

@@ -37,7 +37,7 @@ TOTAL = 10.0
 """The bound 10^(1/L) of every block lets the product of gains reach this much."""
 
 
-class Curve(NamedTuple):
+class SizeCurve(NamedTuple):
     """Exponent β and level at the middle depth L0 over 1/L0 of log10 G_max = m (L/L0)^(−β), with their intervals."""
 
     beta: tuple[float, float, float]
@@ -47,18 +47,18 @@ class Curve(NamedTuple):
     """Some exponent is where the search ends: such a curve has no form."""
 
 
-def jackknifed_curve(rows: pd.DataFrame) -> Curve:
+def jackknifed_curve(rows: pd.DataFrame) -> SizeCurve:
     """The curve through the largest gains, recipes left out one by one for its intervals."""
     L, y = rows["n_layers"].to_numpy(np.float64), np.log10(rows[LARGEST].to_numpy(np.float64))
     middle = float(np.exp(np.log(L).mean()))
 
-    def figures(kept: npt.NDArray[np.bool_]) -> Array:
-        m, beta = curve_of(L[kept], y[kept], middle)
+    def figures(remaining: npt.NDArray[np.bool_]) -> Array:
+        m, beta = curve_of(L[remaining], y[remaining], middle)
         return np.array([beta, m * middle])
 
-    whole, without, half = jackknife(rows["recipe"], figures)
-    beta, level = ((float(v), float(v - h), float(v + h)) for v, h in zip(whole, half, strict=True))
-    return Curve(beta, level, middle, bool({*without[:, 0], whole[0]} & set(EDGES)))
+    estimate, without, half = jackknife(rows["recipe"], figures)
+    beta, level = ((float(v), float(v - h), float(v + h)) for v, h in zip(estimate, half, strict=True))
+    return SizeCurve(beta, level, middle, bool({*without[:, 0], estimate[0]} & set(EDGES)))
 
 
 LIKE = Within("exponent β", 1 / NEAR, NEAR) & Within("level at the middle depth, times 1/L", 1 / NEAR, NEAR)
@@ -86,9 +86,9 @@ def as_published(middle: float, drawn: Mapping[str, Any]) -> Any:
 
 def by_bound(rows: pd.DataFrame) -> Result:
     """How many models lie above the bound, with and without their errors of measurement."""
-    found = one_sample_bound(rows[LARGEST], rows["bound"], tolerated=TOLERATED)
+    bound = one_sample_bound(rows[LARGEST], rows["bound"], tolerated=TOLERATED)
     quantile = stats.t.ppf((1 + LEVEL) / 2, rows[f"{PENULTIMATE}_n"].astype(float) - 1)
     clear = rows[rows[LARGEST] * np.exp(-quantile * rows["error"]) > rows["bound"]]
-    quantities = {SHARE.name: Estimate.of(found), ABOVE.name: Estimate(found.n_above), CLEAR.name: Estimate(len(clear))}
-    words = {"found": found, "clear": len(clear), "recipes": clear["recipe"].nunique()}
+    quantities = {SHARE.name: Estimate.of(bound), ABOVE.name: Estimate(bound.n_above), CLEAR.name: Estimate(len(clear))}
+    words = {"found": bound, "clear": len(clear), "recipes": clear["recipe"].nunique()}
     return Result.of(rows, quantities, table=None, words=words)

@@ -96,10 +96,10 @@ def slope_within(
     rows: pd.DataFrame, outcome: str, term: str, group: str, others: Sequence[str] = ()
 ) -> tuple[float, float, int]:
     """Least squares given other columns, every group with a level of its own: slope, its error, degrees of freedom."""
-    given = np.column_stack([pd.get_dummies(rows[group]), rows[list(others)]]).astype(np.float64)
+    others_of = np.column_stack([pd.get_dummies(rows[group]), rows[list(others)]]).astype(np.float64)
     both = rows[[outcome, term]].to_numpy(np.float64)
-    y, x = (both - given @ np.linalg.lstsq(given, both, rcond=None)[0]).T
-    value, df = float(x @ y / (x @ x)), len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    y, x = (both - others_of @ np.linalg.lstsq(others_of, both, rcond=None)[0]).T
+    value, df = float(x @ y / (x @ x)), len(rows) - int(np.linalg.matrix_rank(others_of)) - 1
     return value, float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x))), df
 
 
@@ -111,9 +111,9 @@ def jackknife(
     figures: of the rows that a mask keeps.
     """
     codes, names = pd.factorize(units, sort=True)
-    whole = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
+    estimate = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
     left = np.array([np.atleast_1d(figures(codes != code)) for code in range(len(names))])
-    return whole, left, half_width(left)
+    return estimate, left, half_width(left)
 
 
 def half_width(left: Array) -> Array:
@@ -138,15 +138,15 @@ def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFra
     Models whose norm pins gains near 1 only where `pinned`; two-block models not for the penultimate gain. Columns of
     the model matrix that are the same in all rows are left out (`columns_of_block` names those that are there).
     """
-    kept = rows[(rows["comparable"] | pinned) & rows[gain].notna()]
+    usable = rows[(rows["comparable"] | pinned) & rows[gain].notna()]
     if gain == "penultimate_gain":
-        kept = kept[kept["n_layers"] > SHALLOW]
-    kept = kept.reset_index(drop=True)
-    matrix = model_matrix(kept)
+        usable = usable[usable["n_layers"] > SHALLOW]
+    usable = usable.reset_index(drop=True)
+    matrix = model_matrix(usable)
     chosen = blocks()["recipe"] + blocks()["architecture"]
-    varied = [name for name in chosen if len(kept) and np.ptp(matrix[name]) > 0]
+    varied = [name for name in chosen if len(usable) and np.ptp(matrix[name]) > 0]
     columns = matrix[varied].add_prefix("x ")
-    return pd.concat([kept.assign(log_gain=np.log(kept[f"{gain}_geometric"])), columns], axis=1)
+    return pd.concat([usable.assign(log_gain=np.log(usable[f"{gain}_geometric"])), columns], axis=1)
 
 
 READ = ("model_id", "model", "recipe", "heritage", "replicate_of", "learned", "n_layers", "d_model", "rho", "log_gain")

@@ -66,10 +66,10 @@ def penultimate(models: pd.DataFrame, gains: pd.DataFrame, key: list[str]) -> pd
 def ends(tables: Evidence, *, drawn: bool = True) -> pd.DataFrame:
     """Rows of `along` at the end, models of the design with their first seeds; drawn: without chosen recipes."""
     rows = along(tables)
-    own = (rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])
+    chosen = (rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])
     if drawn:
-        own &= ~rows["recipe"].str.startswith(CHOSEN)
-    return rows[own & np.isfinite(rows["log_gain"])].reset_index(drop=True)
+        chosen &= ~rows["recipe"].str.startswith(CHOSEN)
+    return rows[chosen & np.isfinite(rows["log_gain"])].reset_index(drop=True)
 
 
 def enough(tables: Evidence) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def between_seeds(rows: pd.DataFrame) -> pd.Series:
     return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
 
 
-def whole(rows: pd.DataFrame) -> tuple[Array, Array]:
+def at_every_shape(rows: pd.DataFrame) -> tuple[Array, Array]:
     """Log gains (recipes, shapes) of the recipes that have a gain at every shape, and the logs of the shapes."""
     wide = rows.pivot(index="recipe", columns=list(LOGS), values="log_gain").dropna()
     return wide.to_numpy(np.float64), np.array(list(wide.columns), dtype=np.float64)
@@ -106,7 +106,7 @@ def by_corpus(rows: pd.DataFrame) -> list[Table]:
 
 
 @dataclass(frozen=True)
-class Errors:
+class LineErrors:
     """What lines leave over at the shapes of a recipe: whether one standard deviation can stand for all recipes."""
 
     kurtosis: float
@@ -120,7 +120,7 @@ class Errors:
     """That all are alike, by Levene's test about medians."""
 
 
-def checked(rows: pd.DataFrame) -> Errors:
+def checked(rows: pd.DataFrame) -> LineErrors:
     """Residuals of the lines of every recipe, off what all recipes of its corpus have at a shape."""
     left, sds = [], []
     for y, x in by_corpus(rows):
@@ -130,7 +130,7 @@ def checked(rows: pd.DataFrame) -> Errors:
         sds.append(np.sqrt(squares(residual) / freedom(y, X)))
     errors, sd = np.concatenate(left), np.concatenate(sds)
     kurtosis, by_recipe = (float(stats.kurtosis(values, axis=None)) for values in (errors, errors / sd[:, None]))
-    return Errors(kurtosis, by_recipe, float(sd.min()), float(sd.max()), float(stats.levene(*errors).pvalue))
+    return LineErrors(kurtosis, by_recipe, float(sd.min()), float(sd.max()), float(stats.levene(*errors).pvalue))
 
 
 def power() -> list[dict[str, Any]]:
@@ -143,27 +143,27 @@ def power() -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in last.to_dict("records")]
 
 
-def scored(rows: pd.DataFrame, found: Components) -> pd.DataFrame:
+def scored(rows: pd.DataFrame, parts: Components) -> pd.DataFrame:
     """What the first study's fit predicted before the second was trained, and what it found, one row per quantity.
 
     Columns: quantity, predicted, lower, upper; found, found_lower, found_upper (95%); inside, whether that lies in the
     predicted interval, missing where none was given.
     """
-    known = pd.read_csv(shipped("data") / "nursery" / "second" / "predictions.csv")
+    predictions = pd.read_csv(shipped("data") / "nursery" / "second" / "predictions.csv")
     table = {}
-    for name, own in slopes(rows).items():
-        mean, half = own.mean(), stats.t.ppf((1 + LEVEL) / 2, len(own) - 1) * own.sem()
+    for name, slopes_of in slopes(rows).items():
+        mean, half = slopes_of.mean(), stats.t.ppf((1 + LEVEL) / 2, len(slopes_of) - 1) * slopes_of.sem()
         table[f"slope on {name}"] = (mean, mean - half, mean + half)
     drawn = {
-        "SD of geometry over the reference": found.geometry,
-        "SD of scale over the reference": found.scale,
-        "geometry over scale": found.geometry / np.maximum(found.scale, 1e-12),
-        "SD of recipe": found.recipe,
+        "SD of geometry over the reference": parts.geometry,
+        "SD of scale over the reference": parts.scale,
+        "geometry over scale": parts.geometry / np.maximum(parts.scale, 1e-12),
+        "SD of recipe": parts.recipe,
     }
     table |= {name: tuple(np.quantile(values, [0.5, 0.025, 0.975])) for name, values in drawn.items()}
-    known[["found", "found_lower", "found_upper"]] = [table[quantity] for quantity in known["quantity"]]
-    inside = (known["lower"] <= known["found"]) & (known["found"] <= known["upper"])
-    return known.assign(inside=inside.astype(object).where(known["lower"].notna()))
+    predictions[["found", "found_lower", "found_upper"]] = [table[quantity] for quantity in predictions["quantity"]]
+    inside = (predictions["lower"] <= predictions["found"]) & (predictions["found"] <= predictions["upper"])
+    return predictions.assign(inside=inside.astype(object).where(predictions["lower"].notna()))
 
 
 FACTORS = {
@@ -185,16 +185,16 @@ def recipes(tables: Evidence) -> pd.DataFrame:
     """
     rows = ends(tables)
     shapes = rows.groupby("recipe")["model"].transform("size") == len(rows[list(LOGS)].drop_duplicates())
-    own = with_factors(rows[shapes])
+    wide = with_factors(rows[shapes])
     by = {"log_gain": "mean", "n": "sum", **dict.fromkeys((*FACTORS, *GIVEN_CORPUS), "first")}
-    table = own.assign(n=1).groupby("recipe", as_index=False).agg(by)
+    table = wide.assign(n=1).groupby("recipe", as_index=False).agg(by)
     table["log_rate"] -= table.groupby("optimiser")["log_rate"].transform("mean")
     return table.assign(study="second", model_id=table["recipe"], heritage=table["recipe"])
 
 
 def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the numbers of GIVEN_CORPUS."""
-    own = rows.assign(
+    coded = rows.assign(
         log_rate=np.log(rows["rate"]),
         shrinking=np.log1p(rows["rate"] * rows["decay"] * rows["steps"]),
         log_init=np.log(rows["init"]),
@@ -203,13 +203,13 @@ def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
         log_batch=np.log(rows["batch"]),
         log_tokens=np.log(rows["steps"] * rows["batch"]),
     )
-    clipped = own["clip"] > 0
-    return own.assign(log_clip=np.log(own["clip"].where(clipped, own["clip"].max())))
+    clipped = coded["clip"] > 0
+    return coded.assign(log_clip=np.log(coded["clip"].where(clipped, coded["clip"].max())))
 
 
 def slopes(rows: pd.DataFrame) -> pd.DataFrame:
     """Slope of the log gain on each of LOGS, one row per recipe that has a gain at every shape: least squares."""
-    y, x = whole(rows)
+    y, x = at_every_shape(rows)
     fitted = np.linalg.lstsq(np.column_stack([np.ones(len(x)), x]), y.T, rcond=None)[0]
     return pd.DataFrame(fitted[1:].T, columns=list(LOGS))
 
@@ -219,12 +219,12 @@ def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
 
     Columns: corpus, slope, slope_lower, slope_upper (95% t interval over recipes), slope_p, error, df.
     """
-    found = []
-    for corpus, own in rows.groupby("corpus"):
-        each = slopes(own.reset_index(drop=True))[term]
+    slopes_by_corpus = []
+    for corpus, group in rows.groupby("corpus"):
+        each = slopes(group.reset_index(drop=True))[term]
         at = by_t(each.mean(), each.sem(), len(each) - 1, "")
-        found.append((corpus, at.value, at.lower, at.upper, at.p, float(each.sem()), len(each) - 1))
-    return pd.DataFrame(found, columns=SLOPES)
+        slopes_by_corpus.append((corpus, at.value, at.lower, at.upper, at.p, float(each.sem()), len(each) - 1))
+    return pd.DataFrame(slopes_by_corpus, columns=SLOPES)
 
 
 SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "df"]
@@ -236,28 +236,28 @@ def by_recipe(rows: pd.DataFrame, unit: Sequence[str] = ("recipe", "optimiser", 
     Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both
     spectra, `synthetic` 1 for the synthetic corpus and 0 for others. unit: what tells recipes apart.
     """
-    kept = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
-    rate, decay = np.log(kept["rate"]), np.log(kept["decay"])
-    synthetic = (kept["corpus"] == "synthetic").astype(float)
-    kept = kept.assign(log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic)
+    tuned = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
+    rate, decay = np.log(tuned["rate"]), np.log(tuned["decay"])
+    synthetic = (tuned["corpus"] == "synthetic").astype(float)
+    tuned = tuned.assign(log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic)
     columns = ["log_rate", "log_decay", "log_ratio", "log_wv", "log_wo", "log_gain"]
     by = dict.fromkeys([*columns, "synthetic"], "mean") | {"n": "sum"}
-    means = kept.assign(n=1).groupby(list(unit), as_index=False).agg(by)
+    means = tuned.assign(n=1).groupby(list(unit), as_index=False).agg(by)
     means[columns] -= means.groupby("optimiser")[columns].transform("mean")
     names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
     return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
 
 
-def mediated(rows: pd.DataFrame, kept: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
+def mediated(rows: pd.DataFrame, mask: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
     """Effect of log √(rate/decay) on the log gain through log σ_max, c − c', and its sensitivity.
 
     Sensitivity: the correlation between the errors of spectrum and gain at which the effect would be nothing (Imai,
     Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser and corpus has a level of its own.
     """
-    own = rows if kept is None else rows[kept]
-    values = own[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
-    given = np.column_stack([pd.get_dummies(own["optimiser"]), own["synthetic"]]).astype(np.float64)
-    x, m, y = (values - given @ np.linalg.lstsq(given, values, rcond=None)[0]).T
+    chosen = rows if mask is None else rows[mask]
+    values = chosen[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
+    controls = np.column_stack([pd.get_dummies(chosen["optimiser"]), chosen["synthetic"]]).astype(np.float64)
+    x, m, y = (values - controls @ np.linalg.lstsq(controls, values, rcond=None)[0]).T
     total, first = x @ y / (x @ x), x @ m / (x @ x)
     errors = np.column_stack([m - first * x, y - total * x])
     second = errors[:, 0] @ errors[:, 1] / (errors[:, 0] @ errors[:, 0])
@@ -290,10 +290,10 @@ def pairs(tables: Evidence) -> pd.DataFrame:
     A pair flips if its two 95% t intervals over prompts exclude 0 and lie on opposite sides of it.
     """
     rows = along(tables)
-    known = with_sides(rows[rows["step"] == rows["steps"]], PROMPTS).set_index("model")
-    tuned = known[known["kind"] != ""]
+    finished = with_sides(rows[rows["step"] == rows["steps"]], PROMPTS).set_index("model")
+    tuned = finished[finished["kind"] != ""]
     bases = tuned["parent"].str.split("/").str[0]
-    base, side = (bases.map(known[name]) for name in ("log_gain", "side"))
+    base, side = (bases.map(finished[name]) for name in ("log_gain", "side"))
     table = tuned[["model_id", "heritage", "kind"]].assign(
         pair=bases, base=base, tuned=tuned["log_gain"], dampens=base < 0, flips=side * tuned["side"] < 0
     )

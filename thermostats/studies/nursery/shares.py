@@ -81,14 +81,14 @@ def other_choices(everything: pd.DataFrame, gain: str) -> dict[str, Any]:
         "without models flagged as not having learned": rows[rows["learned"].astype(bool)].reset_index(drop=True),
         "without second seeds": rows[~distinct(rows).duplicated()].reset_index(drop=True),
     }
-    found: dict[str, tuple[int, Mapping[str, float], str]] = {}
+    choices: dict[str, tuple[int, Mapping[str, float], str]] = {}
     for name, chosen in others.items():
         try:
-            found[name] = (len(chosen), corrected_shares(chosen, "log_gain", design_blocks(chosen)), "")
+            choices[name] = (len(chosen), corrected_shares(chosen, "log_gain", design_blocks(chosen)), "")
         except UsageError as error:
-            found[name] = (len(chosen), {}, str(error))
+            choices[name] = (len(chosen), {}, str(error))
     pinned = int((~everything["comparable"]).sum())
-    return {"others": found, "measured": len(everything), "pinned": pinned, "flagged": int((~learned).sum())}
+    return {"others": choices, "measured": len(everything), "pinned": pinned, "flagged": int((~learned).sum())}
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ def saved_by_recipe(rows: pd.DataFrame) -> pd.Series:
     """Squared error saved in every recipe by lines on geometry and scale, fitted to the others, over their mean."""
     recipe, names = pd.factorize(rows["recipe"])
     y, x = rows["log_gain"].to_numpy(np.float64), rows[SLOPES].to_numpy(np.float64)
-    x, own = np.column_stack([np.ones(len(rows)), x]), np.eye(len(names))[recipe].T
-    squares, products = np.einsum("ri,ij,ik->rjk", own, x, x), own @ (x * y[:, None])
+    x, indicators = np.column_stack([np.ones(len(rows)), x]), np.eye(len(names))[recipe].T
+    squares, products = np.einsum("ri,ij,ik->rjk", indicators, x, x), indicators @ (x * y[:, None])
     lines = np.linalg.solve(squares.sum(axis=0) - squares, (products.sum(axis=0) - products)[..., None])[..., 0]
-    mean = (y.sum() - own @ y) / (own.shape[1] - own.sum(axis=1))
+    mean = (y.sum() - indicators @ y) / (indicators.shape[1] - indicators.sum(axis=1))
     saved = np.square(y - mean[recipe]) - np.square(y - (x * lines[recipe]).sum(axis=1))
-    return pd.Series(own @ saved / own.sum(axis=1), index=names)
+    return pd.Series(indicators @ saved / indicators.sum(axis=1), index=names)
 
 
 def drawn_slopes(fit: Fit, rows: pd.DataFrame) -> Array:
@@ -160,21 +160,21 @@ def error_saved(published: pd.DataFrame, slope: Array) -> Array:
     return np.asarray(np.square(y).mean() - np.square(y - np.atleast_2d(slope) @ x.T).mean(axis=-1))
 
 
-def jackknifed_error_saved(shown: pd.DataFrame) -> Estimate:
+def jackknifed_error_saved(predictions: pd.DataFrame) -> Estimate:
     """`error_saved` of rows of `with_predictions`: the wider of two 95% jackknife t intervals, over labs and models.
 
     Of five labs of unequal size the one over labs alone can be a quarter of that over models.
     """
-    y, predicted = (shown[c].to_numpy(np.float64) for c in ("log_gain", "predicted"))
+    y, predicted = (predictions[c].to_numpy(np.float64) for c in ("log_gain", "predicted"))
 
-    def saved(kept: npt.NDArray[np.bool_]) -> float:
-        own, off = y[kept] - y[kept].mean(), predicted[kept] - predicted[kept].mean()
-        return float(np.square(own).mean() - np.square(own - off).mean())
+    def saved(remaining: npt.NDArray[np.bool_]) -> float:
+        deviations, off = y[remaining] - y[remaining].mean(), predicted[remaining] - predicted[remaining].mean()
+        return float(np.square(deviations).mean() - np.square(deviations - off).mean())
 
-    left_out = {unit: jackknife(shown[column], saved) for unit, column in UNITS.items()}
-    unit, (whole, _, half) = max(left_out.items(), key=lambda found: float(found[1][2][0]))
+    left_out = {unit: jackknife(predictions[column], saved) for unit, column in UNITS.items()}
+    unit, (estimate, _, half) = max(left_out.items(), key=lambda item: float(item[1][2][0]))
     interval = f"the wider of two 95% jackknife t intervals, over labs and over models (that over {unit})"
-    return Estimate(float(whole[0]), float(whole[0] - half[0]), float(whole[0] + half[0]), interval)
+    return Estimate(float(estimate[0]), float(estimate[0] - half[0]), float(estimate[0] + half[0]), interval)
 
 
 def with_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
@@ -184,10 +184,10 @@ def with_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
     return published[["model_id", "heritage", "log_gain"]].assign(predicted=predicted)
 
 
-def scatter(axes: Axes, shown: pd.DataFrame) -> None:
+def scatter(axes: Axes, predictions: pd.DataFrame) -> None:
     """Published against predicted, with the line of agreement."""
-    axes.scatter(shown["predicted"], shown["log_gain"], s=28, color="0.2")
-    ends = [float(shown["predicted"].min()), float(shown["predicted"].max())]
+    axes.scatter(predictions["predicted"], predictions["log_gain"], s=28, color="0.2")
+    ends = [float(predictions["predicted"].min()), float(predictions["predicted"].max())]
     axes.plot(ends, ends, color="0.6", linewidth=1)
     reference(axes, 0.0)
     axes.set_xlabel("log penultimate gain as predicted by the nursery")
@@ -198,22 +198,24 @@ def by_shares(rows: pd.DataFrame) -> Result:
     """Corrected shares of the design's blocks and their differences."""
     table = shares(rows, design_blocks(rows), seed=SEED, level=SURE)
     interval = f"{SURE:.0%} t interval, parametric bootstrap with the design fixed"
-    known = table.set_index("what").to_dict("index")
-    found = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in known.items()}
-    own = Estimate(known["geometry"]["unique"], p=known["geometry"]["p"])
-    return Result.of(rows, found | {OWN: own}, estimate=FIRST, table=table)
+    by_cause = table.set_index("what").to_dict("index")
+    quantities = {
+        what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in by_cause.items()
+    }
+    geometry = Estimate(by_cause["geometry"]["unique"], p=by_cause["geometry"]["p"])
+    return Result.of(rows, quantities | {OWN: geometry}, estimate=FIRST, table=table)
 
 
 def by_seeds(rows: pd.DataFrame) -> Result:
     """The seed's share of the variance."""
-    found = seed_share(rows)
-    pairs = found.pairs.reset_index()
+    share = seed_share(rows)
+    pairs = share.pairs.reset_index()
     if len(pairs) < PAIRS.rows["pairs of seeds"]:
         raise TooFew(Result.of(rows, words={"pairs": len(pairs)}))
     interval = "95% χ² interval, variance over all models taken as known"
-    estimate = Estimate(found.estimate, found.lower, found.upper, interval)
-    own = rows[rows["pair"].isin(pairs["pair"])]
-    return Result.of(own, {SHARE: estimate}, table=None, rows={"pairs of seeds": pairs}, words={"found": found})
+    estimate = Estimate(share.estimate, share.lower, share.upper, interval)
+    repeated = rows[rows["pair"].isin(pairs["pair"])]
+    return Result.of(repeated, {SHARE: estimate}, table=None, rows={"pairs of seeds": pairs}, words={"found": share})
 
 
 def by_recipes_left_out(rows: pd.DataFrame) -> Result:
@@ -230,8 +232,8 @@ def by_predictions(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {SAVED: jackknifed_error_saved(rows)})
 
 
-def compared(shown: pd.DataFrame) -> Result:
+def compared(predictions: pd.DataFrame) -> Result:
     """The same with its figure, and how predictions go with what was published."""
-    r = float(np.corrcoef(shown["predicted"], shown["log_gain"])[0, 1])
-    words = {"r": r, "variance": float(shown["log_gain"].var(ddof=0))}
-    return replace(by_predictions(shown), draw=lambda axes: scatter(axes, shown), words=words)
+    r = float(np.corrcoef(predictions["predicted"], predictions["log_gain"])[0, 1])
+    words = {"r": r, "variance": float(predictions["log_gain"].var(ddof=0))}
+    return replace(by_predictions(predictions), draw=lambda axes: scatter(axes, predictions), words=words)

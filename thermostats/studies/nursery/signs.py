@@ -33,8 +33,8 @@ def log_gains(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
 
     `rows`: as `nursery_rows.checkpoints` gives them; tuned models are left out.
     """
-    own = rows[~rows["tuned"] & rows[f"{gain}_geometric"].notna()]
-    logs = own.assign(value=np.log(own[f"{gain}_geometric"].astype("float64")), share=own["share"].round(4))
+    chosen = rows[~rows["tuned"] & rows[f"{gain}_geometric"].notna()]
+    logs = chosen.assign(value=np.log(chosen[f"{gain}_geometric"].astype("float64")), share=chosen["share"].round(4))
     wide = logs.pivot(index="model", columns="share", values="value").reindex(columns=list(CHECKPOINTS))
     return wide.dropna()
 
@@ -78,8 +78,8 @@ def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series
 def _without(values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> Array:
     """Sums by cell (columns) of all rows, then of all without each group in turn."""
     size = (int(group.max()) + 1, int(cell.max()) + 1)
-    own = np.bincount(group * size[1] + cell, values, size[0] * size[1]).reshape(size)
-    return np.concatenate([own.sum(axis=0, keepdims=True), own.sum(axis=0) - own])
+    sums = np.bincount(group * size[1] + cell, values, size[0] * size[1]).reshape(size)
+    return np.concatenate([sums.sum(axis=0, keepdims=True), sums.sum(axis=0) - sums])
 
 
 def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
@@ -96,8 +96,8 @@ def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
     p, q, same = p / n, q / n, same / n
     chance = p * q + (1 - p) * (1 - q)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
-    ends = (found[0] + half_width(found[1:]) * np.array([0, -1, 1])).tolist()
+        values = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
+    ends = (values[0] + half_width(values[1:]) * np.array([0, -1, 1])).tolist()
     value, lower, upper = (None if math.isnan(end) else end for end in ends)
     return Estimate(value, lower, upper, BY_RECIPE)
 
@@ -123,10 +123,10 @@ def development(logs: pd.DataFrame, recipes: Sequence[str] | pd.Series) -> pd.Da
     end = positive.iloc[:, -1]
     rows = []
     for share in logs:
-        own = clustered_share(fixed[share], recipes)
+        share_of = clustered_share(fixed[share], recipes)
         p, q = float(positive[share].mean()), float(end.mean())
         counts = int((~positive[share]).sum()), float((positive[share] == end).mean()), p * q + (1 - p) * (1 - q)
-        rows.append((share, *counts, int(fixed[share].sum()), own.estimate, own.lower, own.upper))
+        rows.append((share, *counts, int(fixed[share].sum()), share_of.estimate, share_of.lower, share_of.upper))
     columns = ["share", "dampens", "as_at_the_end", "by_chance", "fixed", "estimate", "lower", "upper"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -152,10 +152,10 @@ def pair_table(gains: pd.DataFrame, *, seed: int) -> pd.DataFrame:
 
     `gains`: one row per model and prompt with `variant`, `parent` and `value`; pairs without both ends are left out.
     """
-    rows, found = [], list(_by_pair(gains))
-    for facts, both in found:
+    rows, by_pair = [], list(_by_pair(gains))
+    for facts, both in by_pair:
         pair = {"model_id": facts.parent, "tuned": facts.Index, "heritage": facts.heritage, "n_prompts": len(both)}
-        rows.append(pair | ratio_of_pair(both, "tuned", level=1 - 0.05 / len(found), seed=seed))
+        rows.append(pair | ratio_of_pair(both, "tuned", level=1 - 0.05 / len(by_pair), seed=seed))
     names = {"base_geometric": "base_gain", "tuned_geometric": "tuned_gain"}
     table = pd.DataFrame(rows).rename(columns=names)
     if len(table):
@@ -192,8 +192,8 @@ def draw_training(logs: pd.DataFrame, models: pd.DataFrame, factor: str, axes: A
     reference(axes, 1.0)
     at = np.arange(len(CHECKPOINTS))
     for place, level in enumerate(RECIPE[factor]):
-        own = np.exp(logs[(models[factor] == level).to_numpy()]).to_numpy()
-        lines = axes.plot(at, own.T, color=f"C{place}", linewidth=0.8, alpha=0.7)
+        gains = np.exp(logs[(models[factor] == level).to_numpy()]).to_numpy()
+        lines = axes.plot(at, gains.T, color=f"C{place}", linewidth=0.8, alpha=0.7)
         lines[0].set_label(f"{factor} {level}".replace("_", " "))
     log_axis(axes, "y")
     axes.set_xticks(at, [f"{share:.0%}" for share in CHECKPOINTS])

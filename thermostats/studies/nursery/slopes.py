@@ -30,9 +30,9 @@ def held(rows: pd.DataFrame) -> list[str]:
     return [name for name in covariates(with_curves(rows)) if name not in CURVED] + list(LINES)
 
 
-def slope_on(rows: pd.DataFrame, term: str, given: Sequence[str], group: str) -> MixedSlope:
+def slope_on(rows: pd.DataFrame, term: str, others: Sequence[str], group: str) -> MixedSlope:
     """Slope of `log_gain` on `term` given the other columns, every value of `group` with a random level of its own."""
-    columns = {name: f"x{number}" for number, name in enumerate(dict.fromkeys([term, *given]))}
+    columns = {name: f"x{number}" for number, name in enumerate(dict.fromkeys([term, *others]))}
     return mixed_slope(rows.rename(columns=columns), f"log_gain ~ {' + '.join(columns.values())}", group, term="x0")
 
 
@@ -59,16 +59,16 @@ def combined(by: pd.DataFrame, sign: float) -> Estimate:
     """
     slope, error, df = by[["slope", "error", "df"]].to_numpy(np.float64).T
     value, scale = (slope.mean(), 0.5) if sign > 0 else (slope[1] - slope[0], 1.0)
-    whole = float(np.square(error).sum())
-    freedom = whole**2 / float((error**4 / df).sum())
+    total = float(np.square(error).sum())
+    freedom = total**2 / float((error**4 / df).sum())
     words = "95% t interval, recipes as the unit, either corpus by itself"
-    return by_t(float(value), scale * whole**0.5, freedom, words)
+    return by_t(float(value), scale * total**0.5, freedom, words)
 
 
 def with_terms(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `judged` with the design's columns of geometry and of recipe × geometry."""
-    own, x = blocks(), model_matrix(rows)
-    return rows.join(x[[name for name in (*own["geometry"], *own["recipe x geometry"]) if name not in rows]])
+    terms, x = blocks(), model_matrix(rows)
+    return rows.join(x[[name for name in (*terms["geometry"], *terms["recipe x geometry"]) if name not in rows]])
 
 
 TERMS = {
@@ -87,16 +87,16 @@ def extra_terms(rows: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
     (Freedman and Lane). Every block is tested given recipes (a level each), architecture and the lines. Raises
     UsageError where no degree of freedom is left.
     """
-    given, found = {"given": ["recipe", *held(rows)]}, []
+    choices, rows_of = {"given": ["recipe", *held(rows)]}, []
     for what, (block, ending) in TERMS.items():
         columns = [name for name in blocks()[block] if name.endswith(ending) and rows[name].nunique() > 1]
-        chosen = given | {what: columns}
+        chosen = choices | {what: columns}
         f = block_f(rows, "log_gain", chosen)[what]
         row = {"what": what, "columns": f.df_block, "residual_df": f.df_residual, "f": f.f, "p": f.p_value}
         if seed is not None:
             row["p_shuffled"] = freedman_lane(rows, "log_gain", chosen, what, seed=seed).p_value
-        found.append(row | {"gained": f.estimate})
-    return pd.DataFrame(found)
+        rows_of.append(row | {"gained": f.estimate})
+    return pd.DataFrame(rows_of)
 
 
 def mean_traces(tables: Evidence, source: str) -> pd.Series:
@@ -145,9 +145,9 @@ def _scatter(axes: Axes, rows: pd.DataFrame, x: str, y: str, *, by: tuple[str, s
     reference(axes, 1.0)
     spread = np.random.default_rng(seed)
     column, label = by
-    for value, own in rows.groupby(column, sort=True):
-        shifted = own[x] * np.exp(spread.uniform(-shift, shift, len(own)))
-        axes.scatter(shifted, own[y], s=26, alpha=0.85, label=label.format(value))
+    for value, group in rows.groupby(column, sort=True):
+        shifted = group[x] * np.exp(spread.uniform(-shift, shift, len(group)))
+        axes.scatter(shifted, group[y], s=26, alpha=0.85, label=label.format(value))
     log_axis(axes, "x")
     log_axis(axes, "y")
 
@@ -162,16 +162,16 @@ def mediated(rows: pd.DataFrame, mediators: Sequence[str] = tuple(MEDIATORS)) ->
     have are left out.
     """
     others = [name for name in held(rows) if name != "log_rho"]
-    found = []
+    tests = []
     for column in mediators:
-        known = rows[rows[column].notna() & (rows[column] > 0)]
-        if too_few(known):
+        measured = rows[rows[column].notna() & (rows[column] > 0)]
+        if too_few(measured):
             continue
-        logs = known.assign(mediator=np.log(known[column].astype("float64")))
+        logs = measured.assign(mediator=np.log(measured[column].astype("float64")))
         m = mediation(logs, "log_gain", "log_rho", "mediator", others, group="recipe")
-        found.append((MEDIATORS[column], m.estimate, m.lower, m.upper, m.total, m.direct, m.interval, m.n, m.n_groups))
+        tests.append((MEDIATORS[column], m.estimate, m.lower, m.upper, m.total, m.direct, m.interval, m.n, m.n_groups))
     columns = ["mediator", "indirect", "lower", "upper", "total", "direct", "interval", "n_models", "groups"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(tests, columns=columns)
 
 
 WORDS = {"log_L": "the log of depth", "log_rho": "the log of head density ρ"}
@@ -179,8 +179,8 @@ WORDS = {"log_L": "the log of depth", "log_rho": "the log of head density ρ"}
 
 def both_slopes(rows: pd.DataFrame) -> dict[str, Estimate]:
     """Slopes on depth and on head density of some rows, by what they are on."""
-    found = {on: slope_on(rows, term, held(rows), "recipe") for term, on in WORDS.items()}
-    return {on: Estimate(slope.estimate, slope.lower, slope.upper) for on, slope in found.items()}
+    slopes_of = {on: slope_on(rows, term, held(rows), "recipe") for term, on in WORDS.items()}
+    return {on: Estimate(slope.estimate, slope.lower, slope.upper) for on, slope in slopes_of.items()}
 
 
 def against_published(tables: Evidence, rows: pd.DataFrame, *, tolerated: float) -> pd.DataFrame:
@@ -188,15 +188,18 @@ def against_published(tables: Evidence, rows: pd.DataFrame, *, tolerated: float)
 
     Columns: what, study, estimate, lower, upper, n_models, groups.
     """
-    known = published_rows(tables)
-    studies = (("here, by design", rows, held(rows), "recipe"), ("published models", known, list(LINES), "heritage"))
-    found = []
+    published = published_rows(tables)
+    studies = (
+        ("here, by design", rows, held(rows), "recipe"),
+        ("published models", published, list(LINES), "heritage"),
+    )
+    comparisons = []
     for term, words in WORDS.items():
         for study, frame, columns, group in studies:
             s = slope_on(frame, term, columns, group)
-            found.append((f"slope on {words}", study, s.estimate, s.lower, s.upper, s.n, s.n_groups))
+            comparisons.append((f"slope on {words}", study, s.estimate, s.lower, s.upper, s.n, s.n_groups))
     for study, frame, _, group in studies:
         of = frame.dropna(subset=LARGEST)
         b = one_sample_bound(of[LARGEST], TOTAL ** (1 / of["n_layers"]), tolerated=tolerated)
-        found.append(("share above 10^(1/L)", study, b.estimate, b.lower, b.upper, b.n, of[group].nunique()))
-    return pd.DataFrame(found, columns=["what", "study", "estimate", "lower", "upper", "n_models", "groups"])
+        comparisons.append(("share above 10^(1/L)", study, b.estimate, b.lower, b.upper, b.n, of[group].nunique()))
+    return pd.DataFrame(comparisons, columns=["what", "study", "estimate", "lower", "upper", "n_models", "groups"])

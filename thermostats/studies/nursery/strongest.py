@@ -44,9 +44,9 @@ def by_others(rows: pd.DataFrame) -> Result:
     return by_tests(rows, second.GIVEN_CORPUS, "corpus")
 
 
-def by_tests(rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
+def by_tests(rows: pd.DataFrame, factors: dict[str, str], within: str = "study") -> Result:
     """Every factor alone, given levels of a column; the strongest."""
-    return strongest(rows, together.factor_tests(rows, factors, given))
+    return strongest(rows, together.factor_tests(rows, factors, within))
 
 
 def by_all_else(rows: pd.DataFrame) -> Result:
@@ -66,26 +66,26 @@ def by_corpus_and_others(rows: pd.DataFrame) -> Result:
     return strongest(rows, crossed_factors.tests(rows, corpus=True))
 
 
-def with_ratios(found: Result, rows: pd.DataFrame, factors: dict[str, str], given: str = "study") -> Result:
+def with_ratios(result: Result, rows: pd.DataFrame, factors: dict[str, str], within: str = "study") -> Result:
     """The same, headed by the strongest factor's ratio of geometric mean gains."""
-    return headed(found, rows, together.contrasts(rows, factors, given))
+    return headed(result, rows, together.contrasts(rows, factors, within))
 
 
-def headed(found: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
+def headed(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
     """A result headed by its factor's ratio in a table of contrasts, which it shows."""
-    own = table.set_index("factor").loc[found.words["factor"]]
+    row = table.set_index("factor").loc[result.words["factor"]]
     interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
-    known = {name: own[name] for name in ("lower", "upper")}
-    ratio = replace(found.quantities[STRONGEST], value=own["ratio"], interval=interval, **known)
+    ends = {name: row[name] for name in ("lower", "upper")}
+    ratio = replace(result.quantities[STRONGEST], value=row["ratio"], interval=interval, **ends)
     return replace(
-        found,
-        quantities={RATIO: ratio, **found.quantities},
+        result,
+        quantities={RATIO: ratio, **result.quantities},
         n_models=int(rows["n"].sum()),
         table=table,
         words={
-            "factor": IN_WORDS.get(str(own.name), own.name),
-            "what": own["what"],
-            "of_variance": own["share"],
+            "factor": IN_WORDS.get(str(row.name), row.name),
+            "what": row["what"],
+            "of_variance": row["share"],
             "tests": len(table),
         },
         draw=of_ratios(table.assign(factor=table["factor"].replace(IN_WORDS))),

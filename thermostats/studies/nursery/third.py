@@ -65,8 +65,8 @@ def ends(tables: Evidence) -> pd.DataFrame:
     rows = along(tables)
     rows = rows[(rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])]
     every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(columns=list(CORPORA))
-    own = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
-    return own[np.isfinite(own["log_gain"].astype(float))].reset_index(drop=True)
+    gains = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
+    return gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
 
 
 def enough(tables: Evidence) -> pd.DataFrame:
@@ -96,11 +96,11 @@ def recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
 
     With the factors of a recipe (`second.GIVEN_CORPUS`), `log_rate` off the optimiser's mean. gain: of `ON` another.
     """
-    rows = enough(tables).assign(log_gain=lambda found: found[gain])
+    rows = enough(tables).assign(log_gain=lambda frame: frame[gain])
     cells = len(rows[["trained_on", *LOGS]].drop_duplicates())
-    own = second.with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
+    wide = second.with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
     by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(second.GIVEN_CORPUS, "first")}
-    means = own.groupby(["recipe", "trained_on"], as_index=False).agg(by)
+    means = wide.groupby(["recipe", "trained_on"], as_index=False).agg(by)
     means["log_rate"] -= means.groupby("optimiser")["log_rate"].transform("mean")
     return means.assign(model_id=means["recipe"] + " " + means["trained_on"], heritage=means["recipe"])
 
@@ -127,12 +127,12 @@ def slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
 def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
     """Mean over recipes of the slope on one of TERMS, a row a corpus: columns of `second.SLOPES`."""
     every, corpora = slopes(rows, term)
-    found = []
-    for corpus, own in zip(corpora, every, strict=True):
-        error, df = float(stats.sem(own)), len(own) - 1
-        at = by_t(own.mean(), error, df, "")
-        found.append((corpus, at.value, at.lower, at.upper, at.p, error, df))
-    return pd.DataFrame(found, columns=second.SLOPES)
+    rows_of = []
+    for corpus, group in zip(corpora, every, strict=True):
+        error, df = float(stats.sem(group)), len(group) - 1
+        at = by_t(group.mean(), error, df, "")
+        rows_of.append((corpus, at.value, at.lower, at.upper, at.p, error, df))
+    return pd.DataFrame(rows_of, columns=second.SLOPES)
 
 
 def early_and_late(tables: Evidence, share: float = second.TENTH, on: str = "") -> pd.DataFrame:
@@ -150,11 +150,11 @@ def pairs(tables: Evidence) -> pd.DataFrame:
     `flips_on_new`: the same on prompts of the corpus that the tuned model was trained on last.
     """
     rows = along(tables)
-    known = second.with_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
-    at = known.set_index(["model", "prompts"])
-    tuned = known[(known["kind"] != "") & (known["prompts"] == known["trained_on"])].reset_index(drop=True)
+    finished = second.with_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
+    at = finished.set_index(["model", "prompts"])
+    tuned = finished[(finished["kind"] != "") & (finished["prompts"] == finished["trained_on"])].reset_index(drop=True)
     bases = tuned["parent"].str.split("/").str[0]
-    learned = bases.map(known.drop_duplicates("model").set_index("model")["trained_on"])
+    learned = bases.map(finished.drop_duplicates("model").set_index("model")["trained_on"])
     before, after, fresh = (
         at.reindex(pd.MultiIndex.from_arrays(keys))
         for keys in ((bases, learned), (tuned["model"], learned), (bases, tuned["trained_on"]))
@@ -175,15 +175,15 @@ def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
     Columns: corpus, and in words; own and others, mean log gains; difference with lower and upper (95% t interval over
     recipes), p; least and most, of a recipe.
     """
-    found = []
-    for corpus, own in rows.groupby("trained_on", sort=False):
-        others = own[[column for name, column in ON.items() if name != corpus]].mean(axis=1)
-        each = (own["log_gain"] - others).groupby(own["recipe"]).mean()
+    rows_of = []
+    for corpus, group in rows.groupby("trained_on", sort=False):
+        others = group[[column for name, column in ON.items() if name != corpus]].mean(axis=1)
+        each = (group["log_gain"] - others).groupby(group["recipe"]).mean()
         at = by_t(each.mean(), each.sem(), len(each) - 1, "")
-        means = (own["log_gain"].mean(), others.mean(), at.value, at.lower, at.upper, at.p)
-        found.append((corpus, IN_WORDS[str(corpus)], *means, each.min(), each.max()))
+        means = (group["log_gain"].mean(), others.mean(), at.value, at.lower, at.upper, at.p)
+        rows_of.append((corpus, IN_WORDS[str(corpus)], *means, each.min(), each.max()))
     columns = ["corpus", "words", "own", "others", "difference", "lower", "upper", "p", "least", "most"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(rows_of, columns=columns)
 
 
 def power(rule: str) -> dict[str, Any]:
@@ -193,11 +193,15 @@ def power(rule: str) -> dict[str, Any]:
     verdict at the edge of the claim, where either is wrong; `simulations` of a world.
     """
     rates = pd.read_csv(shipped("data") / "nursery" / "third" / "candidates.csv")
-    own = rates[(rates["candidate"] == CHOSEN) & (rates["rule"] == rule)]
-    edge, off = (own[own["world"].str.startswith("at the edge") == at] for at in (True, False))
+    chosen = rates[(rates["candidate"] == CHOSEN) & (rates["rule"] == rule)]
+    edge, off = (chosen[chosen["world"].str.startswith("at the edge") == at] for at in (True, False))
     right = off["supported"].where(off["holds"], off["not_supported"]).groupby(off["world"], sort=False)
     most = edge[["supported", "not_supported"]].max().to_dict()
-    return {"right": right.agg(["min", "max"]).to_dict("index"), "simulations": int(own["simulations"].max()), **most}
+    return {
+        "right": right.agg(["min", "max"]).to_dict("index"),
+        "simulations": int(chosen["simulations"].max()),
+        **most,
+    }
 
 
 def scored(rows: pd.DataFrame) -> pd.DataFrame:
@@ -206,8 +210,8 @@ def scored(rows: pd.DataFrame) -> pd.DataFrame:
     Columns: corpus, quantity, predicted, lower, upper; found, found_lower, found_upper (95%); inside, whether what was
     found lies in the predicted interval.
     """
-    known = pd.read_csv(shipped("data") / "nursery" / "third" / "predictions.csv")
-    known = known.rename(columns={"estimate": "predicted"})
+    predictions = pd.read_csv(shipped("data") / "nursery" / "third" / "predictions.csv")
+    predictions = predictions.rename(columns={"estimate": "predicted"})
     seen: dict[tuple[str, str], tuple[float, ...]] = {}
     y, x, corpora = table(rows)
     names = {"log_shape": "log L/d", "log_rho": "log rho", "log_N": "log N"}
@@ -215,11 +219,13 @@ def scored(rows: pd.DataFrame) -> pd.DataFrame:
         for row in slopes_of_corpora(rows, term).to_dict("records"):
             seen[row["corpus"], f"slope on {name}"] = (row["slope"], row["slope_lower"], row["slope_upper"])
     for place, corpus in enumerate(corpora):
-        for name, found in ratios(y[[place]], x).items():
-            seen[corpus, name] = (found.estimate, found.lower, found.upper)
-    keys = zip(known["corpus"], known["quantity"], strict=True)
-    known[["found", "found_lower", "found_upper"]] = [seen.get(key, (np.nan,) * 3) for key in keys]
-    return known.assign(inside=(known["lower"] <= known["found"]) & (known["found"] <= known["upper"]))
+        for name, estimate in ratios(y[[place]], x).items():
+            seen[corpus, name] = (estimate.estimate, estimate.lower, estimate.upper)
+    keys = zip(predictions["corpus"], predictions["quantity"], strict=True)
+    predictions[["found", "found_lower", "found_upper"]] = [seen.get(key, (np.nan,) * 3) for key in keys]
+    return predictions.assign(
+        inside=(predictions["lower"] <= predictions["found"]) & (predictions["found"] <= predictions["upper"])
+    )
 
 
 def of_unlearned(rows: pd.DataFrame) -> pd.Series:

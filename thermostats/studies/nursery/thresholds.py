@@ -39,9 +39,9 @@ def by_cuts(rows: pd.DataFrame) -> Result:
 def by_terms(rows: pd.DataFrame) -> Result:
     """What a term adds, p after Holm over the four."""
     table = extra_terms(rows).set_index("what")
-    adjusted, asked = holm(table["p"].to_dict()), rows["term"].iloc[0]
+    adjusted, term = holm(table["p"].to_dict()), rows["term"].iloc[0]
     kind = "p-value, Holm over four terms"
-    added = Estimate(float(table.loc[asked, "gained"]), p=adjusted[asked], p_kind=kind)
+    added = Estimate(float(table.loc[term, "gained"]), p=adjusted[term], p_kind=kind)
     return Result.of(rows, {"share of variance added": added}, table=None)
 
 

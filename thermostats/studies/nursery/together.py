@@ -30,7 +30,7 @@ from thermostats.studies.nursery.components import (
     LEAST,
     OVER,
     Components,
-    Variances,
+    ComponentVariances,
     over_reference,
     ratios,
 )
@@ -85,8 +85,8 @@ def within(rows: pd.DataFrame, lines: Sequence[str] = LINES) -> Within:
     scores = inside.T @ (x * errors[:, None])
     (n, units), rank = inside.shape, int(np.linalg.matrix_rank(x))
     covariance = inverse @ scores.T @ scores @ inverse * units / (units - 1) * (n - 1) / (n - rank)
-    kept = [name for name, moves in zip(columns, moving, strict=True) if moves]
-    return Within(slopes, covariance, (float(errors @ errors), n - units - rank), kept)
+    names_moving = [name for name, moves in zip(columns, moving, strict=True) if moves]
+    return Within(slopes, covariance, (float(errors @ errors), n - units - rank), names_moving)
 
 
 def by_recipe(rows: pd.DataFrame) -> Array:
@@ -102,19 +102,19 @@ def means(values: Array, inside: Array) -> Array:
 
 def slope(rows: pd.DataFrame, term: str) -> Estimate:
     """Slope of the log gain on one of LINES within recipes of both studies: t interval, recipes as the unit."""
-    found = within(rows)
-    place = found.columns.index(term)
-    error, df = float(np.sqrt(found.covariance[place, place])), rows["recipe"].nunique() - 1
-    return by_t(found.slopes[place], error, df, "95% t interval, recipes of both studies as the unit")
+    pooled = within(rows)
+    place = pooled.columns.index(term)
+    error, df = float(np.sqrt(pooled.covariance[place, place])), rows["recipe"].nunique() - 1
+    return by_t(pooled.slopes[place], error, df, "95% t interval, recipes of both studies as the unit")
 
 
 def recipes(rows: pd.DataFrame) -> pd.DataFrame:
     """Per recipe: `log_gain` at the mean shape of all models by the slopes within recipes, `study`, LEVELS, n."""
-    found = within(rows)
-    x = rows[found.columns]
-    known = rows.assign(log_gain=rows["log_gain"] - (x - x.mean()) @ found.slopes, n=1)
+    pooled = within(rows)
+    x = rows[pooled.columns]
+    adjusted = rows.assign(log_gain=rows["log_gain"] - (x - x.mean()) @ pooled.slopes, n=1)
     by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(LEVELS, "first")}
-    table = known.groupby(["study", "recipe"], as_index=False).agg(by)
+    table = adjusted.groupby(["study", "recipe"], as_index=False).agg(by)
     return table.assign(model_id=table["recipe"], heritage=table["recipe"])
 
 
@@ -125,14 +125,14 @@ def components(rows: pd.DataFrame, *, draws: int = DRAWS, seed: int = 1) -> Comp
     corpus.
     """
     rng = np.random.default_rng(seed)
-    return Components.of([_by_corpus(own, draws, rng) for _, own in rows.groupby("study")])
+    return Components.of([_by_corpus(group, draws, rng) for _, group in rows.groupby("study")])
 
 
-def as_ratios(rows: pd.DataFrame, found: Components, estimate: str = OVER) -> Result:
+def as_ratios(rows: pd.DataFrame, parts: Components, estimate: str = OVER) -> Result:
     """Ratios of the components, geometry and scale over the published models' shapes."""
-    sizes = {name: float(np.median(drawn)) for name, drawn in vars(found).items()}
-    words = {"sizes": sizes, "in_order": found.in_order}
-    return Result.of(rows, ratios(found), estimate=estimate, table=None, words=words)
+    sizes = {name: float(np.median(drawn)) for name, drawn in vars(parts).items()}
+    words = {"sizes": sizes, "in_order": parts.in_order}
+    return Result.of(rows, ratios(parts), estimate=estimate, table=None, words=words)
 
 
 def by_components(rows: pd.DataFrame) -> Result:
@@ -157,42 +157,42 @@ def crossed(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return rows.assign(**lines), list(lines)
 
 
-def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list[Variances]:
+def _by_corpus(rows: pd.DataFrame, draws: int, rng: np.random.Generator) -> list[ComponentVariances]:
     """Draws of one study, slopes of every corpus apart: t slopes, variances from scaled inverse χ²."""
     lined, names = crossed(rows)
-    found = within(lined, names)
-    normal = rng.multivariate_normal(np.zeros(len(found.slopes)), found.covariance, draws)
-    x = rows[[*LINES, *found.columns[len(names) :]]].to_numpy(np.float64)
+    pooled = within(lined, names)
+    normal = rng.multivariate_normal(np.zeros(len(pooled.slopes)), pooled.covariance, draws)
+    x = rows[[*LINES, *pooled.columns[len(names) :]]].to_numpy(np.float64)
     x, y, corpora = x - x.mean(axis=0), rows["log_gain"].to_numpy(np.float64)[:, None], rows["corpus"].to_numpy()
-    left, left_df = found.residual
+    left, left_df = pooled.residual
     parts = []
     for place, corpus in enumerate(sorted(set(corpora))):
-        own = corpora == corpus
-        inside = by_recipe(rows[own])
+        of_corpus = corpora == corpus
+        inside = by_recipe(rows[of_corpus])
         size = inside.sum(axis=0)
         if len(size) < LEAST:
             raise UsageError("too few recipes of a corpus", where=corpus, got=len(size), allowed=f"{LEAST} or more")
         df = len(size) - 1
-        drawn = found.slopes + np.sqrt(df / rng.chisquare(df, draws))[:, None] * normal
+        drawn = pooled.slopes + np.sqrt(df / rng.chisquare(df, draws))[:, None] * normal
         lines = drawn[:, len(LINES) * place : len(LINES) * (place + 1)]
         slopes = np.column_stack([lines, drawn[:, len(names) :]])
-        at_one_shape = means(y[own], inside).T - slopes @ means(x[own], inside).T
+        at_one_shape = means(y[of_corpus], inside).T - slopes @ means(x[of_corpus], inside).T
         noise = left / rng.chisquare(left_df, draws)
         off = at_one_shape - at_one_shape.mean(axis=1, keepdims=True)
         between = np.square(off).sum(axis=1) / rng.chisquare(df, draws)
         level = at_one_shape.mean(axis=1) + np.sqrt(between / len(size)) * rng.normal(size=draws)
         recipe = between - noise * float((1 / size).mean())
-        parts.append(Variances(level, recipe, *over_reference(lines), np.full(draws, np.nan), noise))
+        parts.append(ComponentVariances(level, recipe, *over_reference(lines), np.full(draws, np.nan), noise))
     return parts
 
 
 def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
     """Slope on one of LINES within recipes of a corpus, of both studies: columns as in `second.slopes_of_corpora`."""
-    found, names = crossed(rows)
-    fitted = within(found, names)
+    lined, names = crossed(rows)
+    fitted = within(lined, names)
     errors, table = np.sqrt(np.diag(fitted.covariance)), []
-    for corpus, own in rows.groupby("corpus"):
-        place, df = fitted.columns.index(f"{term} {corpus}"), own["recipe"].nunique() - 1
+    for corpus, group in rows.groupby("corpus"):
+        place, df = fitted.columns.index(f"{term} {corpus}"), group["recipe"].nunique() - 1
         at = by_t(fitted.slopes[place], errors[place], df, "")
         table.append((corpus, at.value, at.lower, at.upper, at.p, errors[place], df))
     return pd.DataFrame(table, columns=second.SLOPES)
@@ -200,37 +200,37 @@ def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
 
 def by_study(rows: pd.DataFrame) -> pd.DataFrame:
     """Slopes on LINES of every study and corpus, given the others: study, term, and columns of `slopes_of_corpora`."""
-    found = [
-        slopes_of_corpora(own, term).assign(study=study, term=term)
-        for study, own in rows.groupby("study")
+    rows_of = [
+        slopes_of_corpora(group, term).assign(study=study, term=term)
+        for study, group in rows.groupby("study")
         for term in LINES
     ]
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(rows_of, ignore_index=True)
 
 
-def factor_tests(table: pd.DataFrame, factors: dict[str, str], given: str = "study") -> pd.DataFrame:
+def factor_tests(table: pd.DataFrame, factors: dict[str, str], grouping: str = "study") -> pd.DataFrame:
     """F of every factor alone, given a column of levels, over recipes: factor, F, df, df_error, p.
 
     table: one row per recipe; factors: column → `levels`, or `number`.
     """
     y = table["log_gain"].to_numpy(np.float64)
-    studies = pd.get_dummies(table[given]).to_numpy(np.float64)
-    (left, rank), found = residual(y, studies), []
+    studies = pd.get_dummies(table[grouping]).to_numpy(np.float64)
+    (left, rank), tests = residual(y, studies), []
     for name, kind in factors.items():
         squares, both = residual(y, np.column_stack([studies, _columns(table, name, kind)]))
         df, rest = both - rank, len(y) - both
         f = (left - squares) / df / (squares / rest) if df and rest else np.nan
-        found.append((name, f, df, rest, float(stats.f.sf(f, df, rest))))
-    return pd.DataFrame(found, columns=["factor", "F", "df", "df_error", "p"])
+        tests.append((name, f, df, rest, float(stats.f.sf(f, df, rest))))
+    return pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
 
 
 def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
-    own = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
-    return np.asarray(own, dtype=np.float64)
+    columns = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
+    return np.asarray(columns, dtype=np.float64)
 
 
 def contrasts(
-    table: pd.DataFrame, factors: dict[str, str], given: str = "study", *, among: int | None = None
+    table: pd.DataFrame, factors: dict[str, str], grouping: str = "study", *, among: int | None = None
 ) -> pd.DataFrame:
     """Of every factor alone, given a column of levels, how far apart it sets the gain: more columns of `factor_tests`.
 
@@ -238,13 +238,13 @@ def contrasts(
     `lower` and `upper`, 95% t interval, Bonferroni over factors (`among` so many) and pairs of levels; `share` of the
     variance between recipes of one of its levels.
     """
-    tests = factor_tests(table, factors, given)
+    tests = factor_tests(table, factors, grouping)
     y = table["log_gain"].to_numpy(np.float64)
-    studies = pd.get_dummies(table[given]).to_numpy(np.float64)
+    studies = pd.get_dummies(table[grouping]).to_numpy(np.float64)
     before, rows = np.zeros(studies.shape[1]), []
-    for (name, kind), known in zip(factors.items(), tests.itertuples(), strict=True):
-        own = _columns(table, name, kind)
-        x = np.column_stack([studies, own if kind == "levels" else own / own.std(ddof=1)])
+    for (name, kind), test in zip(factors.items(), tests.itertuples(), strict=True):
+        columns = _columns(table, name, kind)
+        x = np.column_stack([studies, columns if kind == "levels" else columns / columns.std(ddof=1)])
         inverse = np.linalg.pinv(x.T @ x)
         slopes = inverse @ x.T @ y
         contrast, pairs, what = np.ones(1), 1, "one SD more"
@@ -254,8 +254,8 @@ def contrasts(
             contrast = np.eye(len(levels))[high] - np.eye(len(levels))[low]
             pairs, what = math.comb(len(levels), 2), f"{levels[high]} against {levels[low]}"
         contrast = np.append(before, contrast)
-        variance = np.square(y - x @ slopes).sum() / known.df_error
-        half = stats.t.isf((1 - LEVEL) / 2 / (among or len(factors)) / pairs, known.df_error)
+        variance = np.square(y - x @ slopes).sum() / test.df_error
+        half = stats.t.isf((1 - LEVEL) / 2 / (among or len(factors)) / pairs, test.df_error)
         ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(variance * contrast @ inverse @ contrast)
-        rows.append((what, *np.exp(ends), known.F * known.df / (known.F * known.df + known.df_error)))
+        rows.append((what, *np.exp(ends), test.F * test.df / (test.F * test.df + test.df_error)))
     return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))

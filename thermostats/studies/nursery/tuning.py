@@ -10,7 +10,7 @@ from scipy import stats
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
-from thermostats.claims.worlds import worlds_of_groups, worlds_of_share
+from thermostats.claims.worlds import searches_of_share, worlds_of_groups, worlds_of_share
 from thermostats.modelling.classical.counts import clustered_share, proportion
 
 ALPHA, MOST_FLIPS, NEGLIGIBLE = 0.05, 0.10, 0.05
@@ -35,6 +35,8 @@ CHANGES = tuple(
 CAN_CROSS = Decide(CROSSED.lower > SOME, CROSSED.upper < MANY)
 NONE_ACROSS = worlds_of_share("flips", 0.0, MOST_FLIPS)
 ACROSS = worlds_of_share("flips", SHOULD, 0.0, "pair")
+NONE_AT_WORST = searches_of_share("flips", 0.0, MOST_FLIPS)
+ACROSS_AT_WORST = searches_of_share("flips", SHOULD, 0.0)
 
 
 def by_flips(table: pd.DataFrame) -> Result:

@@ -30,7 +30,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
     for figure in FIGURES:
         parts += _section(figure, tables, page)
     page.add("figures.md", ("\n\n".join(parts) + "\n").encode())
-    return page.found
+    return page.contents
 
 
 def _section(figure: Figure, tables: Evidence, page: Files) -> list[str]:

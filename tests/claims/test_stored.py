@@ -14,8 +14,8 @@ import pytest
 
 from thermostats.claims.as_json import decode, encode
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
-from thermostats.claims.kept import Kept
 from thermostats.claims.rule import Above, AtLeast
+from thermostats.claims.stored import Stored
 from thermostats.claims.verdict import Verdict
 from thermostats.plots.general import drawing, forest
 
@@ -91,9 +91,9 @@ def claim(tmp_path: Path, made: list[str]) -> Claim:
 
 def run(
     tmp_path: Path, gains: dict[str, list[float]], key: str = KEY, names: str = ""
-) -> tuple[list[str], list[str], Kept, Evidence]:
+) -> tuple[list[str], list[str], Stored, Evidence]:
     made: list[str] = []
-    kept, evidence = Kept("U01", key), Rows(gains, names)
+    kept, evidence = Stored("U01", key), Rows(gains, names)
     found = claim(tmp_path, made).judge(evidence, kept)
     kept.write()
     return made, [finding.plain for finding in found], kept, evidence
@@ -140,7 +140,7 @@ def test_a_file_runs_no_code(tmp_path: Path, cache: Path) -> None:
     gains = {"a": [2.0], "b": [0.5]}
     run(tmp_path, gains)
     content = cache.read_text()
-    for other in ("os:system", "thermostats.claims.kept:Kept", "thermostats.terminal:print"):
+    for other in ("os:system", "thermostats.claims.stored:Stored", "thermostats.terminal:print"):
         cache.write_text(content.replace("thermostats.claims.finding:Finding", other))
         assert run(tmp_path, gains)[0] == ["a", "b", "whole"]
     for kind in ("os:system", "builtins:eval", "thermostats.errors:install"):

@@ -31,7 +31,7 @@ class Made:
     selections: dict[str, str]
 
 
-class Kept:
+class Stored:
     """The findings of one claim; `key`: digest of all that they depend on but rows, empty where nothing is kept."""
 
     def __init__(self, claim: str, key: str = "") -> None:
@@ -47,18 +47,20 @@ class Kept:
         self, name: str, evidence: Evidence, make: Callable[[Evidence], Finding], over: Sequence[Finding]
     ) -> Finding:
         """The finding of one question on one set, made only where its rows changed, or those of what it is over."""
-        known = self._known.setdefault((name, evidence.name), [])
-        found = next((made for made in known if not evidence.changed(made.selections)), None)
-        if found is None:
+        versions = self._known.setdefault((name, evidence.name), [])
+        made_before = next((made for made in versions if not evidence.changed(made.selections)), None)
+        if made_before is None:
             with evidence.recording() as selections:
                 finding = make(evidence)
-            rests_on = (self.made[one.id, one.evidence].selections for one in over)
-            found = _drawn(finding, {name: digest for each in (*rests_on, selections) for name, digest in each.items()})
+            rests_on = (self.made[part.id, part.sample.evidence].selections for part in over)
+            made_before = _drawn(
+                finding, {name: digest for each in (*rests_on, selections) for name, digest in each.items()}
+            )
             self._new = True
-        evidence.selections.update(found.selections)
-        known[:] = [found, *(made for made in known if made is not found)][:LAST]
-        self.made[name, evidence.name] = found
-        return found.finding
+        evidence.selections.update(made_before.selections)
+        versions[:] = [made_before, *(made for made in versions if made is not made_before)][:LAST]
+        self.made[name, evidence.name] = made_before
+        return made_before.finding
 
     def write(self) -> None:
         """Keep what this run gave for the next one."""
@@ -68,9 +70,9 @@ class Kept:
             write_atomically(self.file, content.encode())
 
 
-def _written(known: Mapping[tuple[str, str], Sequence[Made]]) -> Iterator[tuple[str, str, list[Any]]]:
+def _written(stored: Mapping[tuple[str, str], Sequence[Made]]) -> Iterator[tuple[str, str, list[Any]]]:
     """Findings as JSON; one whose tables have no form in Parquet is made again the next time."""
-    for (name, evidence), versions in known.items():
+    for (name, evidence), versions in stored.items():
         with suppress(TypeError):
             yield name, evidence, [encode(made) for made in versions]
 
@@ -88,9 +90,11 @@ def _read(file: Path, key: str) -> dict[tuple[str, str], list[Made]]:
 
 def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
     """A finding whose figures are drawn, without the functions that drew them: those cannot leave the process."""
-    figure, posterior = drawn(finding.draw) if finding.draw else b"", finding.posterior
+    draw, posterior = finding.figure.draw, finding.posterior
+    figure = drawn(draw) if draw else b""
     panels: tuple[bytes, ...] = ()
     if posterior is not None:
         panels = tuple(drawn(panel.draw) for panel in posterior.panels)
         posterior = replace(posterior, panels=tuple(replace(panel, draw=as_it_is) for panel in posterior.panels))
-    return Made(replace(finding, draw=None, posterior=posterior), figure, panels, selections)
+    without = replace(finding, figure=replace(finding.figure, draw=None), posterior=posterior)
+    return Made(without, figure, panels, selections)
