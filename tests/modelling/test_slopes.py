@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
