@@ -1,7 +1,8 @@
 """Every law by simulation: true values drawn from the prior have uniform ranks in their posteriors.
 
 What is laid out for the table of a good case is drawn anew and fitted again. Of every variable the first element is
-ranked. Pairs and thresholds, whose outcomes also enter as data or as a mixture, have tests of their own.
+ranked. Pairs and thresholds, whose outcomes also enter as data or as a mixture, and rankings, at half their prior
+scales, have tests of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.sampling import Sampled
 
 MODELS, LABS = 12, 4
-ELSEWHERE = {"invariance", "threshold"}
+ELSEWHERE = {"invariance", "threshold", "benchmark"}
 EXACT, SAMPLED = 200, 60
 """Simulated tables."""
 FEW, SHORT = Settings(draws=250), Settings(draws=500, tune=500)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from calibrated import FALSE_ALARM, ranks
 from scipy import stats
 from simulated import benchmark_table
 
@@ -69,18 +68,3 @@ def test_models_without_entropies_that_vary_have_no_slope(table):
         fit_slopes(table, without="c9", seed=1)
     with pytest.raises(UsageError, match="missing or infinite"):
         fit_slopes(table.assign(entropy=table["entropy"].where(table.index > 0, np.inf)), seed=1)
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_calibrated(fitted):
-    def read(values):
-        return {
-            "b": values["beta"][..., 0],
-            "B": values["beta"][..., 1],
-            "s": values["scale"][..., 0],
-            "slope of m0": values["beta"][..., 0] + values["slope"][..., 0],
-        }
-
-    for name, rank in ranks(fitted.model, read, 200, seed=1, settings=Settings(draws=250)).items():
-        assert stats.kstest(rank, "uniform").pvalue > FALSE_ALARM, name
