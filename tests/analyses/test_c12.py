@@ -10,7 +10,10 @@ from thermostats.studies.delia2026 import hierarchy
 
 def test_the_order_falls_when_two_models_change_places() -> None:
     swapped = altered(layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
-    assert [found.verdict for found in judged(by_rules_alone("c12"), swapped).values()] == [NO] * 3
+    """Against total amplification the rule errs too often to be believed (`data/worlds.csv`)."""
+    findings = judged(by_rules_alone("c12"), swapped)
+    assert [finding.verdict for finding in findings.values()] == [NO, NO, OPEN]
+    assert findings["models.total_amplification"].reason == "the rule errs too often"
 
 
 def test_what_one_model_turns_round_counts_once() -> None:

@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, judged, of, shipped
 
 
-@pytest.mark.parametrize(("exponent", "verdict"), [(0.35, YES), (0.1, NO)])
+@pytest.mark.parametrize(("exponent", "verdict"), [(0.35, YES), (0.1, OPEN)])
 def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str) -> None:
     sizes = shipped().table("models").set_index("model_id")["n_params"]
 
@@ -21,5 +21,5 @@ def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str
     found = judged(by_rules_alone("c17"), altered(layers=law))
     assert found["exponent"].verdict == verdict
     assert found["whole"].verdict == (OPEN if verdict == YES else NO)
-    assert found["attention"].verdict == YES
+    assert found["attention"].verdict == OPEN  # every block contracts, but support is false in too many worlds
     assert found["last_mlp"].verdict == (OPEN if exponent > 0.3 else NO)  # its support is false in too many worlds

@@ -74,7 +74,7 @@ def test_the_bound_turns_with_the_level(level, verdict):
     assert verdicts(lambda m: level + 0 * m["log_L"], "bound") == [verdict]
 
 
-@pytest.mark.parametrize(("sparse", "verdict"), [(0.5, YES), (-0.5, NO)])
+@pytest.mark.parametrize(("sparse", "verdict"), [(0.5, YES), (-0.5, OPEN)])
 def test_the_threshold_turns_with_the_side_of_sparse_heads(sparse, verdict):
     assert verdicts(lambda m: np.where(m["log_rho"] < -0.9, sparse, -sparse), "threshold") == [verdict]
 

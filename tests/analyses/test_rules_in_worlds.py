@@ -23,15 +23,12 @@ from thermostats.claims.scripts import scripts
 from thermostats.claims.search import world_at
 from thermostats.claims.trial import key
 from thermostats.claims.verdict import AGAINST, SUPPORTED
-from thermostats.claims.worlds import World
 from thermostats.errors import UsageError
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
 LONG = {"c18", "n01", "n02", "n03", "n04", "n05"}
 IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in CLAIMS]
 """Claims by how long their worlds take."""
-TO_SEARCH: set[str] = {"c18", "n02"}
-"""Claims of which some searches are declared and have not been run; `make worlds` runs them."""
 
 
 @cache
@@ -59,10 +56,7 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
 def test_rates_of_every_rule_are_known_as_it_stands(claim: str) -> None:
     for name, (question, rows) in tried(claim).items():
         known = error_rates.rates(question, len(rows))
-        missing = list(error_rates.missing(question, rows))
-        if claim in TO_SEARCH:
-            missing = [named for named in missing if isinstance(named, World)]
-        assert not missing, f"{name}: run make worlds"
+        assert not list(error_rates.missing(question, rows)), f"{name}: run make worlds"
         assert (known["simulations"] >= LEAST).all() and known["declared"].sum() == 1, name
 
 
