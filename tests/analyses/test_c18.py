@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, YES, altered, by_rules_alone, judged, shipped
+from altered import NO, OPEN, altered, by_rules_alone, judged, shipped
 
 FILES = ("thermodynamic_benchmark", "twin_test", "gpt2_layernorm", "gptj_parallel")
 
@@ -14,7 +14,7 @@ def quick() -> object:
     return c18
 
 
-@pytest.mark.parametrize(("slope", "verdict"), [(0.3, YES), (-0.3, NO)])
+@pytest.mark.parametrize(("slope", "verdict"), [(0.3, OPEN), (-0.3, NO)])
 def test_the_slope_of_gain_on_entropy_decides(slope: float, verdict: str) -> None:
     level = {"Cliche": 1.0, "Factual": 2.0, "Syntactic": 3.0, "Novel": 4.0, "Nonsense": 5.0}
     prompts = shipped().table("prompts", prompt_set="study_25").set_index("prompt_id")["category"].map(level)
@@ -30,4 +30,6 @@ def test_the_slope_of_gain_on_entropy_decides(slope: float, verdict: str) -> Non
         return frame
 
     found = judged(quick(), altered(layers=follow, outputs=entropies))
-    assert found["whole"].verdict == found["entropy.base"].verdict == verdict and found["cliches"].verdict == YES
+    assert found["whole"].verdict == found["entropy.base"].verdict == verdict
+    supported = [found[name].criterion.settles for name in ("cliches", *["entropy.base"] * (verdict == OPEN))]
+    assert all("says “supported” falsely" in text for text in supported)  # so these are open, whatever the slope
