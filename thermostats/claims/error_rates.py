@@ -30,6 +30,8 @@ FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 WANTED = 0.8
 """Power that a larger study should have."""
+NEVER_SEEN = 0.005
+"""Power that is none to a per cent."""
 EXAGGERATED = 1.05
 """Type M below which it is none."""
 LARGER = (2, 3, 4, 6, 8, 12, 18)
@@ -179,8 +181,9 @@ class ErrorRates:
             return "The rule cannot say “supported” of models of this kind, so no number of models is named."
         if takes := self.takes(group):
             return f"{takes} A study of this size finds it in {self.power:.0%} of them."
-        power = f"A study of this size finds an effect of the declared size in {self.power:.0%} of simulations"
-        return f"{power}; even one {LARGER[-1]} times as large does in less than {WANTED:.0%}."
+        often = f"finds an effect of the declared size in {self.power:.0%} of simulations"
+        power = often if self.power >= NEVER_SEEN else "cannot find an effect of the declared size"
+        return f"A study of this size {power}; one {LARGER[-1]} times as large does in less than {WANTED:.0%} of them."
 
 
 def _side(verdict: Verdict) -> str:

@@ -223,7 +223,7 @@ def _finding(
         id=question.id,
         estimand=words.line(question.name, "estimand", values),
         verdict=verdict,
-        plain=" ".join(filter(None, [words.line(question.name, "plain", values), _sentence(fitted)])),
+        plain=" ".join(filter(None, [words.line(question.name, "plain", values), _sentence(fitted, verdict)])),
         reason=reason,
         headline=headline(result),
         criterion=criterion,
@@ -237,7 +237,8 @@ def _finding(
     )
 
 
-def _sentence(fitted: FittedModel | None) -> str:
+def _sentence(fitted: FittedModel | None, verdict: Verdict) -> str:
+    """What the fitted model says, and whether the test agrees with it; the test's verdict may not be the one that stands."""
     if fitted is None:
         return ""
     by = fitted.conclusion
@@ -246,6 +247,7 @@ def _sentence(fitted: FittedModel | None) -> str:
         return f"{text}, which does not count because one of its checks failed."
     if not by.classical:
         return f"{text}."
+    decides = "which decides" if by.classical == verdict else "whose verdict is not given"
     if by.verdict == by.classical:
-        return f"{text} and agrees with the test, which decides."
-    return f"{text} and says “{by.verdict}” by its own rule, unlike the test, which decides."
+        return f"{text} and agrees with the test, {decides}."
+    return f"{text} and says “{by.verdict}” by its own rule, unlike the test, {decides}."
