@@ -238,7 +238,7 @@ def _finding(
 
 
 def _sentence(fitted: FittedModel | None, verdict: Verdict) -> str:
-    """What the fitted model says, and whether the test agrees with it; the test's verdict may not be the one that stands."""
+    """What the fitted model says, and whether the test agrees; its verdict may not be the one that stands."""
     if fitted is None:
         return ""
     by = fitted.conclusion
