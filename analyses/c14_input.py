@@ -1,5 +1,6 @@
 """C14: the signature is robust to the input, over 25 prompts per model."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,10 @@ NEARLY_ALL, MOSTLY = 0.97, 0.8
 LEVEL = 0.99
 """Of the interval of that share, chosen among 0.95, 0.98 and 0.99 by simulated studies: at 0.95 "supported" is false in
 8% of those with skewed levels."""
+FIGURE_7 = {"gain": "penultimate gain", "whose": "penultimate gain, Pythia family"}
+BY_MODEL = {"gain": "last gain", "whose": "last gain, all models measured by prompt"}
+OF_MEASURED = dict.fromkeys(("gain", "whose"), "last gain, models measured here")
+"""The gain, which is that of every set of evidence, and with it the models of the published rows."""
 BY_PROMPT = "gain by prompt; tick: mean of the model"
 FEWEST = AtLeast(models=4)
 """Models measured here from which they have verdicts of their own."""
@@ -60,11 +65,6 @@ def of_the_family(evidence: Evidence) -> pd.DataFrame:
     if evidence.name == PUBLISHED:
         return logged(gain_by_prompt(evidence, "penultimate_gain", PYTHIA))
     return logged(by_prompt.published_or_set(evidence, "penultimate_gain"))
-
-
-def words_of_family(evidence: Evidence) -> str:
-    """Gain and models of `of_the_family`, in words."""
-    return f"penultimate gain, {'Pythia family' if evidence.name == PUBLISHED else 'all models of this set'}"
 
 
 def measured(evidence: Evidence) -> pd.DataFrame:
@@ -113,7 +113,7 @@ def crossing(models: pd.DataFrame) -> Result:
     return Result.of(models, {CROSSING: share, CROSSES: Estimate(n)})
 
 
-def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Result:
+def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None) -> Result:
     """`sides` with its fit."""
     found, sources = sides(rows), sorted(set(rows["source"]))
     always = int((found.words["shares"] == 1).sum())
@@ -130,7 +130,7 @@ def own_side(rows: pd.DataFrame, whose: str, audit: Audit | None = None) -> Resu
             seed=SEED,
         ),
         fit_tables=("groups",),
-        words={"whose": whose, "always": always, "robust": ROBUST},
+        words={**which, "always": always, "robust": ROBUST},
     )
 
 
@@ -163,9 +163,9 @@ def parts(rows: pd.DataFrame) -> Result:
     )
 
 
-def parts_of_variance(rows: pd.DataFrame, whose: str) -> Result:
+def parts_of_variance(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     """`parts` with its fit."""
-    return parts(rows).adding(words={"whose": whose}, **with_parts(rows))
+    return parts(rows).adding(words=which, **with_parts(rows))
 
 
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))
@@ -180,13 +180,13 @@ VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POO
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 
 
-def every_prompt(rows: pd.DataFrame, whose: str) -> Result:
+def every_prompt(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     """`crossing` with its figure."""
     result = crossing(both_sides(rows))
     draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT)
     models = result.table
     assert models is not None  # noqa: S101 (of every result of models)
-    return result.adding(draw=draw, words={"whose": whose, "crossing": list(models.loc[models["crosses"], "model_id"])})
+    return result.adding(draw=draw, words={**which, "crossing": list(models.loc[models["crosses"], "model_id"])})
 
 
 OF_EVERY = partial(Trial, test=crossing, unit="", worlds=EVERY, searches=searches_of_share("crosses", 0.0, NONE))
@@ -197,33 +197,33 @@ OF_LAST = OF_EVERY(lambda evidence: both_sides(published(evidence)))
 @CLAIM.finding("every_prompt.penultimate_gain", primary=ANY, trial=OF_FAMILY, views=VIEWS)
 def every_prompt_of_pythia(evidence: Evidence) -> Result:
     """Is the side the same over all prompts, for the Pythia family of figure 7?"""
-    return every_prompt(of_the_family(evidence), words_of_family(evidence))
+    return every_prompt(of_the_family(evidence), FIGURE_7)
 
 
 @CLAIM.finding("every_prompt.last_gain", primary=ANY, trial=OF_LAST, views=OTHERS)
 def every_prompt_of_last_gains(evidence: Evidence) -> Result:
     """The same for every model whose last gain was published by prompt."""
-    return every_prompt(published(evidence), "last gain, all models measured by prompt")
+    return every_prompt(published(evidence), BY_MODEL)
 
 
 @CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=FAMILY, views=VIEWS)
 def of_pythia(evidence: Evidence) -> Result:
     """The Pythia family of figure 7."""
     rows = of_the_family(evidence)
-    return own_side(rows, words_of_family(evidence), audit.figure_7_audit(evidence, rows))
+    return own_side(rows, FIGURE_7, audit.figure_7_audit(evidence, rows))
 
 
 @CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS)
 def of_last_gains(evidence: Evidence) -> Result:
     """Every model whose last gain was published by prompt."""
     figures = audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
-    return own_side(published(evidence), "last gain, all models measured by prompt", figures)
+    return own_side(published(evidence), BY_MODEL, figures)
 
 
 @CLAIM.finding("variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED, views=OTHERS)
 def variance(evidence: Evidence) -> Result:
     """Parts of the variance of the same gains."""
-    return parts_of_variance(published(evidence), "last gain, all models measured by prompt")
+    return parts_of_variance(published(evidence), BY_MODEL)
 
 
 @CLAIM.finding("entropy", primary=Decide(NEVER, NEVER))  # no Trial: the rule has no side to be wrong on
@@ -246,13 +246,13 @@ def entropy(evidence: Evidence) -> Result:
 @CLAIM.finding("own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED_HERE, **HERE)
 def of_measured(evidence: Evidence) -> Result:
     """Models measured here."""
-    return own_side(measured(evidence), "last gain, models measured here")
+    return own_side(measured(evidence), OF_MEASURED)
 
 
 @CLAIM.finding("variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED_HERE, **HERE)
 def variance_measured(evidence: Evidence) -> Result:
     """Parts of the variance over models measured here."""
-    return parts_of_variance(measured(evidence), "last gain, models measured here")
+    return parts_of_variance(measured(evidence), OF_MEASURED)
 
 
 if __name__ == "__main__":

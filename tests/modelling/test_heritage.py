@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,37 @@ def test_models_and_labs_are_summed_up_from_their_draws(fitted: Fit) -> None:
         assert row["mean"] == pytest.approx(effect[..., own].mean())
         assert (row["mean_log_gain"], row["probability_dampens"]) == pytest.approx((mean.mean(), (mean < 0).mean()))
         assert fitted.quantities[f"mean log gain of {row['heritage']}"] == pytest.approx(mean)
+
+
+def test_a_lab_s_population_is_less_sure_than_its_models_and_its_next_model_less_still() -> None:
+    """By simulation from the draws: new families and residuals with the geometry and scale of models at hand."""
+    table = rows(16, 4).assign(gain=lambda t: t["gain"] * 0.95)
+    family = table["model_id"].str[-2:].astype(int) % 3
+    fit = fit_heritage(table.assign(family=family.astype(str)), estimand="last_gain", seed=1)
+    rng, values, constants = np.random.default_rng(1), fit.draws.values, fit.constants
+    scale = values["scale"].reshape(-1, 5)
+    sizes = constants["levels"]["family"].to_numpy()
+    unit = 1 / np.sqrt(1 - np.square(sizes).sum())
+    parts = {name: part.reshape(-1, 16) for name, part in contributions(values, constants).items()}
+    mean = fit.draws.flat("beta") + parts["heritage"] + parts["geometry"] + parts["scale"]
+    mean = mean - unit * (fit.draws.flat("u_family") @ sizes)[:, None]
+    new = mean + unit * scale[:, [3]] * rng.normal(size=mean.shape) + scale[:, [4]] * rng.normal(size=mean.shape)
+    found = fit.table("labs")
+    for number, row in found.iterrows():
+        own = constants["codes"]["heritage"] == number
+        assert row["population_dampens"] == pytest.approx((mean[:, own].mean(axis=1) < 0).mean(), abs=1e-9)
+        assert row["next_dampens"] == pytest.approx((new[:, own] < 0).mean(), abs=0.02)
+    doubt = {name: (found[name] - 0.5).abs().mean() for name in found if str(name).endswith("dampens")}
+    assert doubt["probability_dampens"] > doubt["population_dampens"] > doubt["next_dampens"]
+
+
+def test_the_spread_of_few_labs_is_shown_under_other_priors(fitted: Fit) -> None:
+    table = fitted.table("superpopulation")
+    assert table["prior"].tolist() == ["as fitted", "half the prior scale", "double the prior scale"]
+    assert (table["groups"] == 4).all()
+    upper = table.set_index("prior")["upper"]
+    assert upper["half the prior scale"] < upper["as fitted"] < upper["double the prior scale"]
+    assert table["median"][0] == pytest.approx(np.median(fitted.draws["scale"][..., 0]))
 
 
 def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
@@ -238,3 +270,10 @@ def test_rows_too_few_for_shares_say_what_they_do_say() -> None:
         call = caught.value.next_step
         assert "lab=None" in call
         assert eval(call, {"thermostats": thermostats, "df": table}).quantities  # noqa: S307 - the line is ours
+
+
+def test_other_concentrations_are_other_priors(fitted: Fit) -> None:
+    other = fit_heritage(rows(), estimand="last_gain", seed=3, concentration=4.0)
+    assert other.model.prior == replace(fitted.model.prior, concentration=4.0)
+    spread = [fit.quantities["share_heritage"].std() for fit in (other, fitted)]
+    assert spread[0] < spread[1]

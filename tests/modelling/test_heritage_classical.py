@@ -64,6 +64,25 @@ def test_dominance_stands_beside_its_null(fit: Fit) -> None:
     assert sorted(table["rank"]) == [1, 2, 3]
 
 
+def test_what_cannot_be_tested_says_why() -> None:
+    """Five models in four labs leave no residual."""
+    facts = model_facts(6, 4, np.random.default_rng(0)).assign(gain=np.exp(np.linspace(0, 1, 6)))
+    fit = fit_heritage(facts, estimand="simulated")
+    table = classical(fit, permutations=99)
+    assert table["note"].str.startswith("not possible").sum() >= 6
+    assert len(table) == 9
+    assert "not possible" in dominance_table(fit)["note"][0]
+
+
+def test_a_fit_without_labs_or_scale_says_what_is_not_possible() -> None:
+    facts = model_facts(24, 6, np.random.default_rng(3)).assign(gain=np.exp(np.linspace(0, 0.3, 24)))
+    fit = fit_heritage(facts, blocks={"depth": ["n_layers"], "heads": ["n_heads"]})
+    table = classical(fit, permutations=99).set_index(["method", "block"])
+    assert table.loc["mixed model", "note"].str.contains("there are no labs").all()
+    assert table.loc[("partial F", "depth"), "df"] == 1
+    assert "not possible" in commonality(fit)["note"][0]
+
+
 def test_parts_of_geometry_and_scale(fit: Fit) -> None:
     """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale is all geometry's."""
     bases = fit.constants["bases"]

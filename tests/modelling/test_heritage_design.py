@@ -16,6 +16,7 @@ from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.rows import gain_rows, said_of
 from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.tables import store
+from thermostats.tables.vocabulary import NURSERY
 
 
 def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
@@ -79,6 +80,27 @@ def test_doubtful_tables_carry_warnings() -> None:
     assert warned(table.iloc[:5].assign(heritage=list("aabbc")), "depend strongly on the prior")
 
 
+def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said() -> None:
+    table = facts(12, 3).sort_values("heritage")
+    two = table.assign(family=["x", "x", "y", "y"] * 3)
+    fit = fitted(two)
+    bases = fit.constants["bases"]
+    assert list(bases) == ["heritage", "geometry", "scale", "family"]
+    for name, basis in bases.items():
+        assert np.trace(basis @ basis.T) / 12 == pytest.approx(1), name
+    assert (bases["heritage"].shape, bases["family"].shape) == ((12, 3), (12, 6))  # a family's name is its lab's
+    assert not any("family" in warning for warning in fit.warnings)
+    one_each = two.assign(family=two["heritage"])
+    assert "family" in fitted(one_each).constants["bases"]  # pooled all the same
+    assert warned(one_each, "no lab has two families")
+    assert warned(two.assign(family=two["model_id"]), "no family has two models")
+    gaps = two.assign(family=["x", "x", "y", ""] * 3)
+    assert fitted(gaps).constants["bases"]["family"].shape == (12, 9) and warned(
+        gaps, "a separate family, since none is stated: "
+    )
+    assert warned(table, "families are not stated") and "family" not in fitted(table).constants["bases"]
+
+
 def test_measured_folders(tmp_path: Path) -> None:
     """Eight models of three labs measured here; one of them a second time elsewhere."""
     rng = np.random.default_rng(0)
@@ -127,3 +149,17 @@ def test_measured_folders(tmp_path: Path) -> None:
             "left out, not a base model: lab/m2",
             words,
         }
+
+
+@pytest.mark.slow
+def test_gains_say_their_token_position_and_those_of_several_are_refused() -> None:
+    last, mean = (
+        gain_rows("penultimate_gain", source=NURSERY, position=place).assign(heritage=lambda t: t["family"])
+        for place in ("last", "mean")
+    )
+    assert set(mean["token_position"]) == {"mean"}
+    assert set(mean["model_id"]) == set(last["model_id"]) and not np.allclose(mean["gain"], last["gain"])
+    fit = fit_heritage(mean, estimand="penultimate_gain", seed=1)
+    assert set(fit.summary()["estimand"]) == {"penultimate_gain at mean"}
+    with pytest.raises(UsageError, match="several token positions"):
+        fit_heritage(pd.concat([mean, last.assign(model_id=last["model_id"] + "'")]), estimand="penultimate_gain")

@@ -13,11 +13,10 @@ from thermostats.errors import UsageError
 from thermostats.formatting import number, plural
 from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.modelling.heritage.rows import gain_rows, said_of
-from thermostats.studies.delia2026.gains import GAIN_WORDS
 from thermostats.tables.folders import data_folder
 from thermostats.tables.model_facts import own_ids
 from thermostats.tables.reading import features
-from thermostats.tables.vocabulary import GAINS
+from thermostats.tables.vocabulary import GAIN_WORDS, GAINS
 
 GAIN = "penultimate_gain"
 """The gain that is asked about unless more of the user's models have another."""
@@ -68,7 +67,7 @@ def lines(result: dict[str, Any]) -> list[str]:
         return [f"No first answer: too few models with a {result['gain']} and a lab.", *result["left_out"]]
     whose = "your own" if result["whose"] == "your" else "all"
     of = f"{plural(len(result['models']), 'model')} of {plural(result['labs'], 'lab')}"
-    text = [f"First answer, {GAIN_WORDS.get(result['gain'], result['gain'].replace('_', ' '))}, {whose} models: {of}"]
+    text = [f"First answer, {GAIN_WORDS[result['gain']]}, {whose} models: {of}"]
     for each in result["questions"]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"

@@ -78,6 +78,18 @@ GAINS = {
     "total_amplification_from_input": "n_L / n_0",
 }
 """Gains of a model by name: how each follows from the gains G_l and norms n_l of its blocks."""
+GAIN_WORDS = {
+    "last_gain": "last gain",
+    "penultimate_gain": "penultimate gain (block L − 1)",
+    "normed_gain": "last gain with the final norm in it",
+    "geometric_gain": "mean gain per block, blocks 2 to L",
+    "max_gain": "largest gain, blocks 2 to L",
+    "geometric_gain_to_penultimate": "mean gain per block, blocks 2 to L − 1",
+    "max_gain_to_penultimate": "largest gain, blocks 2 to L − 1",
+    "total_amplification": "total amplification",
+    "total_amplification_from_input": "total amplification from the input",
+}
+"""Their names as a person reads them."""
 RUN = ["run_id", "model_id", "revision", "source", "dtype", "attention", "prompt_set"]
 MODEL = ["model_id", "revision", "source"]
 """What a row of `features` is of, with a run or, as MODEL, without."""

@@ -198,13 +198,16 @@ def signs_of_labs(evidence: Evidence, every: pd.DataFrame) -> Audit:
 
 INPUT = "input_dependency_thermodynamics.json"
 PROMPTS = "prompts per model"
-FIGURE_7 = {"mean of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/models/\d+/residual_gain_std"}
+FIGURE_7 = {
+    "mean penultimate gain of {}": r"/models/\d+/residual_gain_mean",
+    "SD of the penultimate gain of {}": r"/models/\d+/residual_gain_std",
+}
 OVER_PROMPTS = {
-    "smallest of {}": r"/modulation_ranges/[^/]+/min",
-    "largest of {}": r"/modulation_ranges/[^/]+/max",
-    "range of {}": r"/modulation_ranges/[^/]+/range",
-    "complexity and gain of {}, Spearman": r"/complexity_correlations/\d+/Complexity_Spearman_r",
-    "complexity and gain of {}, p": r"/complexity_correlations/\d+/Complexity_Spearman_p",
+    "smallest last gain of {}": r"/modulation_ranges/[^/]+/min",
+    "largest last gain of {}": r"/modulation_ranges/[^/]+/max",
+    "range of the last gain of {}": r"/modulation_ranges/[^/]+/range",
+    "complexity and last gain of {}, Spearman": r"/complexity_correlations/\d+/Complexity_Spearman_r",
+    "complexity and last gain of {}, p": r"/complexity_correlations/\d+/Complexity_Spearman_p",
 }
 CORRELATION = {
     "Pearson r": "/correlation/pearson_r",

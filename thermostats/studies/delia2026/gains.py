@@ -15,21 +15,22 @@ from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.modelling.heritage.rows import chosen_rows
 from thermostats.tables.features import by_prompt, combine
 from thermostats.tables.model_rows import model_rows
+from thermostats.tables.vocabulary import GAIN_WORDS
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
 FOUR = "4model_validation_results.json"
 LEVEL = 0.95
-NAMED_GAINS = (
-    Case("penultimate_gain", "penultimate gain (block L − 1)", "penultimate_gain"),
-    Case("normed_gain", "last gain with the final norm in it", "normed_gain"),
-    Case("geometric_gain", "mean gain per block, blocks 2 to L − 1", "geometric_gain_to_penultimate"),
-    Case("max_gain", "largest gain, blocks 2 to L − 1", "max_gain_to_penultimate"),
-)
+COLUMNS = {
+    "penultimate_gain": "penultimate_gain",
+    "normed_gain": "normed_gain",
+    "geometric_gain": "geometric_gain_to_penultimate",
+    "max_gain": "max_gain_to_penultimate",
+}
+"""The study's gains are those of blocks up to L − 1."""
+NAMED_GAINS = tuple(Case(name, GAIN_WORDS[column], column) for name, column in COLUMNS.items())
 """The named gains that the files of penultimate gains hold; findings are declared over several."""
-GAIN_WORDS = {gain.column: gain.words for gain in NAMED_GAINS}
-"""Their names in words, which files written by `thermostats new heritage` read."""
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
