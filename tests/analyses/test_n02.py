@@ -36,16 +36,16 @@ def rows() -> pd.DataFrame:
 
 def test_every_factor_has_its_columns_and_levels(rows: pd.DataFrame) -> None:
     columns = factor_columns(rows)
-    assert list(columns) == list(RECIPE) and [len(own) for own in columns.values()] == [3, 3, 1, 1, 1, 1, 1]
-    names = [name for own in columns.values() for name in own]
+    assert list(columns) == list(RECIPE) and [len(names) for names in columns.values()] == [3, 3, 1, 1, 1, 1, 1]
+    names = [name for of_factor in columns.values() for name in of_factor]
     coded = level_rows(names)
     for factor, levels in RECIPE.items():
         seen = rows[rows[factor].isin(levels)]
         assert seen[factor].nunique() == len(levels)
         for level, of_level in seen.groupby(factor):
-            own = [names.index(column) for column in columns[factor]]
-            assert (of_level[columns[factor]].to_numpy(float) == coded[factor, level][own]).all()
-            assert not np.delete(coded[factor, level], own).any()
+            places = [names.index(column) for column in columns[factor]]
+            assert (of_level[columns[factor]].to_numpy(float) == coded[factor, level][places]).all()
+            assert not np.delete(coded[factor, level], places).any()
 
 
 @pytest.mark.slow
@@ -54,12 +54,12 @@ def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFram
     n02.models = lambda _: rows
     drawn = pooled_levels(n02.recipe_fit(shipped()), rows)
     table = intervals(rows, covariates(rows), level_rows).set_index(["factor", "what"])
-    found = {
+    levels = {
         (factor, level): float(means[..., place].mean())
         for factor, means in drawn.items()
         for place, level in enumerate(RECIPE[factor])
     }
-    assert found == pytest.approx(table["log_ratio"].to_dict(), abs=0.05)
+    assert levels == pytest.approx(table["log_ratio"].to_dict(), abs=0.05)
 
 
 def test_a_contrast_is_the_ratio_that_was_put_in(rows: pd.DataFrame) -> None:

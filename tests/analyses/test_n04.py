@@ -197,11 +197,12 @@ def test_a_pair_is_by_hand_what_the_table_says():
     table = pair_table(gains, seed=1).set_index("model_id")
     assert list(table.index) == ["m00", "m01", "m02"] and table["n_prompts"].tolist() == [6, 5, 6]
     for base, n in (("m00", 6), ("m01", 5)):
-        own = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))[[base, f"{base}-tuned"]].dropna()
+        by_model = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
+        logs_of = by_model[[base, f"{base}-tuned"]].dropna()
         for name, logs, level in (
-            ("base", own[base], 0.95),
-            ("tuned", own[f"{base}-tuned"], 0.95),
-            ("ratio", own[f"{base}-tuned"] - own[base], 1 - 0.05 / 3),
+            ("base", logs_of[base], 0.95),
+            ("tuned", logs_of[f"{base}-tuned"], 0.95),
+            ("ratio", logs_of[f"{base}-tuned"] - logs_of[base], 1 - 0.05 / 3),
         ):
             half = stats.t.ppf((1 + level) / 2, n - 1) * logs.std(ddof=1) / np.sqrt(n)
             names = ["ratio" if name == "ratio" else f"{name}_gain", f"{name}_lower", f"{name}_upper"]

@@ -161,15 +161,15 @@ def test_errors_of_recipes_are_those_of_least_squares_and_told_from_one_another(
     unlike = second.checked(rows.assign(log_gain=rows["log_gain"] + noisy * np.random.default_rng(1).normal(size=480)))
     assert alike.p > 0.01 and unlike.p < 1e-6 and unlike.most / unlike.least > 10
     assert unlike.kurtosis > 3 > abs(unlike.kurtosis_by_recipe)
-    off = []
+    off, sds = [], []
     for _, corpus in rows.groupby("corpus"):
-        lines = [ols("log_gain ~ log_L + log_rho + log_d", own).fit() for _, own in corpus.groupby("recipe")]
+        lines = [ols("log_gain ~ log_L + log_rho + log_d", recipe).fit() for _, recipe in corpus.groupby("recipe")]
         residuals = np.array([line.resid for line in lines])
         off += list(residuals - residuals.mean(axis=0))
-    sds = np.sqrt(np.square(off).sum(axis=1) / (12 - 4))
-    assert (alike.least, alike.most) == pytest.approx((sds.min(), sds.max()))
+        sds += list(np.sqrt(np.square(residuals - residuals.mean(axis=0)).sum(axis=1) / (8 * (1 - 1 / len(lines)))))
+    assert (alike.least, alike.most) == pytest.approx((min(sds), max(sds)))
     assert (alike.p, alike.kurtosis) == pytest.approx((stats.levene(*off).pvalue, stats.kurtosis(np.ravel(off))))
-    assert alike.kurtosis_by_recipe == pytest.approx(stats.kurtosis(np.ravel(off / sds[:, None])))
+    assert alike.kurtosis_by_recipe == pytest.approx(stats.kurtosis(np.ravel(np.array(off) / np.array(sds)[:, None])))
 
 
 def test_contrasts_of_factors_are_those_of_least_squares():
@@ -180,16 +180,16 @@ def test_contrasts_of_factors_are_those_of_least_squares():
     levels = ols("log_gain ~ C(kind, Treatment('x')) + C(study)", table).fit()
     line = ols("log_gain ~ size + C(study)", table).fit()
     low, high = levels.conf_int(0.05 / 2 / 3).loc["C(kind, Treatment('x'))[T.y]"]
-    found = together.contrasts(table, {"kind": "levels", "size": "number"}).set_index("factor")
-    assert found["what"].tolist() == ["y against x", "one SD more"]
-    assert np.log(found.loc["kind", ["lower", "upper"]].astype(float)).tolist() == pytest.approx([low, high])
+    contrasts = together.contrasts(table, {"kind": "levels", "size": "number"}).set_index("factor")
+    assert contrasts["what"].tolist() == ["y against x", "one SD more"]
+    assert np.log(contrasts.loc["kind", ["lower", "upper"]].astype(float)).tolist() == pytest.approx([low, high])
     sd = table["size"].std()
-    assert np.log(found.loc["size", ["ratio", "lower", "upper"]].astype(float)).tolist() == pytest.approx(
+    assert np.log(contrasts.loc["size", ["ratio", "lower", "upper"]].astype(float)).tolist() == pytest.approx(
         [line.params["size"] * sd, *line.conf_int(0.05 / 2).loc["size"] * sd]
     )
-    assert found["share"].tolist() == pytest.approx([1 - fit.ssr / alone.ssr for fit in (levels, line)])
+    assert contrasts["share"].tolist() == pytest.approx([1 - fit.ssr / alone.ssr for fit in (levels, line)])
     tests = [fit.compare_f_test(alone)[:2] for fit in (levels, line)]
-    assert found[["F", "p"]].to_numpy().tolist() == pytest.approx(np.array(tests))
+    assert contrasts[["F", "p"]].to_numpy().tolist() == pytest.approx(np.array(tests))
     low, high = line.conf_int(0.05 / 7).loc["size"] * sd
     among = together.contrasts(table, {"size": "number"}, among=7)
     assert np.log(among.loc[0, ["lower", "upper"]].astype(float)).tolist() == pytest.approx([low, high])

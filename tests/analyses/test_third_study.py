@@ -101,9 +101,9 @@ def test_gains_are_those_of_the_penultimate_block_on_prompts_of_the_own_corpus()
     tables = made(STRONG, elsewhere=-0.2)
     rows = third.ends(with_third(tables))
     row, gains = rows.iloc[7], tables["gains"]
-    own = gains[(gains["model"] == row["model"]) & (gains["step"] == row["steps"])]
-    own = own[(own["prompts"] == row["trained_on"]) & (own["layer"] == row["n_layers"] - 1)]
-    assert row["log_gain"] == own["log_gain"].item() and len(rows) == 640
+    gains = gains[(gains["model"] == row["model"]) & (gains["step"] == row["steps"])]
+    gains = gains[(gains["prompts"] == row["trained_on"]) & (gains["layer"] == row["n_layers"] - 1)]
+    assert row["log_gain"] == gains["log_gain"].item() and len(rows) == 640
     assert rows["recipe"].nunique() == 20 and not rows["model"].str.endswith("-again").any()
 
 

@@ -17,8 +17,7 @@ def layers(model: str, norms: list[float]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("norms", "shows_it"),
-    [([0.5, 1.0, 2.0, 4.0, 8.0, 16.0], True), ([2.0, 2.0, 2.0, 4.0, 8.0, 16.0], False)],
+    ("norms", "shows_it"), [([0.5, 1.0, 2.0, 4.0, 8.0, 16.0], True), ([2.0, 2.0, 2.0, 4.0, 8.0, 16.0], False)]
 )
 def test_means_before_and_after_every_transition_layer(norms: list[float], shows_it: bool) -> None:
     """L* is 2 by the least ratio, 6 by the steepest trace, 6(0.11 + 0.072 + 4.9/4) = 8.4 by the formula."""
