@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from operator import attrgetter
@@ -46,8 +46,7 @@ def fields(**names: str) -> Callable[[type[T]], type[T]]:
             make(self, *args, **named)
 
         setattr(kind, "__init__", init)  # noqa: B010 - mypy lets no method be assigned to
-        for old, place in names.items():
-            setattr(kind, old, property(_reader(kind.__name__, old, place)))
+        setattr(kind, "__getattr__", _reader(kind.__name__, names))  # noqa: B010
         return kind
 
     return decorate
@@ -59,10 +58,12 @@ def _place(kind: type, named: dict[str, Any], place: str, value: Any) -> None:
     named[record] = replace(named.get(record, getattr(kind, record)), **{field: value}) if field else value
 
 
-def _reader(kind: str, old: str, place: str) -> Callable[[Any], Any]:
-    def read(record: object) -> Any:
-        _warn(f"{kind}.{old}", place)
-        return attrgetter(place)(record)
+def _reader(kind: str, places: Mapping[str, str]) -> Callable[[object, str], Any]:
+    def read(record: object, name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"{kind} has no attribute {name!r}")
+        _warn(f"{kind}.{name}", places[name])
+        return attrgetter(places[name])(record)
 
     return read
 
