@@ -109,13 +109,14 @@ def answered(
         raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
     verdict, reason, fitted = primary.verdict(result), Reason.NONE, None
     on_posterior = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    if on_posterior is not None and (result.fit is not None or on_posterior is primary):
-        model = result.model or words.line(question.name, "model", _values(question, result, verdict))
+    fit = result.inference.fit
+    if on_posterior is not None and (fit is not None or on_posterior is primary):
+        model = result.inference.model or words.line(question.name, "model", _values(question, result, verdict))
         fitted = posterior_of(result, on_posterior, model, other if on_posterior is primary else primary)
         if on_posterior is primary:
             verdict = Verdict(fitted.concluded)
         if on_posterior is primary and not fitted.gate.passes:
-            reason = Reason.NO_MODEL if result.fit is None or result.fit.status == PASSED else Reason.SAMPLER
+            reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
     errors, coincide = ErrorRates(table().iloc[:0]), ""
     if question.trial is not None and rows is not None:
         unit = hangs_on(primary, question.trial, rows, verdict)
@@ -229,7 +230,7 @@ def _finding(
         criterion=criterion,
         sample=Sample(question.evidence, "", result.n_models, result.n_groups, question.group),
         audit=result.audit,
-        convergence=convergence(result.fit) if fitted and result.fit else Convergence(),
+        convergence=convergence(result.inference.fit) if fitted and result.inference.fit else Convergence(),
         notes=words.notes(question.name, values),
         table=result.table,
         figure=Drawing(result.draw, caption),
