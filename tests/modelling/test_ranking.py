@@ -83,3 +83,15 @@ def test_calibrated(fitted):
 
     for name, rank in ranks(model, read, 60, seed=2, settings=SHORT).items():
         assert stats.kstest(rank, "uniform").pvalue > FALSE_ALARM, name
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_normal_errors_are_another_law_on_the_same_rows(fitted):
+    law = fitted.law.alternatives["normal errors of the same variance"]
+    model, values = law.lay_out(fitted.rows, None).model, fitted.draws.few(3)
+    mean = values["level"][:, model.data["model"]] + values["effects"] @ model.data["design"].T
+    scale = np.exp(values["log_sigma"])[:, model.data["model"]]
+    normal, t = stats.norm(mean, 2**0.5 * scale), stats.t(4, mean, scale)
+    assert model.log_likelihood(values) == pytest.approx(normal.logpdf(model.observed), rel=1e-3, abs=0.02)
+    assert fitted.model.log_likelihood(values) == pytest.approx(t.logpdf(model.observed))
