@@ -34,6 +34,7 @@ LEVEL = 0.99
 8% of those with skewed levels."""
 FIGURE_7 = {"gain": "penultimate gain", "whose": "penultimate gain, Pythia family"}
 BY_MODEL = {"gain": "last gain", "whose": "last gain, all models measured by prompt"}
+OF_MEASURED = dict.fromkeys(("gain", "whose"), "last gain, models measured here")
 """The gain, which is that of every set of evidence, and with it the models of the published rows."""
 BY_PROMPT = "gain by prompt; tick: mean of the model"
 FEWEST = AtLeast(models=4)
@@ -245,13 +246,13 @@ def entropy(evidence: Evidence) -> Result:
 @CLAIM.finding("own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED_HERE, **HERE)
 def of_measured(evidence: Evidence) -> Result:
     """Models measured here."""
-    return own_side(measured(evidence), "last gain, models measured here")
+    return own_side(measured(evidence), OF_MEASURED)
 
 
 @CLAIM.finding("variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED_HERE, **HERE)
 def variance_measured(evidence: Evidence) -> Result:
     """Parts of the variance over models measured here."""
-    return parts_of_variance(measured(evidence), "last gain, models measured here")
+    return parts_of_variance(measured(evidence), OF_MEASURED)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone, is_drawn, shipped
 from altered import judged as findings
+from scipy import stats
 from simulated_studies import Simulated
 
 from thermostats.claims.finding import Finding
@@ -22,7 +23,7 @@ from thermostats.studies.nursery.rows import (
     slopes,
     too_few,
 )
-from thermostats.studies.nursery.shares import drawn_slopes, saved_by_recipe
+from thermostats.studies.nursery.shares import drawn_slopes, jackknifed_error_saved, saved_by_recipe
 
 PRIMARY = "penultimate_gain"
 HELD = HeldOut(
@@ -149,6 +150,30 @@ def test_published_gains_made_by_the_nursery_s_slopes_are_predicted(
     finding = findings(n01, shipped(), "carry_over")["carry_over"]
     assert finding.verdict in verdicts and (finding.headline.value > 0) == (slope > 0)
     assert (finding.posterior.conclusion.probability > 0.95) == (slope > 0)
+
+
+@pytest.mark.parametrize("wider", ["models", "labs"])
+def test_the_interval_of_a_prediction_is_the_wider_of_labs_and_of_models(wider: str) -> None:
+    """Five labs that all agree say little, the models of each do not; and the other way round where labs differ."""
+    rng, number = np.random.default_rng(3), np.arange(20)
+    names = {"model_id": [f"m{i}" for i in number], "heritage": [f"lab{i % 5}" for i in number]}
+    place = number % 5 if wider == "labs" else number // 5
+    gains = rng.normal(size=5)[place] + 0.1 * rng.normal(size=20)
+    predictions = pd.DataFrame(names).assign(log_gain=gains, predicted=rng.normal(size=5)[place])
+    y, p = (predictions[name].to_numpy() for name in ("log_gain", "predicted"))
+
+    def saved(rows: np.ndarray) -> float:
+        return float(y[rows].var() - np.square((y[rows] - y[rows].mean()) - (p[rows] - p[rows].mean())).mean())
+
+    halves = {}
+    for unit, words in (("model_id", "models"), ("heritage", "labs")):
+        left = np.array([saved((predictions[unit] != name).to_numpy()) for name in predictions[unit].unique()])
+        n = len(left)
+        halves[words] = stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) / n * np.square(left - left.mean()).sum())
+    assert max(halves, key=lambda words: halves[words]) == wider
+    one = jackknifed_error_saved(predictions)
+    assert one.value == pytest.approx(saved(y < np.inf)) and f"(that over {wider})" in one.interval
+    assert [one.value - one.lower, one.upper - one.value] == pytest.approx([halves[wider]] * 2)
 
 
 @pytest.mark.slow

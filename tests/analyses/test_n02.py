@@ -13,8 +13,11 @@ from thermostats.studies.nursery.design import RECIPE
 from thermostats.studies.nursery.factor_effects import (
     contrasts,
     covariates,
+    factor_columns,
     factor_tests,
     intervals,
+    level_rows,
+    pooled_levels,
     split,
     with_curves,
 )
@@ -29,6 +32,34 @@ def rows() -> pd.DataFrame:
         lambda x: 0.3 * x["peak"] + 0.2 * x["optimiser=sgd"], noise=0.02, ratio=lambda x: 0.5 * x["peak"]
     )
     return with_curves(judged(final(tables), PRIMARY))
+
+
+def test_every_factor_has_its_columns_and_levels(rows: pd.DataFrame) -> None:
+    columns = factor_columns(rows)
+    assert list(columns) == list(RECIPE) and [len(names) for names in columns.values()] == [3, 3, 1, 1, 1, 1, 1]
+    names = [name for of_factor in columns.values() for name in of_factor]
+    coded = level_rows(names)
+    for factor, levels in RECIPE.items():
+        seen = rows[rows[factor].isin(levels)]
+        assert seen[factor].nunique() == len(levels)
+        for level, of_level in seen.groupby(factor):
+            places = [names.index(column) for column in columns[factor]]
+            assert (of_level[columns[factor]].to_numpy(float) == coded[factor, level][places]).all()
+            assert not np.delete(coded[factor, level], places).any()
+
+
+@pytest.mark.slow
+def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFrame) -> None:
+    n02 = analysis("n02")
+    n02.models = lambda _: rows
+    drawn = pooled_levels(n02.recipe_fit(shipped()), rows)
+    table = intervals(rows, covariates(rows), level_rows).set_index(["factor", "what"])
+    levels = {
+        (factor, level): float(means[..., place].mean())
+        for factor, means in drawn.items()
+        for place, level in enumerate(RECIPE[factor])
+    }
+    assert levels == pytest.approx(table["log_ratio"].to_dict(), abs=0.05)
 
 
 def test_a_contrast_is_the_ratio_that_was_put_in(rows: pd.DataFrame) -> None:

@@ -9,7 +9,15 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.studies.nursery.design import CHECKPOINTS
 from thermostats.studies.nursery.shipped import shipped_table
-from thermostats.studies.nursery.signs import development, fixed_from, kappa, within_cells
+from thermostats.studies.nursery.signs import (
+    development,
+    fixed_from,
+    kappa,
+    log_gains,
+    log_ratios,
+    pair_table,
+    within_cells,
+)
 
 
 def trainings(fixed_at, models=96, seed=1):
@@ -56,6 +64,15 @@ def test_a_sign_is_fixed_from_where_it_never_changes_again():
     assert list(table["fixed"]) == [1, 2, 2, 2, 3, 4]
     assert table.loc[0.0, "as_at_the_end"] == 0.5 and table.loc[1.0, "as_at_the_end"] == 1
     assert table.loc[0.0, "by_chance"] == pytest.approx(0.75 * 0.75 + 0.25 * 0.25)
+
+
+def test_only_models_with_every_checkpoint_count_and_tuned_ones_do_not():
+    rows = trainings(lambda facts: 0)
+    cut = rows.drop(index=rows.index[(rows["model"] == "r01-1") & (rows["share"] == 0.3)])
+    tuned = rows[(rows["model"] == "r02-2") & (rows["share"] == 1)].assign(tuned=True, last_gain_geometric=9.0)
+    logs = log_gains(pd.concat([cut, tuned]), "last_gain")
+    assert len(logs) == 95 and "r01-1" not in logs.index
+    assert abs(logs.loc["r02-2", 1.0]) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -171,3 +188,28 @@ def test_few_pairs_need_measurement_and_pinned_gains_are_left_out():
     pinned = gains["model_id"].str.startswith("m00")
     found = of_pairs(gains.assign(norm_place=np.where(pinned, "post", "pre")))
     assert found["tuning.sign"].sample.n_models == 22
+
+
+def test_a_pair_is_by_hand_what_the_table_says():
+    """m00 dampens and is tuned past 1, m01 amplifies and stays; m03 is tuned from a model that is not there."""
+    gains = pairs([0.5, 0.2, 0.2, 0.2], noise=0.05)
+    gains = gains[(gains["model_id"] != "m03") & ~((gains["model_id"] == "m01") & (gains["prompt_id"] == "p5"))]
+    table = pair_table(gains, seed=1).set_index("model_id")
+    assert list(table.index) == ["m00", "m01", "m02"] and table["n_prompts"].tolist() == [6, 5, 6]
+    for base, n in (("m00", 6), ("m01", 5)):
+        by_model = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
+        logs_of = by_model[[base, f"{base}-tuned"]].dropna()
+        for name, logs, level in (
+            ("base", logs_of[base], 0.95),
+            ("tuned", logs_of[f"{base}-tuned"], 0.95),
+            ("ratio", logs_of[f"{base}-tuned"] - logs_of[base], 1 - 0.05 / 3),
+        ):
+            half = stats.t.ppf((1 + level) / 2, n - 1) * logs.std(ddof=1) / np.sqrt(n)
+            names = ["ratio" if name == "ratio" else f"{name}_gain", f"{name}_lower", f"{name}_upper"]
+            assert np.log(table.loc[base, names].astype(float)).tolist() == pytest.approx(
+                [logs.mean(), logs.mean() - half, logs.mean() + half]
+            )
+    assert table["flips"].tolist() == table["other_side"].tolist() == [True, False, False]
+    ratios = log_ratios(gains)
+    assert ratios["pair"].value_counts().to_dict() == {"m00": 6, "m01": 5, "m02": 6}
+    assert np.exp(ratios.groupby("pair")["log_ratio"].mean()).to_dict() == pytest.approx(table["ratio"].to_dict())

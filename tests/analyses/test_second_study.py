@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, judged, shipped
+from scipy import stats
+from statsmodels.formula.api import ols
 
 from nursery.recipes import drawn
 from thermostats.studies.nursery import second, together
@@ -149,6 +151,48 @@ def test_slopes_of_opposite_sign_in_two_studies_do_not_cancel():
     assert together.slope(rows, "log_d").value == pytest.approx(0, abs=0.03)
     scale = np.median(together.components(rows, seed=1).scale)
     assert scale == pytest.approx(0.2 * np.sqrt(REFERENCE[2, 2]), rel=0.1)
+
+
+def test_errors_of_recipes_are_those_of_least_squares_and_told_from_one_another():
+    rows = study(recipe=0.1, corpus=0.2)
+    rows = rows[rows["share"] == 1].reset_index(drop=True)
+    alike = second.checked(rows)
+    noisy = rows["recipe"] < "c010"
+    unlike = second.checked(rows.assign(log_gain=rows["log_gain"] + noisy * np.random.default_rng(1).normal(size=480)))
+    assert alike.p > 0.01 and unlike.p < 1e-6 and unlike.most / unlike.least > 10
+    assert unlike.kurtosis > 3 > abs(unlike.kurtosis_by_recipe)
+    off, sds = [], []
+    for _, corpus in rows.groupby("corpus"):
+        lines = [ols("log_gain ~ log_L + log_rho + log_d", recipe).fit() for _, recipe in corpus.groupby("recipe")]
+        residuals = np.array([line.resid for line in lines])
+        off += list(residuals - residuals.mean(axis=0))
+        sds += list(np.sqrt(np.square(residuals - residuals.mean(axis=0)).sum(axis=1) / (8 * (1 - 1 / len(lines)))))
+    assert (alike.least, alike.most) == pytest.approx((min(sds), max(sds)))
+    assert (alike.p, alike.kurtosis) == pytest.approx((stats.levene(*off).pvalue, stats.kurtosis(np.ravel(off))))
+    assert alike.kurtosis_by_recipe == pytest.approx(stats.kurtosis(np.ravel(np.array(off) / np.array(sds)[:, None])))
+
+
+def test_contrasts_of_factors_are_those_of_least_squares():
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"study": list("ab") * 20, "kind": list("xyzz") * 10, "size": rng.normal(size=40)})
+    table["log_gain"] = 0.3 * (table["kind"] == "y") + 0.1 * (table["study"] == "b") + 0.1 * rng.normal(size=40)
+    alone = ols("log_gain ~ C(study)", table).fit()
+    levels = ols("log_gain ~ C(kind, Treatment('x')) + C(study)", table).fit()
+    line = ols("log_gain ~ size + C(study)", table).fit()
+    low, high = levels.conf_int(0.05 / 2 / 3).loc["C(kind, Treatment('x'))[T.y]"]
+    contrasts = together.contrasts(table, {"kind": "levels", "size": "number"}).set_index("factor")
+    assert contrasts["what"].tolist() == ["y against x", "one SD more"]
+    assert np.log(contrasts.loc["kind", ["lower", "upper"]].astype(float)).tolist() == pytest.approx([low, high])
+    sd = table["size"].std()
+    assert np.log(contrasts.loc["size", ["ratio", "lower", "upper"]].astype(float)).tolist() == pytest.approx(
+        [line.params["size"] * sd, *line.conf_int(0.05 / 2).loc["size"] * sd]
+    )
+    assert contrasts["share"].tolist() == pytest.approx([1 - fit.ssr / alone.ssr for fit in (levels, line)])
+    tests = [fit.compare_f_test(alone)[:2] for fit in (levels, line)]
+    assert contrasts[["F", "p"]].to_numpy().tolist() == pytest.approx(np.array(tests))
+    low, high = line.conf_int(0.05 / 7).loc["size"] * sd
+    among = together.contrasts(table, {"size": "number"}, among=7)
+    assert np.log(among.loc[0, ["lower", "upper"]].astype(float)).tolist() == pytest.approx([low, high])
 
 
 def test_an_indirect_effect_by_hand():
