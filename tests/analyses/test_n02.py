@@ -62,6 +62,18 @@ def test_levels_of_the_pooled_model_are_those_of_least_squares(rows: pd.DataFram
     assert levels == pytest.approx(table["log_ratio"].to_dict(), abs=0.05)
 
 
+@pytest.mark.slow
+def test_levels_of_the_pooled_model_have_the_mean_of_all_models_as_theirs(rows: pd.DataFrame) -> None:
+    """Means of levels, weighted by how many of the models have them, are the mean log gain, draw by draw."""
+    n02 = analysis("n02")
+    uneven = rows[rows["decay"] != "none"].reset_index(drop=True)
+    n02.models = lambda _: uneven
+    fit = n02.recipe_fit(shipped())
+    for factor, means in pooled_levels(fit, uneven).items():
+        share = uneven[factor].value_counts(normalize=True).reindex(list(RECIPE[factor]), fill_value=0.0)
+        assert means @ share.to_numpy() == pytest.approx(fit.quantities["mean_log_gain"]), factor
+
+
 def test_a_contrast_is_the_ratio_that_was_put_in(rows: pd.DataFrame) -> None:
     table = intervals(rows, covariates(rows), contrasts).set_index(["factor", "what"])
     peak, sgd = table.loc[("peak", "high against low")], table.loc[("optimiser", "sgd against the mean")]
