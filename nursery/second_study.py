@@ -25,7 +25,15 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
-from thermostats.studies.nursery.component_worlds import AS_FOUND, CLAIMED, FOUND, World, logs, operating, rates
+from thermostats.studies.nursery.component_worlds import (
+    AS_FOUND,
+    CLAIMED,
+    FOUND,
+    ComponentWorld,
+    logs,
+    operating,
+    rates,
+)
 from thermostats.studies.nursery.components import Array, over_reference, root
 from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
 from thermostats.studies.nursery.signs import within_cells
@@ -150,8 +158,8 @@ SIZES = (
     replace(CLAIMED, name="as claimed"),
     replace(CLAIMED, name="as claimed, with the corpora as found", **AS_FOUND),
     replace(FOUND, name="as found"),
-    World("as found in English alone", 0.032, 0.011, 0.017, residual=0.036),
-    World("as found in the synthetic language alone", 0.061, 0.081, 0.0098, residual=0.125),
+    ComponentWorld("as found in English alone", 0.032, 0.011, 0.017, residual=0.036),
+    ComponentWorld("as found in the synthetic language alone", 0.061, 0.081, 0.0098, residual=0.125),
 )
 """True components by which a larger study is sized: those declared, and medians of what the second study found."""
 TIMES, EACH, WANTED = (1, 2, 3, 4, 6, 8, 12, 18, 27), 200, 0.8

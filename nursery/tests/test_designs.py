@@ -20,7 +20,7 @@ from nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.component_worlds import WORLDS, World, logs, operating, simulated
+from thermostats.studies.nursery.component_worlds import WORLDS, ComponentWorld, logs, operating, simulated
 from thermostats.studies.nursery.components import ORDERED, REFERENCE, components, ratios, roots
 from thermostats.studies.nursery.rows import published_rows
 from thermostats.tables.folders import shipped
@@ -176,12 +176,14 @@ def test_the_reference_is_that_of_the_published_models():
 
 
 def test_components_are_found_in_a_large_study():
-    world = World("known", 0.2, 0.1, 0.05, corpus=0.3, times=2.0, depth=0.1, residual=0.05, seed=0.0)
+    world = ComponentWorld("known", 0.2, 0.1, 0.05, corpus=0.3, times=2.0, depth=0.1, residual=0.05, seed=0.0)
     estimates = components(simulated(world, (2000, 1000), logs(GRID), np.random.default_rng(1)))
     for name in ("corpus", "recipe", "geometry", "scale", "depth", "residual"):
         assert np.median(getattr(estimates, name)) == pytest.approx(getattr(world, name), rel=0.05), name
     assert estimates.in_order == 1.0 and ORDERED.verdict(Result(quantities=ratios(estimates))) == "supported"
-    nothing = components(simulated(World("none", 0, 0.1, 0.05), (500, 500), logs(GRID), np.random.default_rng(1)))
+    nothing = components(
+        simulated(ComponentWorld("none", 0, 0.1, 0.05), (500, 500), logs(GRID), np.random.default_rng(1))
+    )
     assert np.median(nothing.recipe) < 0.01
     assert ORDERED.verdict(Result(quantities=ratios(nothing))) == "not supported"
 

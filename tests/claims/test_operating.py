@@ -89,8 +89,8 @@ def test_slipping_below_the_bar_is_not_hanging() -> None:
     other = Result(quantities={"r": Estimate(-0.1, -0.4, 0.2, p=0.5)})
     for rule in (RISES, Above("r", 0)):
         assert rule.verdict(near) == OPEN
-        assert rule.verdict(replace(near, near=True)) == SUPPORTED != rule.verdict(replace(other, near=True))
-    assert Below("r", 0).verdict(replace(other, near=True)) == SUPPORTED
+        assert rule.nearly().verdict(near) == SUPPORTED != rule.nearly().verdict(other)
+    assert Below("r", 0).nearly().verdict(other) == SUPPORTED
 
 
 def test_a_verdict_against_stands_where_the_other_side_is_nearly_met_too() -> None:

@@ -1,5 +1,7 @@
 """Rules: every verdict they can come to, the mutants that would turn them, and how they state themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -154,6 +156,52 @@ def test_a_posterior_may_ask_another_statement_and_a_counterexample() -> None:
     assert "whatever the posterior, where flips > 0" in Posterior("it", refuted=V("flips") > 0).words()
     with pytest.raises(DataError, match="lacks"):
         Posterior("else").verdict(result)
+
+
+@pytest.mark.parametrize(
+    ("strict", "near"),
+    [
+        (Above("x", 1), "supported where x > 1; not supported where x < 1"),
+        (Decide(V("x").p < 0.05, NEVER), "supported where the p-value of x ≤ 0.2"),
+        (Decide(NEVER, V("x").p > 0.1), "not supported where the p-value of x > 0.1"),
+        (Decide(V("x").p <= 0.5, NEVER), "supported where the p-value of x ≤ 0.5"),
+        (Decide(NEVER, V("x").lower > V("y").upper), "not supported where x > y"),
+        (EveryRow(Below("x", 1), "labs"), "supported where in each of the labs, x < 1; not supported where in at "),
+        (
+            Decide(Pick("labs", largest="n").where(V("x").upper < 1), NEVER),
+            "supported where for the labs with the largest n, x < 1",
+        ),
+        (Given(V("n") >= 10, Below("x", 1)), "supported where x < 1; not supported where x > 1"),
+        (AtLeast(models=4), "needs at least 4 models"),
+        (Posterior("it"), "supported where P(it) is at least 0.8, not supported where it is at most 0.2"),
+        (Posterior("it", sure=0.6), "supported where P(it) is at least 0.6"),
+    ],
+)
+def test_a_rule_knows_what_is_nearly_itself(strict: Rule, near: str) -> None:
+    assert strict.nearly().words().startswith(near)
+    assert strict.nearly().nearly().words() == strict.nearly().words()
+
+
+def test_rows_and_adjusted_p_values_are_nearly_enough() -> None:
+    rows = pd.DataFrame({"x": [0.5, 0.9], "x_lower": [0.3, 0.7], "x_upper": [0.8, 1.2], "p": [0.1, 0.6]})
+    result = Result(rows={"labs": rows})
+    below, least = Below("x", 1), V("x").p <= 0.05
+    assert (
+        EveryRow(below, "labs").verdict(result) == OPEN
+        and EveryRow(below, "labs").nearly().verdict(result) == SUPPORTED
+    )
+    for condition in (Some("labs", least, adjust="holm"), Pick("labs", smallest="p").where(least)):
+        assert not condition.holds(result) and condition.nearly().holds(result)
+    assert not Each("labs", least).nearly().holds(result) and not Some("labs", V("x").p < 0.05).holds(result)
+    assert Decide(NEVER & least, NEVER | least).nearly().words() == "not supported where the p-value of x ≤ 0.2"
+
+
+def test_a_counterexample_refutes_nearly_too() -> None:
+    truth, flips = np.arange(100) < 85, Result(quantities={"flips": Estimate(2, 0, 4)}, statements={})
+    rule = Posterior("it", refuted=V("flips").lower > 1)
+    result = replace(flips, statements={"it": truth})
+    assert rule.verdict(result) == OPEN and rule.nearly().verdict(result) == AGAINST
+    assert replace(rule, refuted=NEVER).nearly().verdict(result) == SUPPORTED
 
 
 def test_too_few_models_groups_or_rows_need_measurement() -> None:

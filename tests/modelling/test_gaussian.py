@@ -147,6 +147,8 @@ def reml(y: pd.Series, X: np.ndarray, blocks: dict[str, np.ndarray]) -> np.ndarr
 class HalfCauchy:
     """Of posteriordb's eight schools, in which the residual scale is the spread of schools."""
 
+    largest = 5.0
+
     def log_density(self, theta: np.ndarray) -> np.ndarray:
         return (stats.halfcauchy.logpdf(np.exp(theta), scale=5) + theta).sum(axis=1)
 

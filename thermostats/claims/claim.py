@@ -21,6 +21,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from thermostats import earlier
 from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
@@ -60,6 +61,7 @@ class Case:
     column: str = ""
 
 
+@earlier.fields(said="statement")
 @dataclass(frozen=True)
 class Claim:
     """One claim and the rules by which it is judged; the rules are fixed before its test is run."""
@@ -196,6 +198,7 @@ class Claim:
 
         return once
 
+    @earlier.arguments(kept="keep")
     def judge(self, evidence: Evidence, keep: Keep = _made) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
 

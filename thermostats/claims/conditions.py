@@ -70,6 +70,12 @@ class Condition:
     """Numbers that quantities are compared with: name, < or >, number."""
     short: str = ""
     """The same in fewer words, for a sentence; empty where there are none."""
+    loosened: Callable[[], Condition] | None = None
+    """Makes the condition that is nearly this one; None: it is as strict when one unit is left out."""
+
+    def nearly(self) -> Condition:
+        """The same with its bars loosened: ends of intervals are the estimate, and a p is small up to `NEAR`."""
+        return self.loosened() if self.loosened is not None else self
 
     def __and__(self, other: Condition) -> Condition:
         """Both."""
@@ -81,6 +87,7 @@ class Condition:
             lambda drawn: self.truth(drawn) & other.truth(drawn),
             self.bars + other.bars,
             _both(self.brief, other.brief),
+            lambda: self.nearly() & other.nearly(),
         )
 
     @property
@@ -98,6 +105,7 @@ class Condition:
             lambda drawn: self.truth(drawn) | other.truth(drawn),
             self.bars + other.bars,
             f"{self.brief}, or {_after(self.brief, other.brief)}",
+            lambda: self.nearly() | other.nearly(),
         )
 
 
@@ -148,20 +156,12 @@ class V:
         return V(self.name, "interval")
 
     def of(self, result: Result, sign: str = "") -> float:
-        """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks.
-
-        Of a result with a unit left out (`near`) ends of intervals are the estimate, and a p of at most 0.20 meets
-        every upper bar.
-        """
+        """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks."""
         if self.name not in result.quantities:
             names = ", ".join(result.quantities)
             raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=names)
         part = NEAREST[sign] if self.part == "interval" else self.part
-        if result.near and part in {"lower", "upper"}:
-            part = "estimate"
         value = getattr(result.quantities[self.name], part)
-        if result.near and part == "p" and sign in {"<", "≤"} and value is not None and value <= NEAR:
-            return 0.0
         return math.nan if value is None else float(value)
 
     def _against(self, sign: str, bar: float | V) -> Condition:
@@ -180,7 +180,17 @@ class V:
             truth,
             ((self.name, side, bar),) if self.part in REACHES[side] and not isinstance(bar, V) else (),
             f"the interval of {self.name} is {where} {words}" if where else "",
+            lambda: self._nearly_against(sign, bar),
         )
+
+    def _nearly_against(self, sign: str, bar: float | V) -> Condition:
+        if self.part != "p":
+            return self._middle()._against(sign, bar._middle() if isinstance(bar, V) else bar)
+        strict = sign in "<≤" and not isinstance(bar, V) and bar <= NEAR
+        return self._against("≤", NEAR) if strict else self._against(sign, bar)
+
+    def _middle(self) -> V:
+        return V(self.name) if self.part in {"lower", "upper", "interval"} else self
 
     @property
     def words(self) -> str:
@@ -218,11 +228,10 @@ class Pick:
         """A condition on that row alone; an empty table does not meet it."""
         return Condition(
             f"for {self.words}, {condition.words}",
-            lambda result: (
-                not result.rows[self.table].empty and condition.holds(_of_row(self.row(result), result.near))
-            ),
+            lambda result: not result.rows[self.table].empty and condition.holds(_of_row(self.row(result))),
             bars=condition.bars,
             short=f"for {self.words}, {condition.brief}",
+            loosened=lambda: self.where(condition.nearly()),
         )
 
     @property
@@ -242,8 +251,13 @@ def Each(table: str, condition: Condition) -> Condition:
         met = [condition.holds(row) for row in _rows(result, table)]
         return bool(met) and all(met)
 
-    words_of, short = (f"in each of the {table}, {words}" for words in (condition.words, condition.brief))
-    return Condition(words_of, holds, bars=condition.bars, short=short)
+    return Condition(
+        f"in each of the {table}, {condition.words}",
+        holds,
+        bars=condition.bars,
+        short=f"in each of the {table}, {condition.brief}",
+        loosened=lambda: Each(table, condition.nearly()),
+    )
 
 
 def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
@@ -254,6 +268,7 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
         lambda result: any(condition.holds(row) for row in _rows(result, table, adjust)),
         bars=condition.bars,
         short=f"in at least one of the {table}, {condition.brief}{adjusted}",
+        loosened=lambda: Some(table, condition.nearly(), adjust),
     )
 
 
@@ -268,10 +283,10 @@ def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
     frame = result.rows[table]
     if adjust and len(frame):
         frame = frame.assign(p=holm(frame["p"].to_dict()))
-    return [_of_row(row, result.near) for row in frame.to_dict("records")]
+    return [_of_row(row) for row in frame.to_dict("records")]
 
 
-def _of_row(row: Mapping[Any, object], near: bool) -> Result:
+def _of_row(row: Mapping[Any, object]) -> Result:
     """A row of a table as a result of its own."""
     named = {str(name): float(value) for name, value in row.items() if isinstance(value, int | float)}
 
@@ -282,6 +297,5 @@ def _of_row(row: Mapping[Any, object], near: bool) -> Result:
         quantities={
             name: Estimate(value, part(name, "lower"), part(name, "upper"), p=part(name, "p"))
             for name, value in named.items()
-        },
-        near=near,
+        }
     )

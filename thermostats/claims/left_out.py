@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from thermostats.claims.result import Result, TooFew
-from thermostats.claims.rule import AtLeast, Decide, Given, Rule
+from thermostats.claims.rule import AtLeast, Decide, Rule
 from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, SUPPORTED, UNMEASURED, Verdict
 from thermostats.errors import UsageError
@@ -63,19 +62,19 @@ def _falls_without(rule: Rule, verdict: Verdict, parts: Iterable[Any], rest: Cal
     """The first part without which a decisive verdict would not be near; `rest`: the result without a part."""
     if verdict not in {SUPPORTED, AGAINST}:
         return ""
+    nearly = rule.nearly()
     for part in parts:
         try:
             result = rest(part)
         except (UsageError, TooFew):  # the rest does not carry the test: nothing is known of the part
             continue
-        if not _stands(rule, verdict, replace(result, near=True)):
+        if not _holds(nearly, verdict, result):
             return str(part)
     return ""
 
 
-def _stands(rule: Rule, verdict: Verdict, rest: Result) -> bool:
-    """Whether the condition of a verdict is still nearly met; that the other's nearly is, too, changes nothing."""
-    decide = rule.rule if isinstance(rule, Given) else rule
-    if not isinstance(decide, Decide):
-        return decide.verdict(rest) == verdict
-    return (decide.supported if verdict == SUPPORTED else decide.against).holds(rest)
+def _holds(nearly: Rule, verdict: Verdict, rest: Result) -> bool:
+    """Whether a result meets a loosened rule's condition of a verdict; it may meet that of the other as well."""
+    if not isinstance(nearly, Decide):
+        return nearly.verdict(rest) == verdict
+    return (nearly.supported if verdict == SUPPORTED else nearly.against).holds(rest)

@@ -84,8 +84,6 @@ class Result:
     panels: tuple[Panel, ...] = ()
     """Figures of the fit in addition to those that every fit has."""
     audit: Audit = field(default_factory=Audit)
-    near: bool = False
-    """One unit was left out: bars are those of `rule.NEAR`, and intervals shrink to their estimates."""
 
     @classmethod
     def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any) -> Result:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
+from thermostats import earlier
 from thermostats.claims.conditions import NEAR, NEVER, Condition, Each, Pick, Some, Truth, V
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Reason, Verdict, if_probable
@@ -64,6 +65,10 @@ class Decide:
     def verdict(self, result: Result) -> Verdict:
         """What the result says by this rule: by the first condition that holds."""
         return SUPPORTED if self.supported.holds(result) else AGAINST if self.against.holds(result) else OPEN
+
+    def nearly(self) -> Decide:
+        """The same by conditions that are nearly these: what must still be met when one unit is left out."""
+        return replace(self, supported=self.supported.nearly(), against=self.against.nearly())
 
     def words(self) -> str:
         """Both conditions; one that nothing meets is left out."""
@@ -147,6 +152,10 @@ class AtLeast:
         enough &= all(len(result.rows[name]) >= least for name, least in self.rows.items())
         return SUPPORTED if enough else UNMEASURED
 
+    def nearly(self) -> AtLeast:
+        """The same: a count is met or not."""
+        return self
+
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows of models, handed on where they are enough, models and groups counted; raises TooFew where not."""
         counted = Result(n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words)
@@ -164,6 +173,7 @@ class AtLeast:
         return [f"It {self.words()}."]
 
 
+@earlier.fields(asked="statements_of")
 @dataclass(frozen=True)
 class Posterior:
     """A statement by its posterior probability; with `pick`, names in braces are columns of the picked row.
@@ -208,12 +218,16 @@ class Posterior:
         """By the probability alone; whether its checks let it count is judged apart."""
         if self.refuted.holds(result):
             return AGAINST
-        probability, sure = self.probability(result), 1 - NEAR if result.near else self.sure
+        probability = self.probability(result)
         if not self.against:
-            return if_probable(probability, sure)
-        if probability >= sure:
+            return if_probable(probability, self.sure)
+        if probability >= self.sure:
             return SUPPORTED
-        return AGAINST if result.probability(self.against) <= 1 - sure else OPEN
+        return AGAINST if result.probability(self.against) <= 1 - self.sure else OPEN
+
+    def nearly(self) -> Posterior:
+        """The same, sure from a probability of 1 − `NEAR` on."""
+        return replace(self, sure=min(self.sure, 1 - NEAR), refuted=self.refuted.nearly())
 
     def words(self) -> str:
         """Both limits of the probability."""
@@ -239,12 +253,16 @@ class Given:
     rule: Decide
 
     def short(self, result: Result) -> bool:
-        """Whether a result has too little data; one with a unit left out has what the whole has."""
-        return not (result.near or self.enough.holds(result))
+        """Whether a result has too little data."""
+        return not self.enough.holds(result)
 
     def verdict(self, result: Result) -> Verdict:
         """By the rule."""
         return OPEN if self.short(result) else self.rule.verdict(result)
+
+    def nearly(self) -> Decide:
+        """What it applies is nearly met; there is enough data without a unit where there is with it."""
+        return self.rule.nearly()
 
     def words(self) -> str:
         """Both."""
@@ -256,7 +274,7 @@ class Given:
 
 
 Rule = Decide | AtLeast | Posterior | Given
-"""What decides on a result (`verdict`) and states itself (`words`)."""
+"""What decides on a result (`verdict`), states itself (`words`), and knows what is nearly enough for it (`nearly`)."""
 
 
 def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:

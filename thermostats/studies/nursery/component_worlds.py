@@ -33,7 +33,7 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class World:
+class ComponentWorld:
     """True components of a simulated study, over the reference."""
 
     name: str
@@ -74,24 +74,24 @@ class World:
         return np.asarray(own / np.sqrt(np.square(own).mean()))
 
 
-ALIKE = World("all alike", 0.04, 0.04, 0.04)
+ALIKE = ComponentWorld("all alike", 0.04, 0.04, 0.04)
 AS_FOUND = {"corpus": 0.09, "times": 2.5, "residual": 0.09}
 """What else the second study has: its corpora lie 0.18 apart, and all is larger in the synthetic one."""
 WORLDS = (
-    World("as claimed", 0.053, 0.042, 0.019),
-    World("as claimed, corpora as found", 0.053, 0.042, 0.019, **AS_FOUND),
-    World("far apart", 0.15, 0.05, 0.015),
+    ComponentWorld("as claimed", 0.053, 0.042, 0.019),
+    ComponentWorld("as claimed, corpora as found", 0.053, 0.042, 0.019, **AS_FOUND),
+    ComponentWorld("far apart", 0.15, 0.05, 0.015),
     ALIKE,
     replace(ALIKE, name="all alike, heavy tails", t=4),
     replace(ALIKE, name="all alike, corpora as found", **AS_FOUND),
-    World("recipe = geometry, no scale", 0.05, 0.05, 0.005),
-    World("recipe = geometry, no scale, corpora as found", 0.05, 0.05, 0.005, **AS_FOUND),
-    World("geometry = scale, strong recipe", 0.1, 0.02, 0.02),
-    World("geometry = scale, strong recipe, corpora as found", 0.1, 0.02, 0.02, **AS_FOUND),
-    World("sizes as found", 0.047, 0.058, 0.016, **AS_FOUND),
-    World("reversed", 0.019, 0.042, 0.053),
-    World("shape alone", 0.0, 0.042, 0.019),
-    World("recipe alone", 0.053, 0.0, 0.0),
+    ComponentWorld("recipe = geometry, no scale", 0.05, 0.05, 0.005),
+    ComponentWorld("recipe = geometry, no scale, corpora as found", 0.05, 0.05, 0.005, **AS_FOUND),
+    ComponentWorld("geometry = scale, strong recipe", 0.1, 0.02, 0.02),
+    ComponentWorld("geometry = scale, strong recipe, corpora as found", 0.1, 0.02, 0.02, **AS_FOUND),
+    ComponentWorld("sizes as found", 0.047, 0.058, 0.016, **AS_FOUND),
+    ComponentWorld("reversed", 0.019, 0.042, 0.053),
+    ComponentWorld("shape alone", 0.0, 0.042, 0.019),
+    ComponentWorld("recipe alone", 0.053, 0.0, 0.0),
 )
 """As claimed: what the first study estimated, taken as over the reference. At the edges two of the three are alike."""
 KINDS = ("t3", "lognormal", "heteroscedastic labs")
@@ -99,7 +99,7 @@ KINDS = ("t3", "lognormal", "heteroscedastic labs")
 CLAIMED, FOUND = WORLDS[0], WORLDS[10]
 
 
-def means(world: World, recipe: Codes, corpus: Codes, x: Array, rng: np.random.Generator) -> Array:
+def means(world: ComponentWorld, recipe: Codes, corpus: Codes, x: Array, rng: np.random.Generator) -> Array:
     """Log gains (n,) of a world without what is left over, of models of `recipe` and `corpus` (0, 1, …) at `x` (n, 3).
 
     Geometry acts through depth and density as the first study found, about −5 to 1 in slope.
@@ -116,7 +116,7 @@ def means(world: World, recipe: Codes, corpus: Codes, x: Array, rng: np.random.G
     return np.asarray(made * world.factors()[corpus % 2] + world.corpus * np.array([-1.0, 1.0])[corpus % 2])
 
 
-def simulated(world: World, recipes: Sequence[int], x: Array, rng: np.random.Generator) -> list[Table]:
+def simulated(world: ComponentWorld, recipes: Sequence[int], x: Array, rng: np.random.Generator) -> list[Table]:
     """Tables of a world, so many recipes of either corpus, errors as large as the recipe has them (SPREAD)."""
     corpus, count = np.repeat(np.arange(len(recipes)), recipes), sum(recipes)
     shape = (count, len(x))
@@ -145,7 +145,9 @@ def operating(recipes: Sequence[int], x: Array, *, simulations: int = 400) -> li
     return [rates(world, recipes, x, simulations=simulations, seed=place) for place, world in enumerate(WORLDS)]
 
 
-def rates(world: World, recipes: Sequence[int], x: Array, *, simulations: int, seed: int = 0) -> dict[str, float | str]:
+def rates(
+    world: ComponentWorld, recipes: Sequence[int], x: Array, *, simulations: int, seed: int = 0
+) -> dict[str, float | str]:
     """One row of `operating`."""
     true = world.recipe / world.geometry if world.geometry else np.inf
     verdicts, in_order, inside = [], [], []
@@ -173,7 +175,7 @@ def worlds_of_components() -> tuple[worlds.World, ...]:
     return tuple(_tried(own, own.holds, name, kind, name == CLAIMED.name) for own, name, kind in made)
 
 
-def _tried(own: World, holds: bool, name: str, kind: str, declared: bool = False) -> worlds.World:
+def _tried(own: ComponentWorld, holds: bool, name: str, kind: str, declared: bool = False) -> worlds.World:
     words = f"{own.words}, errors of SD {own.residual:g}: {ERRORS[kind]}"
     return worlds.World(name, words, holds, partial(_changed, own), Errors(kind), declared)
 
@@ -216,18 +218,18 @@ def _at_the_edge(
         (0.1, 0.1 * least, 0.1 * least) if edge == "geometry = scale" else (0.05, 0.05, 0.05 * least)
     )
     t = 1 / tails if tails else np.inf
-    own = World(edge, recipe, geometry, scale, corpus, times, depth, residual, t=t)
+    own = ComponentWorld(edge, recipe, geometry, scale, corpus, times, depth, residual, t=t)
     made = _tried(own, holds, "", kind)
     return replace(made, words=f"{edge}: {made.words}, recipe × depth {depth:.2g}")
 
 
 BETWEEN_CORPORA = (
-    World("as claimed", 0.053, 0.042, 0.019, corpus=0.084),
-    World("as claimed, all larger in one", 0.053, 0.042, 0.019, **{**AS_FOUND, "corpus": 0.084}),
-    World("corpus = geometry", 0.05, 0.05, 0.02, corpus=0.05),
-    World("corpus = geometry, all larger in one", 0.05, 0.058, 0.016, **{**AS_FOUND, "corpus": 0.058}),
-    World("strong recipe", 0.1, 0.05, 0.02, corpus=0.05),
-    World("shape alone", 0.0, 0.05, 0.02),
+    ComponentWorld("as claimed", 0.053, 0.042, 0.019, corpus=0.084),
+    ComponentWorld("as claimed, all larger in one", 0.053, 0.042, 0.019, **{**AS_FOUND, "corpus": 0.084}),
+    ComponentWorld("corpus = geometry", 0.05, 0.05, 0.02, corpus=0.05),
+    ComponentWorld("corpus = geometry, all larger in one", 0.05, 0.058, 0.016, **{**AS_FOUND, "corpus": 0.058}),
+    ComponentWorld("strong recipe", 0.1, 0.05, 0.02, corpus=0.05),
+    ComponentWorld("shape alone", 0.0, 0.05, 0.02),
 )
 """As claimed: twice what shape does."""
 
@@ -240,7 +242,7 @@ def worlds_of_corpus() -> tuple[worlds.World, ...]:
     return tuple(_tried(own, own.corpus > own.geometry, name, kind, name == first) for own, name, kind in made)
 
 
-def _changed(own: World, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
+def _changed(own: ComponentWorld, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
     x = rows[["log_L", "log_rho", "log_d"]].to_numpy(np.float64)
     corpus = pd.factorize(rows["corpus"], sort=True)[0]
     made = means(own, pd.factorize(rows["recipe"])[0], corpus, x, rng)

@@ -1,0 +1,72 @@
+"""Names of earlier versions: they still work, and a DeprecationWarning says the name of today."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from operator import attrgetter
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorator of a function that still takes its arguments by the earlier names, each with that of today."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **named: P.kwargs) -> T:
+            for old in named.keys() & names.keys():
+                _warn(f"{function.__qualname__}({old}=)", names[old])
+                named[names[old]] = named.pop(old)
+            return function(*args, **named)
+
+        return call
+
+    return decorate
+
+
+def fields(**names: str) -> Callable[[type[T]], type[T]]:
+    """Decorator of a frozen dataclass whose fields and methods are still read, and its fields given, by earlier names.
+
+    Each comes with its place today: `statement`, or `criterion.statement` where it is a field of a record in a field.
+    """
+
+    def decorate(kind: type[T]) -> type[T]:
+        make = vars(kind)["__init__"]
+
+        @wraps(make)
+        def init(self: T, *args: Any, **named: Any) -> None:
+            for old in [name for name in names if name in named]:
+                _warn(f"{kind.__name__}({old}=)", names[old])
+                _place(kind, named, names[old], named.pop(old))
+            make(self, *args, **named)
+
+        setattr(kind, "__init__", init)  # noqa: B010 - mypy lets no method be assigned to
+        setattr(kind, "__getattr__", _reader(kind.__name__, names))  # noqa: B010
+        return kind
+
+    return decorate
+
+
+def _place(kind: type, named: dict[str, Any], place: str, value: Any) -> None:
+    """Put a value among the arguments of a record, at its place of today."""
+    record, _, field = place.partition(".")
+    named[record] = replace(named.get(record, getattr(kind, record)), **{field: value}) if field else value
+
+
+def _reader(kind: str, places: Mapping[str, str]) -> Callable[[object, str], Any]:
+    def read(record: object, name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"{kind} has no attribute {name!r}")
+        _warn(f"{kind}.{name}", places[name])
+        return attrgetter(places[name])(record)
+
+    return read
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"{old} is {new} now", DeprecationWarning, stacklevel=3)
