@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
@@ -75,7 +76,8 @@ def test_model_spread_by_a_device_map(folder: Path) -> None:
     pytest.importorskip("accelerate")
     prompts = [TokenisedPrompt("a", (1, 3, 4, 5)), TokenisedPrompt("b", (1, 3))]
     plain, spread = opened(folder), opened(folder, device_map="auto")
-    assert measure_gains(spread.decoder, prompts).layers.equals(measure_gains(plain.decoder, prompts).layers)
+    here, there = measure_gains(plain.decoder, prompts).layers, measure_gains(spread.decoder, prompts).layers
+    pd.testing.assert_frame_equal(there, here, rtol=1e-5, check_exact=not torch.cuda.is_available())
     parts = {
         "model.embed_tokens": "cpu",
         "model.layers": "disk",
@@ -86,7 +88,7 @@ def test_model_spread_by_a_device_map(folder: Path) -> None:
     (folder / "offload").mkdir()
     offloaded = opened(folder, device_map=parts)
     assert offloaded.device == "cpu, disk"
-    assert measure_gains(offloaded.decoder, prompts).layers.equals(measure_gains(plain.decoder, prompts).layers)
+    assert measure_gains(offloaded.decoder, prompts).layers.equals(here)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ class Claim:
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
+        others = views.beside(evidence, f"{self.id}.{name}") if views else None
 
         def declare(answer: Answer) -> Answer:
             for item in over or (None,):
@@ -147,7 +148,7 @@ class Claim:
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 stated = statement and statement + (f", {item.id}" if item is not None else "")
                 rules = (primary, robustness, evidence or "", needs, groups, trial)
-                question = Question(key, words, item, answer, *rules, views=views, statement=stated)
+                question = Question(key, words, item, answer, *rules, views=others, statement=stated)
                 self.questions.append(question)
             return answer
 

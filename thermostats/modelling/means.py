@@ -57,7 +57,7 @@ def fit_means(
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
     labels(table[group], group)
     for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
-        numbers(rows[outcome].astype("float64"), f"{outcome} of {model}", least=LEAST, varied=True)
+        numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
     others = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
     law = partial(_law, outcome, group)
     return law_fitted(
