@@ -194,6 +194,26 @@ def test_what_cannot_be_fitted_is_refused(name: str) -> None:
         thermostats.fit_lineage(rows, tree)  # type: ignore[arg-type]
 
 
+def test_options_that_do_not_exist_are_refused() -> None:
+    rows, tree = made(), thermostats.tree(made())
+    with pytest.raises(UsageError, match=r"no such process.*brown"):
+        thermostats.fit_lineage(rows, tree, process="brown")
+    with pytest.raises(UsageError, match="groups belong into the tree"):
+        thermostats.fit_lineage(rows, tree, blocks={"lab": ["heritage"]})
+    with pytest.raises(UsageError, match="no such blocks"):
+        thermostats.fit_lineage(rows, tree, blocks={"descent": ["n_params"]})
+
+
+def test_models_that_hang_on_another_lab_are_said() -> None:
+    rows = made()
+    borrowed = rows.iloc[[0, 6]].assign(model_id=["A/of-b", "B/of-a"], parent=["B/m6", "A/m0"])
+    both = pd.concat([rows.assign(parent=""), borrowed], ignore_index=True)
+    tree = thermostats.tree(both)
+    assert tree.clades(["A/of-b", "B/of-a"]) == ["B", "A"]
+    said = " ".join(thermostats.fit_lineage(both, tree, blocks={}, settings=FEW).warnings)
+    assert "hang on models of another lab, whose clade they count for: A/of-b, B/of-a" in said
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(PRIMATES is None, reason="the reference data do not ship")
 def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
