@@ -70,7 +70,7 @@ def test_a_slope_and_spreads_that_are_known_are_recovered() -> None:
 
 @pytest.mark.parametrize("unit", [1e-30, 1e-9, 1e-3, 1e9])
 def test_a_line_does_not_depend_on_the_unit(unit: float) -> None:
-    """Without a scale the priors are those of the outcomes' spread, so all but the unit stays, to Monte-Carlo errors."""
+    """Without a scale the priors are those of the outcomes' spread, so all but the unit stays, to MC errors."""
     table = rows().assign(heritage=list("abcd") * 3)
     near, there = (thermostats.fit_line(table.assign(y=table["y"] * u), "y", "x", seed=1) for u in (1.0, unit))
     assert there.params.to_numpy() / unit == pytest.approx(near.params.to_numpy(), rel=0.05)
