@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import searches_of_line, worlds_of_line
@@ -93,8 +93,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     return by_depth(judged).adding(
         table=rows[columns],
         draw=drawing(gain_by_depth, rows, y="gain", lower="lower", upper="upper", curves=line, ylabel=gain.words),
-        fit=fit,
-        fit_tables=("rows",),
+        inference=Inference(fit, tables=("rows",)),
         audit=audit.depth(evidence, rows, seed=SEED),
         words={
             "without": [min(without), max(without)],

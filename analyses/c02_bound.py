@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Audit, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Posterior, V
 from thermostats.claims.worlds import searches_among, worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
@@ -102,8 +102,9 @@ def largest(evidence: Evidence, what: Bound) -> Result:
     return bounded(evidence, what).adding(
         table=rows[columns].assign(bound=what.of(rows)),
         draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
-        fit=fit_envelope(features, what.column, **known, seed=SEED),
-        fit_tables=("models", "quantiles", "rivals"),
+        inference=Inference(
+            fit_envelope(features, what.column, **known, seed=SEED), tables=("models", "quantiles", "rivals")
+        ),
         audit=Audit(
             stated(evidence, {"total gain ≤": "section 4.1, eq. 3"}),
             {"total gain ≤": float(rows["total_to_penultimate"].max())},

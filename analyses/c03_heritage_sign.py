@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.descent import covariance_of
 from thermostats.claims.posterior import Panel
 from thermostats.claims.rule import Decide, Posterior, V
@@ -137,7 +137,7 @@ def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
     return np.all([drawn[own] < 0, *others], axis=0)
 
 
-def with_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> dict[str, Any]:
+def means_of_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> Inference:
     """The heritage model's means of labs, and the rows under descent."""
     rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=HERITAGE_SEED)
@@ -146,12 +146,12 @@ def with_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> dict[s
     said = listed([f"{name} {number(float(p), 2)}" for name, p in below])
     caption = f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): {said}."
     rows = pd.DataFrame([{"row": name, **vars(one)} for name, one in descent.items()])
-    return {
-        "fit": fit,
-        "fit_tables": {"labs": found, "models": fit.table("models"), DESCENT: rows},
-        "panels": (Panel(name="labs", draw=lambda axes: lab_forest(found, axes), caption=caption),),
-        "statements": {LABS.statement: in_claimed_order},
-    }
+    return Inference(
+        fit,
+        tables={"labs": found, "models": fit.table("models"), DESCENT: rows},
+        panels=(Panel(name="labs", draw=lambda axes: lab_forest(found, axes), caption=caption),),
+        statements={LABS.statement: in_claimed_order},
+    )
 
 
 def with_audit(evidence: Evidence, gain: Case) -> Result:
@@ -188,7 +188,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         ),
         audit=audit.signs_of_labs(evidence, every),
         words=words,
-        **with_labs(evidence, descent),
+        inference=means_of_labs(evidence, descent),
     )
 
 

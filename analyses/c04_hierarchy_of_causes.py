@@ -18,6 +18,7 @@ from thermostats.claims.claim import (
     Claim,
     Evidence,
     Finding,
+    Inference,
     Result,
     Trial,
     Views,
@@ -189,9 +190,7 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
     return replace(
         found,
         draw=drawing(forest, found.rows[SHARES], label="what", null=0.0, xlabel=XLABEL),
-        fit=fit,
-        fit_tables=tables,
-        panels=panels_of(fit) if gain is PRIMARY else (),
+        inference=Inference(fit, tables=tables, panels=panels_of(fit) if gain is PRIMARY else ()),
         words={
             **descent,
             "whole": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
@@ -235,8 +234,7 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
     return replace(
         found,
         draw=drawing(forest, shown, label="coding", null=0.0, xlabel="corrected share of geometry minus that of scale"),
-        fit=fit,
-        fit_tables=tables,
+        inference=Inference(fit, tables=tables),
         words=descent | {"codings": found.rows[CODED].set_index("coding"), "tests": block_f(rows, "outcome", BLOCKS)},
     )
 
@@ -257,8 +255,7 @@ def size(evidence: Evidence, gain: Case) -> Result:
     tables, descent = with_descent(evidence, gain, "parts", {})
     return replace(
         found,
-        fit=heritage_fit(evidence, gain, "geometry and scale"),
-        fit_tables=tables,
+        inference=Inference(heritage_fit(evidence, gain, "geometry and scale"), tables=tables),
         words={
             **descent,
             "counted": found.rows[COUNTED].set_index("weights"),
@@ -285,8 +282,7 @@ def lineage(evidence: Evidence, gain: Case) -> Result:
     return replace(
         found,
         draw=drawing(forest, found.rows[SHARES], label="what", null=0.0, xlabel=XLABEL),
-        fit=fit,
-        fit_tables=tables_of(fit, ("orders",)),
+        inference=Inference(fit, tables=tables_of(fit, ("orders",))),
         words={
             "within": freedman_lane(rows, "outcome", nested, "family", seed=SEED),
             "several": int((families > 1).sum()),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import BRIEF, SPARE, Effort, searches_among, worlds_of_line, worlds_of_shift
@@ -31,6 +31,8 @@ ALIKE = 0.25
 """Norms of one lab's models differ by a factor e^0.25 = 1.3."""
 LEAST_BLOCKS = 3
 """In a model of two blocks the penultimate block is the first, which lifts the embedding."""
+TABLES = ("left_out", "rivals")
+"""Of the spectral model, a slope on the log ratio with labs at levels of their own."""
 R, FOLD = V("rank correlation"), V("ratio")
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope on log(‖W_V‖₂/‖W_O‖₂) < 0", draws=V("slope") < 0)
@@ -78,11 +80,6 @@ def tried(
         lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, searches=searches
     )
     return {"primary": NEGATIVE, "trial": trial}
-
-
-def with_slope(table: pd.DataFrame, ratios: pd.DataFrame, **named: Any) -> dict[str, Any]:
-    """The spectral model: a slope on the log ratio, labs with levels of their own."""
-    return {"fit": fit_spectral(table, ratios, seed=SEED, **named), "fit_tables": ("left_out", "rivals")}
 
 
 def measured(evidence: Evidence) -> pd.DataFrame:
@@ -151,7 +148,7 @@ def as_published(evidence: Evidence) -> Result:
     if len(own) < FEWEST:
         return found
     ratios = own[["model_id", "ratio"]].assign(doubt=np.where(own["right_matrix"], "", NOT_W_V))
-    return found.adding(**with_slope(features, ratios, **known))
+    return found.adding(inference=Inference(fit_spectral(features, ratios, seed=SEED, **known), tables=TABLES))
 
 
 @CLAIM.finding("ratio.all_models", needs=FEW, section="ratio", **tried(every_gain))
@@ -219,11 +216,11 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Models trained here with W_V taken one way."""
     every, rows = trained_norms(evidence), ENOUGH.of(usable(evidence), how=how)
     own = rows.assign(ratio=rows[column], name=rows["model_id"].map(short_name))
-    fitted = with_slope(own, own[["model_id", "ratio"]], source=NURSERY)
+    fit = fit_spectral(own, own[["model_id", "ratio"]], seed=SEED, source=NURSERY)
     fused = rows[rows["fused"]]
     words = {
         "off": fused["ratio_cut"] / fused["ratio"],
-        "predicted": fitted["fit"].table("across_labs").iloc[0],
+        "predicted": fit.table("across_labs").iloc[0],
         "over_models": ranks(own),
         "learned": ranks(own[own["learned"].eq(True)]),
         "pinned": (~every["comparable"]).sum(),
@@ -232,7 +229,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     columns = ["model_id", "heritage", "fused", "ratio", "ratio_cut", "gain", "lower", "upper", "learned"]
     draw = partial(ratio_of_norms, rows=own, xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}")
     found = against_gain(own, how, ranked_recipes)
-    return found.adding(words=words, table=rows[columns], draw=draw, **fitted)
+    return found.adding(words=words, table=rows[columns], draw=draw, inference=Inference(fit, tables=TABLES))
 
 
 TRAINED: dict[str, Any] = {"robustness": FALLS, "evidence": NURSERY, "needs": ENOUGH, "section": "trained"}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import SPARE, searches_among, worlds_of_shift
 from thermostats.modelling.classical.separation import pairs_above, separation
@@ -58,14 +58,14 @@ def tried(behaviour: str, variant: str) -> dict[str, Any]:
     return {"primary": SEPARATES, "trial": trial}
 
 
-def with_line(rows: pd.DataFrame, behaviour: str) -> dict[str, Any]:
+def line(rows: pd.DataFrame, behaviour: str) -> Inference:
     """The line of the log trace on the behaviour, every file with a level of its own."""
     known = rows[rows["multi_head"].notna()]
     logs = np.log(known["multi_head"].astype(float))
     known = known.assign(log_trace=logs - logs.mean(), expander=known[behaviour].astype(float))
     sources = sorted(set(known["source"]))
     fit = fit_line(known, "log_trace", ["expander"], scale=SCALE, group="source", sources=sources, seed=SEED)
-    return {"fit": fit, "fit_tables": ("rows",)}
+    return Inference(fit, tables=("rows",))
 
 
 @CLAIM.finding("trace.as_labelled", robustness=LARGER, **tried("by_label", "multi_head"))
@@ -90,7 +90,7 @@ def as_labelled(evidence: Evidence) -> Result:
         draw=partial(traces_by_file, rows=rows, files=FILES),
         audit=trace_audit(evidence, rows),
         words=words,
-        **with_line(rows, "by_label"),
+        inference=line(rows, "by_label"),
     )
 
 
@@ -99,7 +99,7 @@ def by_gain(evidence: Evidence) -> Result:
     """Behaviour as the gain that the study gives for the model has it."""
     rows = mean_traces(evidence)
     found = separated(rows, "by_gain", "multi_head", "behaviour by the stated gain")
-    return found.adding(**with_line(rows, "by_gain"))
+    return found.adding(inference=line(rows, "by_gain"))
 
 
 @CLAIM.finding("trace.first_head", **tried("by_label", "first_head"))

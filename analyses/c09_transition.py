@@ -1,12 +1,13 @@
 """C09: the transition layer L* follows from depth and heads, L* = L (0.11 + 0.012 L + 4.9/H)."""
 
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.worlds import searches_among, worlds_of_shift
 from thermostats.modelling.classical.means import paired_difference
@@ -75,13 +76,13 @@ def compared(rows: pd.DataFrame) -> Result:
     return nearer(gained_by(rows, "error_half")).adding(words=words)
 
 
-def with_line(rows: pd.DataFrame) -> dict[str, Any]:
+def line(rows: pd.DataFrame) -> Inference:
     """The mean difference of the errors, labs with levels of their own; empty for too few models."""
     if len(rows) < LEAST:
-        return {}
+        return Inference()
     gained = rows.assign(points_gained=rows["gained"])
     fit = fit_line(gained, "points_gained", scale=SCALE, sources=[CLAIM.source], seed=SEED)
-    return {"fit": fit, "fit_tables": ("rows",)}
+    return Inference(fit, tables=("rows",))
 
 
 def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -109,7 +110,7 @@ def error(evidence: Evidence, definition: Case) -> Result:
     rows = predicted(evidence)
     part, calibrated = by_definition(evidence, definition), rows[rows["kind"] == "calibration"].reset_index(drop=True)
     audit = layers.error_audit(evidence, rows, definition.column)
-    found = compared(part).adding(audit=audit, **with_line(part))
+    found = compared(part).adding(audit=audit, inference=line(part))
     if definition.id == "figure_5":
         draw = partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN)
         return found.adding(table=rows[COLUMNS], draw=draw, words=layers.figure_words(evidence, rows))
@@ -148,8 +149,8 @@ def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
     rows, fit = left_out(evidence), placed(evidence)
     words = {"errors": rows[list(RULES)].mean().to_dict(), "shape": float(SHAPE.truth(fit.quantities).mean())}
-    shown = with_line(rows) | {"fit_tables": {name.replace("_", " "): fit.table(name) for name in TABLES}}
-    return over_labs(rows).adding(words=words, **shown)
+    tables = {name.replace("_", " "): fit.table(name) for name in TABLES}
+    return over_labs(rows).adding(words=words, inference=replace(line(rows), tables=tables))
 
 
 if __name__ == "__main__":

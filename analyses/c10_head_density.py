@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import searches_among, searches_of_line, worlds_of_levels, worlds_of_line
@@ -121,9 +121,11 @@ def threshold(evidence: Evidence) -> Result:
     return by_rule(outside(evidence)).adding(
         table=every[columns].sort_values("rho"),
         draw=draw,
-        fit=fit_threshold(features[features["family"] != FAMILY], **known, seed=SEED),
-        fit_tables=("threshold", "rivals", "models"),
-        statements={STEP.statement: within.truth},
+        inference=Inference(
+            fit_threshold(features[features["family"] != FAMILY], **known, seed=SEED),
+            tables=("threshold", "rivals", "models"),
+            statements={STEP.statement: within.truth},
+        ),
         audit=audit.density(evidence, every, best.estimate),
         words={
             "best": best,
@@ -146,7 +148,7 @@ def association(rows: pd.DataFrame) -> Result:
     error = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf(0.975, rows["n_prompts"] - 1) / rows["gain"]
     shown = rows.assign(log_rho=np.log(rows["rho"].astype(float)), error=error)
     fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, error="error", sources=[PYTHIA, HUNT], seed=SEED)
-    return ranks(rows).adding(fit=fit, fit_tables=("rows",))
+    return ranks(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 
 WORLDS = worlds_of_line("log_gain", "rho", DRIVES)

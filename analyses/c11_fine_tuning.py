@@ -1,18 +1,20 @@
 """C11: fine-tuning changes the magnitude of the gain (up to 50%) and cannot change its sign."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_levels, worlds_of_share
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.pairs import changes_sides, fit_invariance
+from thermostats.modelling.statements import Statement
 from thermostats.modelling.under_descent import BranchChange, change
 from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import tuned_pairs
@@ -82,16 +84,15 @@ def changes(rows: pd.DataFrame) -> Result:
 
 
 @CLAIM.shared
-def posterior(evidence: Evidence) -> dict[str, Any]:
-    """One fit to the related pairs, and what both findings ask of it."""
-    fit = fit_invariance(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
-    asked = {
-        KEEPS.statement: lambda q: ~changes_sides(q).any(axis=-1),
-        MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1),
-    }
-    return {"fit": fit, "statements": asked}
+def fit_related(evidence: Evidence) -> Fit:
+    """The fit to the related pairs, of which both findings ask."""
+    return fit_invariance(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 
 
+STATEMENTS: Mapping[str, Statement] = {
+    KEEPS.statement: lambda q: ~changes_sides(q).any(axis=-1),
+    MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1),
+}
 TABLES = {"pairs": "pairs", "new pair": "new_pair", "shown": "shown"}
 """Tables of the fit on the page, by title."""
 DESCENT = "tuning as branches of the tree of descent"
@@ -118,9 +119,9 @@ MAGNITUDE = Trial(ratios, changes, "category", CHANGES, "prompt", searches_among
 @CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS, trial=SIGN, views=VIEWS)
 def sign(evidence: Evidence) -> Result:
     """Does any tuned model stand on the other side of 1 than its base?"""
-    (table, true), fitted = pairs(evidence), posterior(evidence)
+    (table, true), fit = pairs(evidence), fit_related(evidence)
     branches = under_descent(true)
-    new = fitted["fit"].table("new_pair").set_index("pair").loc["any pair"] if fitted["fit"] else None
+    tables = {name: fit.table(of) for name, of in TABLES.items()} | of_branches(branches)
 
     def draw(axes: Axes) -> None:
         ends = np.where(table["base_and_child"], "", " (not base and child)")
@@ -133,7 +134,7 @@ def sign(evidence: Evidence) -> Result:
         table=table,
         draw=draw,
         audit=tuned_pairs.counts_audit(evidence, table),
-        fit_tables={name: fitted["fit"].table(of) for name, of in TABLES.items()} | of_branches(branches),
+        inference=Inference(fit, tables=tables, statements=STATEMENTS),
         words={
             "branches": branches,
             "pairs": table,
@@ -141,10 +142,9 @@ def sign(evidence: Evidence) -> Result:
             "dampeners": int((table["base_upper"] < 1).sum()),
             "needed": int(np.ceil(np.log(0.025) / np.log(1 - MOST_FLIPS))),
             "most": MOST_FLIPS,
-            "new": new,
+            "new": fit.table("new_pair").set_index("pair").loc["any pair"],
             "follows": follows(evidence, TWIN),
         },
-        **fitted,
     )
 
 
@@ -157,14 +157,13 @@ def sign(evidence: Evidence) -> Result:
 )
 def magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
-    (table, true), fitted = pairs(evidence), posterior(evidence)
+    (table, true), fit = pairs(evidence), fit_related(evidence)
     branches = under_descent(true)
     return changes(ratios(evidence)).adding(
         table=table,
         audit=tuned_pairs.gains_audit(evidence, table),
-        fit_tables={"pairs": fitted["fit"].table("pairs")} | of_branches(branches),
+        inference=Inference(fit, tables={"pairs": fit.table("pairs")} | of_branches(branches), statements=STATEMENTS),
         words={"related": true, "branches": branches},
-        **fitted,
     )
 
 

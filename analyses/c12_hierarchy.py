@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import searches_among, worlds_of_levels
 from thermostats.formatting import short_name
@@ -89,13 +89,13 @@ def fit_members(evidence: Evidence) -> Fit:
     return fit_benchmark(hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED)
 
 
-def with_order(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def in_order_together(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, str]]) -> Inference:
     """The fit, and whether all pairs (lower, higher) of models are in order together."""
 
     def rises(drawn: Mapping[str, Any]) -> Any:
         return np.all([drawn[high] > drawn[low] for low, high in pairs if {low, high} <= set(drawn)], axis=0)
 
-    return {"fit": fit_members(evidence), "statements": {statement: rises}, "fit_tables": ("ranks", "shares")}
+    return Inference(fit_members(evidence), tables=("ranks", "shares"), statements={statement: rises})
 
 
 VIEWS = Views(models=4, groups=4)
@@ -130,7 +130,7 @@ def families(evidence: Evidence) -> Result:
             "bases": found.quantities[BASES.name].value,
             "least": LEAST_BASES,
         },
-        **with_order(evidence, OF_FAMILIES.statement, hierarchy.neighbours(shown)),
+        inference=in_order_together(evidence, OF_FAMILIES.statement, hierarchy.neighbours(shown)),
     )
 
 
@@ -157,8 +157,8 @@ def by_last_gain(evidence: Evidence) -> Result:
     """The four models of the abstract by last gain."""
     rows, own = last_gains(evidence), last_of_four(evidence)
     again = (wide(rows[rows["source"] == TWIN]).mean() / wide(own).mean() - 1).dropna().abs()
-    fitted = with_order(evidence, OF_MODELS.statement, list(pairwise(ORDER)))
-    return four_models(own, "last gain").adding(words={"again": again}, **fitted)
+    inference = in_order_together(evidence, OF_MODELS.statement, list(pairwise(ORDER)))
+    return four_models(own, "last gain").adding(words={"again": again}, inference=inference)
 
 
 @CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=TRIED(total_of_four), views=VIEWS)

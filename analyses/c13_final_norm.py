@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import searches_of_share, worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
@@ -94,8 +94,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
     return mcnemar(table).adding(
         draw=draw,
-        fit=fit,
-        fit_tables=("groups",),
+        inference=Inference(fit, tables=("groups",)),
         audit=figures or Audit(),
         words={
             "right": int(table["right_without"].sum()),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_parts, worlds_of_share
@@ -120,27 +120,29 @@ def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None =
     return found.adding(
         draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
         audit=audit or Audit(),
-        fit=fit_share(
-            found.rows["prompts"],
-            "agrees",
-            against=ROBUST,
-            model=["model_id", "prompt_id"],
-            group="model_id",
-            sources=sources,
-            seed=SEED,
+        inference=Inference(
+            fit_share(
+                found.rows["prompts"],
+                "agrees",
+                against=ROBUST,
+                model=["model_id", "prompt_id"],
+                group="model_id",
+                sources=sources,
+                seed=SEED,
+            ),
+            tables=("groups",),
         ),
-        fit_tables=("groups",),
         words={**which, "always": always, "robust": ROBUST},
     )
 
 
-def with_parts(rows: pd.DataFrame) -> dict[str, Any]:
+def shares_of_models(rows: pd.DataFrame) -> Inference:
     """The model of gains by models, prompts and categories, and its statement about the models' share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
     fit = fit_benchmark(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
     model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
-    return {"fit": fit, "statements": statements, "fit_tables": ("shares", "ranks")}
+    return Inference(fit, tables=("shares", "ranks"), statements=statements)
 
 
 def parts(rows: pd.DataFrame) -> Result:
@@ -165,7 +167,7 @@ def parts(rows: pd.DataFrame) -> Result:
 
 def parts_of_variance(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     """`parts` with its fit."""
-    return parts(rows).adding(words=which, **with_parts(rows))
+    return parts(rows).adding(words=which, inference=shares_of_models(rows))
 
 
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))

@@ -4,7 +4,7 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import searches_of_share, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -82,8 +82,7 @@ def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start:
         shares(decided).quantities,
         table=shown,
         draw=drawing(lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"),
-        fit=fit,
-        fit_tables=("groups",),
+        inference=Inference(fit, tables=("groups",)),
         words={
             "five": five,
             "three": len(decided) - five,

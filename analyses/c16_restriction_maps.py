@@ -5,7 +5,7 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import searches_of_share, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -120,8 +120,7 @@ def trained(evidence: Evidence, measure: Case) -> Result:
     xlabel = f"{measure.words}, mean over edges: median and 90% of models"
     return found.adding(
         draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
-        fit=fit_share(table, "shows_it", sources=[NURSERY], seed=SEED),
-        fit_tables=("groups",),
+        inference=Inference(fit_share(table, "shows_it", sources=[NURSERY], seed=SEED), tables=("groups",)),
         words={
             "shown": found.quantities[SHOWN.name].value,
             "largest": float(table["largest"].max()),

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
+from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Posterior, V
 from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
@@ -109,8 +109,7 @@ def exponent(evidence: Evidence) -> Result:
     fit = fit_line(last, "log_gain", ["log_params"], scale=SCALE, group=None, sources=[gains.SCALING], seed=SEED)
     return line(last).adding(
         draw=partial(gain_by_size, last=last, law=found, stated=STATED),
-        fit=fit,
-        fit_tables=("rows",),
+        inference=Inference(fit, tables=("rows",)),
         audit=gains.exponent_audit(evidence, least),
         words={"line": least, "stated": STATED, "without": (found.smallest_without_one, found.largest_without_one)},
     )
@@ -145,8 +144,7 @@ def last_mlp(evidence: Evidence) -> Result:
     return expanding(last).adding(
         table=last[["model_id", "gain_mlp"]],
         draw=drawing(lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
-        fit=fit,
-        fit_tables=("groups",),
+        inference=Inference(fit, tables=("groups",)),
         words={
             "above": int(last["expands"].sum()),
             "least": float(last["gain_mlp"].min()),

@@ -1,12 +1,11 @@
 """C18: entropy moves with gain; clichés have lower entropy than novel prompts."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Trial, Views
+from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, REPLICATED
 from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
@@ -106,10 +105,10 @@ def correlation(rows: pd.DataFrame, whose: str) -> Result:
     return result.adding(table=table, draw=draw, words=words)
 
 
-def with_slopes(rows: pd.DataFrame, category: str) -> dict[str, Any]:
+def slopes_inside_models(rows: pd.DataFrame, category: str) -> Inference:
     """The model of slopes inside models, and what its statement becomes without a category."""
     fit = fit_slopes(by_prompt.without_unknown_labs(rows), "last_gain", without=category, seed=SEED)
-    return {"fit": fit, "fit_tables": ("slopes", "correlation")}
+    return Inference(fit, tables=("slopes", "correlation"))
 
 
 SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
@@ -136,7 +135,7 @@ def of_bases(evidence: Evidence) -> Result:
     return correlation(own, "base models").adding(
         audit=entropies.correlation_audit(evidence, rows(evidence)),
         words={"files": {name: follows(evidence, name) for name in (BENCHMARK, GPT2)}},
-        **with_slopes(own, highest(one_each(evidence))),
+        inference=slopes_inside_models(own, highest(one_each(evidence))),
     )
 
 
@@ -189,8 +188,7 @@ def cliches(evidence: Evidence) -> Result:
         n_groups=every["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),
         draw=drawing(strip_by_group, every_prompt, value="entropy", group="category", null=None, xlabel=xlabel),
-        fit=fit,
-        fit_tables={"prompts": shown},
+        inference=Inference(fit, tables={"prompts": shown}),
         audit=entropies.cliche_audit(evidence, rows(evidence)),
     )
 
@@ -199,7 +197,7 @@ def cliches(evidence: Evidence) -> Result:
 def of_measured(evidence: Evidence) -> Result:
     """Base models measured here, on the prompts that most of them have."""
     own = measured(evidence)
-    return correlation(own, "models measured here").adding(**with_slopes(own, highest(own)))
+    return correlation(own, "models measured here").adding(inference=slopes_inside_models(own, highest(own)))
 
 
 if __name__ == "__main__":

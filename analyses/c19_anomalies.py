@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Result, Trial, Views
+from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import searches_among, worlds_of_levels, worlds_of_line
@@ -122,12 +121,12 @@ def correlated(table: pd.DataFrame) -> Result:
     return Result.of(table, {"r": r, "models": Estimate(len(table))})
 
 
-def line(table: pd.DataFrame, source: str) -> dict[str, Any]:
+def line(table: pd.DataFrame, source: str) -> Inference:
     """The line of the same."""
     fit = None
     if len(table) >= LEAST_LINE:
         fit = fit_line(table, "log_gain", ["log_norm"], scale=BETWEEN, sources=[source], seed=SEED)
-    return {"fit": fit, "fit_tables": ("rows",)}
+    return Inference(fit, tables=("rows",))
 
 
 def with_logs(table: pd.DataFrame) -> pd.DataFrame:
@@ -163,7 +162,9 @@ def unembedding(evidence: Evidence) -> Result:
         "lacking": list(table.index[table["last_gain_measured"].isna()]),
     }
     audit = anomalies.projector_audit(evidence, table)
-    return correlated(shown).adding(table=table.reset_index(), audit=audit, words=words, **line(shown, LLAMA_FILE))
+    return correlated(shown).adding(
+        table=table.reset_index(), audit=audit, words=words, inference=line(shown, LLAMA_FILE)
+    )
 
 
 def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
@@ -191,7 +192,7 @@ def mean_gains(own: pd.DataFrame) -> Result:
     table = found.rows["models"]
     worst, above = table.iloc[-1], int((table["lower"] > 1).sum())
     words = {"n": worst["n"], "worst": worst["model_id"], "above": above, "models": fit.constants["labels"]["mean"]}
-    return found.adding(fit=fit, fit_tables=("means",), words=words)
+    return found.adding(inference=Inference(fit, tables=("means",)), words=words)
 
 
 of_llama, of_mistral = (partial(of, column="model_id", value=model) for model in (LLAMA, MISTRAL))
@@ -277,7 +278,7 @@ def unembedding_trained(evidence: Evidence) -> Result:
 
     shown = table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]]
     words = {"by_tie": list(known.items())}
-    return correlated(table).adding(table=shown, draw=draw, words=words, **line(table, NURSERY))
+    return correlated(table).adding(table=shown, draw=draw, words=words, inference=line(table, NURSERY))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Result, Trial, Views
+from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Each, Posterior, V
 from thermostats.claims.worlds import searches_among, worlds_of_mean
 from thermostats.modelling.shares import fit_share
@@ -80,7 +80,7 @@ def families(evidence: Evidence) -> Result:
         "over_root": float(fair["over_root_of_L"].median()),
         "under_root": int((fair["over_root_of_L"] < 1).sum()),
     }
-    return found.adding(table=table, draw=draw, words=words, fit=fit, fit_tables=("groups",))
+    return found.adding(table=table, draw=draw, words=words, inference=Inference(fit, tables=("groups",)))
 
 
 @CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, searches=SEARCHES))

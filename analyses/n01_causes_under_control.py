@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Inference, Result, Trial
 from thermostats.claims.heritage import tables_of, variance_shares
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.rule import Above, Below, Posterior
@@ -270,11 +270,13 @@ def order(evidence: Evidence) -> Result:
     xlabel = "corrected share of the variance of the log gain"
     return found.adding(
         words=words,
-        fit=fit,
-        fit_tables=tables_of(fit, ("orders",)) | {"recipes": fit.table("labs").rename(columns={"heritage": "recipe"})},
+        inference=Inference(
+            fit,
+            tables=tables_of(fit, ("orders",)) | {"recipes": fit.table("labs").rename(columns={"heritage": "recipe"})},
+            panels=(variance_shares(fit),),
+        ),
         table=both,
         draw=drawing(forest, named, label="row", null=0.0, xlabel=xlabel),
-        panels=(variance_shares(fit),),
     )
 
 
@@ -358,7 +360,7 @@ def carry_over(evidence: Evidence) -> Result:
         "slopes": dict(zip(shares.SLOPES, drawn.mean(axis=0), strict=True)),
         "ranges": [(name, others[c].min(), others[c].max()) for name, c in (("L", "n_layers"), ("d", "d_model"))],
     }
-    return replace(found, fit=fit, statements={PREDICTS.statement: skill > 0}, words=words)
+    return replace(found, inference=Inference(fit, statements={PREDICTS.statement: skill > 0}), words=words)
 
 
 @CLAIM.finding(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Evidence, Result, Trial
+from thermostats.claims.claim import Claim, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Each, Pick, Posterior, Some, V
 from thermostats.claims.worlds import SPARE, searches_among, worlds_in_groups, worlds_of_line, worlds_of_path
 from thermostats.modelling.draws import Array
@@ -195,11 +195,13 @@ def effect(evidence: Evidence) -> Result:
         found,
         table=effects.with_posterior(table, drawn),
         draw=of_ratios(table),
-        fit=recipe_fit(evidence),
-        statements={
-            MOVES.statement.format(factor=name): np.ptp(levels, axis=-1) > np.log1p(NEGLIGIBLE)
-            for name, levels in drawn.items()
-        },
+        inference=Inference(
+            recipe_fit(evidence),
+            statements={
+                MOVES.statement.format(factor=name): np.ptp(levels, axis=-1) > np.log1p(NEGLIGIBLE)
+                for name, levels in drawn.items()
+            },
+        ),
         words={
             **found.words,
             "tests": tests.to_dict("records"),
@@ -231,8 +233,10 @@ def sign(evidence: Evidence) -> Result:
     return replace(
         found,
         rows={"factors": factors, "levels": table},
-        fit=recipe_fit(evidence),
-        statements={FLIPS.statement.format(factor=name): truth for name, truth in flips.items()},
+        inference=Inference(
+            recipe_fit(evidence),
+            statements={FLIPS.statement.format(factor=name): truth for name, truth in flips.items()},
+        ),
         words={
             "low": table.loc[table["gain"].idxmin()],
             "high": table.loc[table["gain"].idxmax()],

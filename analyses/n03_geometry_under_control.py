@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Audit, Case, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import NEVER, Decide, Given, Posterior, V
 from thermostats.claims.worlds import (
     SPARE,
@@ -150,8 +150,9 @@ def slope(evidence: Evidence, term: Case) -> Result:
     return replace(
         found,
         draw=drawn(rows, term, found.headline),
-        fit=fit,
-        statements={falls(term)["robustness"].against: lambda q: q[f"slope on {term.column}"] < -SMALL},
+        inference=Inference(
+            fit, statements={falls(term)["robustness"].against: lambda q: q[f"slope on {term.column}"] < -SMALL}
+        ),
         words={"on": term.words, "doubled": doubled(found.headline)},
     )
 
@@ -250,9 +251,11 @@ def exponent(evidence: Evidence) -> Result:
     return replace(
         found,
         draw=partial(draw_largest, rows_of(evidence, PENULTIMATE), seed=SEED),
-        fit=fit,
-        fit_tables=("quantiles", "rivals"),
-        statements={AS_PUBLISHED.statement: partial(as_published, curve.middle)},
+        inference=Inference(
+            fit,
+            tables=("quantiles", "rivals"),
+            statements={AS_PUBLISHED.statement: partial(as_published, curve.middle)},
+        ),
         audit=Audit(dict.fromkeys(quantities, 1.0), {name: float(q.value or 0) for name, q in quantities.items()}),
     )
 
@@ -273,7 +276,7 @@ def to_bound(evidence: Evidence) -> pd.DataFrame:
 )
 def bound(evidence: Evidence) -> Result:
     """10^(1/L) as a bound of the largest gain."""
-    return replace(by_bound(to_bound(evidence)), fit=law(evidence), fit_tables=("models",))
+    return replace(by_bound(to_bound(evidence)), inference=Inference(law(evidence), tables=("models",)))
 
 
 def to_cuts(evidence: Evidence) -> pd.DataFrame:
@@ -303,7 +306,7 @@ def threshold(evidence: Evidence) -> Result:
     right = rows.assign(side_named_rightly=(rows["rho"] >= found.words["best"]) == (rows[PENULTIMATE] < 1))
     against = found.words["found"].majority
     fit = fit_share(right, "side_named_rightly", against=against, sources=[NURSERY], seed=SEED)
-    return replace(found, fit=fit, fit_tables=("groups",))
+    return replace(found, inference=Inference(fit, tables=("groups",)))
 
 
 SHAPE = (

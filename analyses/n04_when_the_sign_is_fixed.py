@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Result, TooFew, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Result, TooFew, Trial
 from thermostats.claims.rule import Posterior
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.pairs import changes_sides, fit_invariance
@@ -242,9 +242,11 @@ def tuning_sign(evidence: Evidence) -> Result:
         by_flips(table),
         table=pd.concat(both, ignore_index=True),
         draw=draw,
-        fit=fit,
-        fit_tables=("pairs", "new_pair", "shown"),
-        statements={NO_FLIP.statement: lambda q: ~changes_sides(q).any(axis=-1)},
+        inference=Inference(
+            fit,
+            tables=("pairs", "new_pair", "shown"),
+            statements={NO_FLIP.statement: lambda q: ~changes_sides(q).any(axis=-1)},
+        ),
         words={
             "flips": flips,
             "pairs": len(table),
@@ -277,7 +279,7 @@ def tuning_magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
     found, fit = by_prompts(ratios(evidence)), fit_pairs(evidence)
     statements = {SOME_MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1)}
-    return replace(found, fit=fit, fit_tables=("pairs",), statements=statements)
+    return replace(found, inference=Inference(fit, tables=("pairs",), statements=statements))
 
 
 def tuned(evidence: Evidence) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pytest
 from thermostats import earlier
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Result
+from thermostats.claims.result import Inference, Result
 from thermostats.claims.rule import Posterior
 from thermostats.modelling.specification.null import Null, across_labs
 
@@ -59,11 +59,28 @@ def test_claims_and_nulls_have_their_earlier_names() -> None:
         assert asked.given == ("x",)
 
 
+def test_a_result_takes_what_belongs_to_a_fit_as_before() -> None:
+    old: Any = Result
+    truth = {"it": np.arange(4) < 3}
+    with pytest.warns(DeprecationWarning, match=r"Result\(statements=\) is inference\.statements now"):
+        result = old(n_models=3, statements=truth)
+    with pytest.warns(DeprecationWarning, match=r"Result\(fit_tables=\) is inference\.tables now"):
+        result = replace(result, fit_tables=("rows",))
+    assert result == Result(n_models=3, inference=Inference(statements=truth, tables=("rows",)))
+    with pytest.warns(DeprecationWarning, match=r"Result\(model=\) is inference\.model now"):
+        more = replace(result, model="A line.")
+    assert more.inference == Inference(statements=truth, tables=("rows",), model="A line.")
+    with pytest.warns(DeprecationWarning, match=r"Result\.probability is inference\.probability now"):
+        assert more.probability("it") == 0.75
+    with pytest.warns(DeprecationWarning, match=r"Result\.fit is inference\.fit now"):
+        assert more.fit is None
+
+
 def test_the_earlier_question_to_a_posterior_and_argument_of_judge() -> None:
     rule: Any = Posterior("it")
     truth = {"it": np.ones(4, dtype=bool)}
     with pytest.warns(DeprecationWarning, match=r"Posterior\.asked is statements_of now"):
-        assert rule.asked(Result(statements=truth)) == truth
+        assert rule.asked(Result(inference=Inference(statements=truth))) == truth
     claim: Any = Claim(**WORDS, statement="")
     with (
         pytest.warns(DeprecationWarning, match=r"Claim\.judge\(kept=\) is keep now"),

@@ -22,6 +22,8 @@ from thermostats.modelling.heritage.blocks import ORDER
 
 ROOT = Path(__file__).parents[2]
 YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
+WITHHELD = (OPEN, "the rule errs too often")
+"""Verdict and reason where the side that the rule takes is not given."""
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
@@ -151,4 +153,10 @@ def by_rules_alone(claim: str) -> ModuleType:
         if hasattr(module, name):
             setattr(module, name, lambda *_, nothing=nothing: nothing)
     module.CLAIM.questions[:] = [replace(question, robustness=None, curve=None) for question in module.CLAIM.questions]
+    return module
+
+
+def untried(module: ModuleType) -> ModuleType:
+    """The same analysis, whose rules decide whatever their error rates are and whichever unit carries the verdict."""
+    module.CLAIM.questions[:] = [replace(question, trial=None, views=None) for question in module.CLAIM.questions]
     return module

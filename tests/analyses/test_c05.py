@@ -77,7 +77,7 @@ def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_
 @pytest.mark.slow
 def test_the_posterior_finds_the_slope_too() -> None:
     right = analysis("c05").of_recipes(Trained(90, elasticity=-0.3), "ratio", "made up")
-    assert c05.FALLS.verdict(right) == YES and right.fit.law.name == "spectral"
+    assert c05.FALLS.verdict(right) == YES and right.inference.fit.law.name == "spectral"
 
 
 def rows_of_recipes(gains: list[int]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, by_rules_alone, judged
+from altered import NO, OPEN, WITHHELD, YES, altered, by_rules_alone, judged, untried
 
 
 def test_every_prompt_of_five_of_eight_models_is_not_on_one_side() -> None:
@@ -28,6 +28,9 @@ def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
         return frame
 
     names = ("own_side.last_gain", "own_side.penultimate_gain")
-    found = judged(by_rules_alone("c14"), altered(layers=gains), *names)
-    assert [found[name].verdict for name in names] == [verdict, OPEN if verdict == YES else verdict]
-    assert ("too often to be believed" in found[names[1]].criterion.settles) == (verdict == YES)
+    tables = altered(layers=gains)
+    assert [one.verdict for one in judged(untried(by_rules_alone("c14")), tables, *names).values()] == [verdict] * 2
+    findings = judged(by_rules_alone("c14"), tables, *names)
+    last, penultimate = (findings[name] for name in names)
+    assert last.verdict == verdict
+    assert (penultimate.verdict, penultimate.reason) == (WITHHELD if verdict == YES else (verdict, ""))

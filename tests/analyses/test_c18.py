@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, altered, by_rules_alone, judged, shipped
+from altered import NO, WITHHELD, YES, altered, by_rules_alone, judged, measured_again, shipped, untried
 
 FILES = ("thermodynamic_benchmark", "twin_test", "gpt2_layernorm", "gptj_parallel")
 
@@ -14,8 +14,9 @@ def quick() -> object:
     return c18
 
 
-@pytest.mark.parametrize(("slope", "verdict"), [(0.3, OPEN), (-0.3, NO)])
-def test_the_slope_of_gain_on_entropy_decides(slope: float, verdict: str) -> None:
+@pytest.mark.parametrize(("slope", "by_rule", "given"), [(0.3, YES, WITHHELD), (-0.3, NO, (NO, ""))])
+def test_the_slope_of_gain_on_entropy_decides(slope: float, by_rule: str, given: tuple[str, str]) -> None:
+    """Clichés have the lowest entropy; that the rules say so of either part comes falsely too often."""
     level = {"Cliche": 1.0, "Factual": 2.0, "Syntactic": 3.0, "Novel": 4.0, "Nonsense": 5.0}
     prompts = shipped().table("prompts", prompt_set="study_25").set_index("prompt_id")["category"].map(level)
     noise = dict(zip(prompts.index, np.random.default_rng(2).normal(0, 0.2, len(prompts)), strict=True))
@@ -29,7 +30,16 @@ def test_the_slope_of_gain_on_entropy_decides(slope: float, verdict: str) -> Non
         frame.loc[rows, "gain_block"] = np.exp(slope * x + 0.01 * np.random.default_rng(3).normal(size=len(x)))
         return frame
 
-    found = judged(quick(), altered(layers=follow, outputs=entropies))
-    assert found["whole"].verdict == found["entropy.base"].verdict == verdict
-    supported = [found[name].criterion.settles for name in ("cliches", *["entropy.base"] * (verdict == OPEN))]
-    assert all("says “supported” falsely" in text for text in supported)  # so these are open, whatever the slope
+    tables, parts = altered(layers=follow, outputs=entropies), ("whole", "entropy.base", "cliches")
+    alone = judged(untried(quick()), tables)
+    assert [alone[name].verdict for name in parts] == [by_rule, by_rule, YES]
+    findings = judged(quick(), tables)
+    assert [(findings[name].verdict, findings[name].reason) for name in parts] == [given, given, WITHHELD]
+
+
+def test_models_measured_here_have_a_finding_of_their_own() -> None:
+    """Of the benchmark's models a second time, as measured here, it is the benchmark's."""
+    tables = altered(**dict.fromkeys(("runs", "layers", "outputs", "summaries"), measured_again))
+    here, benchmark = judged(quick(), tables, "entropy.measured", "entropy.benchmark").values()
+    assert here.sample.n_models == benchmark.sample.n_models == 4
+    assert here.headline == benchmark.headline

@@ -12,7 +12,7 @@ import pytest
 from altered import ROOT, analysis, by_rules_alone, shipped
 
 from thermostats.claims.fits import posterior_of
-from thermostats.claims.result import TooFew
+from thermostats.claims.result import Inference, TooFew
 from thermostats.claims.rule import Posterior
 from thermostats.claims.scripts import scripts
 from thermostats.modelling.checks import AS_FITTED
@@ -77,10 +77,10 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew:
             continue
-        if result.fit is None or (rule.pick and rule.pick.table not in result.rows):
+        if result.inference.fit is None or (rule.pick and rule.pick.table not in result.rows):
             continue
         asked = rule.stated(result)
-        result = replace(result, fit=stand_in({asked, *result.statements}), fit_tables=(), statements={})
+        result = replace(result, inference=Inference(stand_in({asked, *result.inference.statements})))
         shown = posterior_of(result, rule, "A model.")
         checks = {check.name: check.table for check in shown.gate.checks}
         others, units = checks["prior sensitivity"], checks["influence"]

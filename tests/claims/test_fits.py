@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.fits import posterior_of
 from thermostats.claims.judge import Question, answered
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.result import Estimate, Inference, Result
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.template import Template
 from thermostats.claims.verdict import OPEN, SUPPORTED, Reason
@@ -31,7 +31,7 @@ def fit() -> Fit:
 
 
 def test_a_posterior_is_shown_whole(fit: Fit) -> None:
-    result = Result(quantities={"x": Estimate(1.0, 0.5, 1.5)}, fit=fit, fit_tables=("rows",))
+    result = Result(quantities={"x": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, tables=("rows",)))
     shown = posterior_of(result, Posterior("slope on x > 0"), "y on x.", Above("x", 0))
     assert shown.conclusion.probability == fit.probabilities["slope on x > 0"]
     assert shown.conclusion.verdict == shown.concluded == SUPPORTED
@@ -51,7 +51,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
     words = Template(Path("u01.md"), "U01", "t", {}, {"one": {"estimand": "slope", "plain": "{{ verdict.sentence }}."}})
     question = Question("U01.one", "one", None, Result, primary=Above("slope", 0), robustness=Posterior(statement))
     drawn = {"slope on x < 0": fit.quantities["slope on x"] < 0}
-    result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, fit=fit, statements=drawn)
+    result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, statements=drawn))
     agreed = statement == "slope on x > 0"
     found = answered(words, question, result, None, Evidence())
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
@@ -66,7 +66,9 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
 def test_error_of_a_probability(fit: Fit) -> None:
     """The bound by the smallest effective sample is not below the error of the draws themselves."""
     middle = float(np.median(fit.quantities["mean"]))
-    exact = posterior_of(Result(fit=fit), Posterior("mean above its median", draws=V("mean") > middle), "y on x.")
+    exact = posterior_of(
+        Result(inference=Inference(fit)), Posterior("mean above its median", draws=V("mean") > middle), "y on x."
+    )
     assert (
         exact.conclusion.probability == pytest.approx(0.5, abs=1e-3)
         and exact.conclusion.verdict == OPEN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,14 @@ from scipy import stats
 
 from thermostats.claims import error_rates, operating
 from thermostats.claims.error_rates import ErrorRates
-from thermostats.claims.judge import Question
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.judge import Question, answered
 from thermostats.claims.left_out import hangs_on
 from thermostats.claims.noise import BY_PROMPT, ERRORS
 from thermostats.claims.operating import simulated
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
+from thermostats.claims.template import Template
 from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED
 from thermostats.claims.worlds import (
@@ -122,6 +125,18 @@ def test_in_the_worst_world_that_was_found_a_rule_may_err_more_often(rate: float
     known = ErrorRates(pd.DataFrame([{**false, "declared": False, "point": "ar=0.6; kind=t3"}]))
     assert (known.worst(SUPPORTED) is not None) == errs and known.worst(AGAINST) is None
     assert bool(known.withheld()) == errs
+
+
+def test_a_rule_tried_in_some_of_its_worlds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = Template(Path("t01.md"), "T01", "t", {}, {"line": {"estimand": "r", "plain": "{{ verdict.sentence }}."}})
+    asked, rows = question(), study()
+    worlds = [simulated(asked, rows, world, 5) for world in asked.trial.worlds]
+    could = []
+    for made in (worlds, worlds[:2]):
+        monkeypatch.setattr(error_rates, "table", lambda made=made: pd.DataFrame(made))
+        could.append(answered(words, asked, of_line(rows.assign(y=rows["x"])), rows, Evidence()).criterion.could)
+    assert "yet" not in could[0]
+    assert f"not been tried in {len(worlds) - 2} kinds yet" in could[1]
 
 
 def test_rates_of_another_rule_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

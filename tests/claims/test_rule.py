@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.judge import headline
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.result import Estimate, Inference, Result
 from thermostats.claims.rule import (
     NEVER,
     Above,
@@ -132,7 +132,7 @@ def test_rules_join_as_parts_and_as_alternatives() -> None:
 def test_what_is_picked_after_looking_is_picked_inside_the_rule() -> None:
     rows = pd.DataFrame({"factor": ["a", "b"], "p": [0.2, 0.01], "effect": [3.0, -3.0]})
     draws = {"effect of a": np.ones((4, 5), dtype=bool), "effect of b": np.zeros((4, 5), dtype=bool)}
-    result = Result(rows={"factors": rows, "none": rows.iloc[:0]}, statements=draws)
+    result = Result(rows={"factors": rows, "none": rows.iloc[:0]}, inference=Inference(statements=draws))
     assert Posterior("effect of {factor}", pick=Pick("factors", smallest="p")).verdict(result) == AGAINST
     assert Posterior("effect of {factor}", pick=Pick("factors", largest="p")).verdict(result) == SUPPORTED
     least, none = Pick("factors", smallest="p"), Pick("none", smallest="p")
@@ -144,12 +144,14 @@ def test_what_is_picked_after_looking_is_picked_inside_the_rule() -> None:
 @pytest.mark.parametrize(("share", "verdict"), [(0.95, SUPPORTED), (0.94, OPEN), (0.06, OPEN), (0.05, AGAINST)])
 def test_a_posterior_is_sure_at_its_limits(share: float, verdict: str) -> None:
     truth = np.arange(100) < round(100 * share)
-    assert Posterior("it").verdict(Result(statements={"it": truth})) == verdict
+    assert Posterior("it").verdict(Result(inference=Inference(statements={"it": truth}))) == verdict
 
 
 def test_a_posterior_may_ask_another_statement_and_a_counterexample() -> None:
     half, never = np.arange(100) < 50, np.zeros(100, dtype=bool)
-    result = Result(quantities={"flips": Estimate(1)}, statements={"it": half, "much of it": never})
+    result = Result(
+        quantities={"flips": Estimate(1)}, inference=Inference(statements={"it": half, "much of it": never})
+    )
     assert Posterior("it", against="much of it").verdict(result) == AGAINST
     assert Posterior("it").verdict(result) == OPEN
     assert Posterior("it", refuted=V("flips") > 0).verdict(result) == AGAINST
@@ -197,9 +199,12 @@ def test_rows_and_adjusted_p_values_are_nearly_enough() -> None:
 
 
 def test_a_counterexample_refutes_nearly_too() -> None:
-    truth, flips = np.arange(100) < 85, Result(quantities={"flips": Estimate(2, 0, 4)}, statements={})
+    truth, flips = (
+        np.arange(100) < 85,
+        Result(quantities={"flips": Estimate(2, 0, 4)}, inference=Inference(statements={})),
+    )
     rule = Posterior("it", refuted=V("flips").lower > 1)
-    result = replace(flips, statements={"it": truth})
+    result = replace(flips, inference=Inference(statements={"it": truth}))
     assert rule.verdict(result) == OPEN and rule.nearly().verdict(result) == AGAINST
     assert replace(rule, refuted=NEVER).nearly().verdict(result) == SUPPORTED
 

@@ -13,7 +13,7 @@ import thermostats
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.judge import Question
+from thermostats.claims.judge import Question, Views
 from thermostats.claims.needs import needs
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
@@ -179,6 +179,13 @@ def test_no_such_set_is_named() -> None:
 def test_features_of_a_set() -> None:
     assert set(thermostats.features(evidence="nursery")["source"]) == {NURSERY}
     assert set(thermostats.features(evidence="measured")["source"]) == {"thermostats"}
+
+
+def test_other_sets_are_all_but_the_one_that_a_finding_asks() -> None:
+    for first in SETS:
+        assert set(Views(models=4).beside(first, "U01.line").sets) == set(SETS) - {first}
+    with pytest.raises(DataError, match=r"own set is no other set.*U01.line.*got views of pooled"):
+        Views(models=4, sets=(PUBLISHED, POOLED)).beside(POOLED, "U01.line")
 
 
 def test_a_question_without_a_trial_has_no_views() -> None:

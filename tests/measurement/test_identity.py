@@ -186,6 +186,14 @@ def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: st
         measure(folder, before, prompts=prompts, what=WHAT)
 
 
+def test_older_runs_of_which_tables_lack_are_completed_once_confirmed(before: Path, folder: Path, prompts: str) -> None:
+    old = {path.stem for path in (before / "measured" / "layers").iterdir()}
+    with pytest.raises(UsageError, match="older than the hash"):
+        measure(folder, before, prompts=prompts, what=("gains", "outputs"))
+    rows = measure(folder, before, prompts=prompts, what=("gains", "outputs"), older="same")
+    assert set(rows["run_id"]) == old == {path.stem for path in (before / "measured" / "outputs").iterdir()}
+
+
 @pytest.mark.parametrize("recorded", ["c" * 40, "d" * 40, ""])
 def test_an_older_run_of_the_same_commit_stands(recorded: str, tmp_path: Path) -> None:
     old = run("a/b", versions=f"numpy=2 commit={recorded}" if recorded else "numpy=2")

@@ -11,6 +11,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any, get_type_hints
 
+import pandas as pd
 import pytest
 from bad_inputs import BAD, CASES, EXPECTED, GAIN, REFUSED, TAKEN, gains, prompted
 from matplotlib.axes import Axes
@@ -84,6 +85,45 @@ def test_what_is_said_of_rows_is_in_the_result_and_in_what_is_written(fit: str) 
 def test_a_thousand_models_are_too_many_to_compare_one_by_one(fit: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         CASES[fit].fit(prompted(1000, 100))
+
+
+def half_way(table: pd.DataFrame) -> pd.DataFrame:
+    """L* in the middle of every network."""
+    return table.assign(n_layers=[12, 24, 36] * 4, L_star_peak=[6, 12, 18] * 4)
+
+
+SENTENCES = {
+    "a prompt without its partner": (
+        "invariance",
+        lambda t: t[~((t["model_id"] == "t0") & (t["prompt_id"] == "p00"))],
+        "prompts that one model of a pair did not answer, left out: 1 of 5 in b0 → t0",
+    ),
+    "a model without a partner": (
+        "invariance",
+        lambda t: t[t["model_id"] != "t2"],
+        "left out, since no model tuned from it is in the table: b2",
+    ),
+    "cells without entropy": (
+        "slopes",
+        lambda t: t.assign(entropy=t["entropy"].where(t["model_id"] != "m1")),
+        "25 of 300 cells have no entropy and carry no information on slopes",
+    ),
+    "a network in two files": (
+        "transition",
+        lambda t: pd.concat([t, t.head(1).assign(source="another file")]),
+        "several rows, so their mean is used: m0",
+    ),
+    "one place in every network": ("transition", half_way, "L*/L is the same in every network"),
+}
+
+
+@pytest.mark.parametrize("bad", SENTENCES)
+def test_what_is_odd_in_rows_is_said_and_of_good_rows_is_not(bad: str) -> None:
+    fit, spoil, words = SENTENCES[bad]
+    case = CASES[fit]
+    good = case.good(12, 4)
+    assert [said for said in case.warnings(spoil(good)) if words in said]
+    assert not [said for said in case.warnings(good) if words in said]
 
 
 def test_errors_below_zero_are_refused() -> None:

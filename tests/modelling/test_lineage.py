@@ -194,6 +194,26 @@ def test_what_cannot_be_fitted_is_refused(name: str) -> None:
         thermostats.fit_lineage(rows, tree)  # type: ignore[arg-type]
 
 
+def test_options_that_do_not_exist_are_refused() -> None:
+    rows, tree = made(), thermostats.tree(made())
+    with pytest.raises(UsageError, match=r"no such process.*brown"):
+        thermostats.fit_lineage(rows, tree, process="brown")
+    with pytest.raises(UsageError, match="groups belong into the tree"):
+        thermostats.fit_lineage(rows, tree, blocks={"lab": ["heritage"]})
+    with pytest.raises(UsageError, match="no such blocks"):
+        thermostats.fit_lineage(rows, tree, blocks={"descent": ["n_params"]})
+
+
+def test_models_that_hang_on_another_lab_are_said() -> None:
+    rows = made()
+    borrowed = rows.iloc[[0, 6]].assign(model_id=["A/of-b", "B/of-a"], parent=["B/m6", "A/m0"])
+    both = pd.concat([rows.assign(parent=""), borrowed], ignore_index=True)
+    tree = thermostats.tree(both)
+    assert tree.clades(["A/of-b", "B/of-a"]) == ["B", "A"]
+    said = " ".join(thermostats.fit_lineage(both, tree, blocks={}, settings=FEW).warnings)
+    assert "hang on models of another lab, whose clade they count for: A/of-b, B/of-a" in said
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(PRIMATES is None, reason="the reference data do not ship")
 def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
@@ -217,3 +237,25 @@ def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
     assert posterior["se"].to_numpy() == pytest.approx([0.031, 0.019], abs=0.003)
     drawn = fit.summary().set_index("quantity").loc["lambda"]
     assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]
+
+
+def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
+    rows = made(lab_sd=0.4)
+    tree = thermostats.tree(rows)
+    table = thermostats.fit_lineage(rows, tree, settings=FEW).table("left out").set_index("fit")
+    assert set(table.index) == {"all", "without descent", "without geometry", "without scale"}
+    assert table.loc["without descent", "elpd"] < table.loc["all", "elpd"]
+
+
+def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
+    rows = made().assign(parent="", share=np.nan)
+    mix = pd.DataFrame(
+        {"model_id": "mix", "parent": ["A/m0", "B/m7"], "share": [0.3, 0.7], "heritage": "A", "family": ""}
+    )
+    numbers = rows.columns.difference(mix.columns)
+    both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)
+    tree = thermostats.tree(both)
+    fit = thermostats.fit_lineage(both, tree, {}, settings=FEW)
+    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
+    once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
+    pd.testing.assert_frame_equal(fit.summary(), once.summary())

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import thermostats
 from thermostats.modelling.draws import mcse
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import fit_line
@@ -65,3 +66,14 @@ def test_a_slope_and_spreads_that_are_known_are_recovered() -> None:
     for quantity, truth, width in (("slope on x", 0.25, 0.06), ("group_sd", 0.3, 0.2), ("residual_sd", 0.15, 0.05)):
         row = found.loc[quantity]
         assert row["lower"] < truth < row["upper"] and row["upper"] - row["lower"] < width, quantity
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-9, 1e-3, 1e9])
+def test_a_line_does_not_depend_on_the_unit(unit: float) -> None:
+    """Without a scale the priors are those of the outcomes' spread, so all but the unit stays, to MC errors."""
+    table = rows().assign(heritage=list("abcd") * 3)
+    near, there = (thermostats.fit_line(table.assign(y=table["y"] * u), "y", "x", seed=1) for u in (1.0, unit))
+    assert there.params.to_numpy() / unit == pytest.approx(near.params.to_numpy(), rel=0.05)
+    assert there.loo().elpd + len(table) * np.log(unit) == pytest.approx(near.loo().elpd, abs=0.1)
+    sd = [fit.predict(table.head(3))["sd"].to_numpy() for fit in (near, there)]
+    assert sd[1] / unit == pytest.approx(sd[0], rel=0.05)

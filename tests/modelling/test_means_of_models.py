@@ -43,6 +43,24 @@ def test_every_mean_is_that_of_the_model_alone(table, fitted):
 
 
 @pytest.mark.slow
+def test_means_mix(fitted):
+    """Sampled with their groups' effects they had an effective number of a tenth to a third of the draws."""
+    table = fitted.summary().set_index("quantity")
+    means = table["ess_bulk"].filter(like="mean[")
+    assert len(means) == 3 and means.min() > fitted.draws.size / 2
+    assert fitted.draws.attempts == 1
+
+
+@pytest.mark.slow
+def test_a_group_and_a_model_never_seen_are_drawn_anew(table, fitted):
+    new = pd.DataFrame({"model_id": ["low", "low", "other"], "kind": ["a", "never seen", "a"]})
+    predicted = fitted.predict(new)
+    assert predicted["mean"][1] == pytest.approx(MEANS["low"], abs=0.06)
+    assert predicted["sd"][0] < predicted["sd"][1] < predicted["sd"][2]
+    assert predicted["sd"][2] == pytest.approx((0.5**2 + 2 * 0.25**2) ** 0.5, rel=0.06)  # the prior's
+
+
+@pytest.mark.slow
 def test_the_joint_probability_is_the_product(fitted):
     below = fitted.table("means").set_index("model_id")["p_below_0"]
     assert fitted.probabilities["every mean < 0"] == pytest.approx(below.prod(), abs=0.03)

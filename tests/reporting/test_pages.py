@@ -202,6 +202,83 @@ def test_long_comparisons_show_what_does_not_agree_and_fold_the_rest(figures: in
     assert (f"{figures - wrong} of {figures} figures agree" in page) is (figures > 12)
 
 
+OPEN_BY = {"verdict": "inconclusive", "reason": "undecided"}
+TURNED = {"estimate": 0.7, "lower": 0.6, "upper": 0.8}
+
+
+def power(supported: float, models: float) -> pd.DataFrame:
+    """What the rule finds of the declared effect in three models, and how many models would find it in 80%."""
+    row = {"words": "as claimed", "holds": True, "simulations": 400, "supported": supported, "not_supported": 0.0}
+    return pd.DataFrame([row | {"declared": True, "n_models": 3, "models_wanted": models, "groups_wanted": 32.0}])
+
+
+PARTS = (
+    "how many is not known",
+    "of more recipes",
+    "errs less often",
+    "96 models of 32 labs would find",
+    "finds it in 55%",
+    "declared size in 99%",
+    "may be smaller",
+    "interval below 0.5, instead of 0.70 [0.60, 0.80]",
+    "interval above 0, instead of 0.70 [0.60, 0.80]",
+    "opposite verdict",
+    "As computed.",
+    "More labs.",
+    "Another rule.",
+)
+"""Of what a page may say, by branch; "As computed." stands for the rule's sentence, the last two for the claim's."""
+
+
+@pytest.mark.parametrize(
+    ("finding", "expected"),
+    [
+        (OPEN_BY, [0]),
+        (OPEN_BY | {"settles": "As computed."}, [10]),
+        (OPEN_BY | {"reason": "too little data", "group": "recipe"}, [1]),
+        (OPEN_BY | {"reason": "too little data", "settles": "As computed."}, [10]),
+        (OPEN_BY | {"reason": "hangs on one unit", "settles": "As computed."}, [10, 11]),
+        (OPEN_BY | {"reason": "the rule errs too often", "settles": "As computed."}, [2, 10]),
+        (OPEN_BY | {"rates": power(0.5475, 96.0)}, [3, 4]),
+        (OPEN_BY | {"rates": power(0.99, 3.0)}, [5, 6]),
+        (OPEN_BY | {"rates": power(0.99, 3.0), "settles": "As computed."}, [10]),
+        (TURNED | {"above": 0.5}, [7]),
+        (TURNED | {"below": 0.0}, [8]),
+        (TURNED | {"above": 0.0, "below": 1.0}, [9]),
+        ({"above": 0.5}, [9]),
+        (TURNED | {"verdict": "not supported", "above": 0.5}, [12]),
+    ],
+)
+def test_what_would_settle_it_says_no_more_than_was_computed(finding: dict[str, Any], expected: list[int]) -> None:
+    text = settled(made_by_hand(0, 0, **finding)[1])
+    assert [part for part in PARTS if part in text] == [PARTS[i] for i in expected]
+
+
+def settled(page: str) -> str:
+    """What a Markdown page says would settle it."""
+    section = page.partition("- **What would settle it.**")[2].partition("## Why")[0]
+    return " ".join(section.replace("\\", "").split())
+
+
+def test_what_lacks_measurement_names_the_command_where_another_set_was_asked() -> None:
+    here, there = (
+        from_columns(
+            {
+                "id": "C01.mean",
+                "estimand": "mean",
+                "plain": "It is.",
+                "verdict": verdict,
+                "view_of": of,
+                "evidence": name,
+            }
+        )
+        for verdict, name, of in (("needs measurement", "published", ""), ("supported", "pooled", "published"))
+    )
+    alone, both = (settled(files_of(*findings)["c01/index.md"].decode()) for findings in ((here,), (here, there)))
+    assert alone.startswith("A measurement") and "`thermostats needs C01`" not in alone
+    assert both.startswith("A measurement") and "`thermostats needs C01`" in both
+
+
 @pytest.mark.parametrize("name", ["c03/index.html", "c01/index.html"])
 def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name: str) -> None:
     text = read(out / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from conftest import snapshot as files_of
 from workplaces import make_workplace, write_analysis, write_fitted
 
 from thermostats.cli import table_listing
+from thermostats.errors import UsageError
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.snapshot import differences
 from thermostats.reporting.state import State
@@ -64,6 +66,11 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     assert "snapshot/c02.md" in build(snapshot=True).removed
     assert set(kept(out)) == KEPT - {"c02.md", "c02.svg"}
     assert build().differ == ()
+    shutil.copytree(out / "snapshot", out.parent / "anew" / "snapshot")
+    elsewhere = {**workplace, "out": out.parent / "anew"}
+    with pytest.raises(UsageError, match=r"would lose claims.*got C03.*report --all --snapshot"):
+        report("C01", **elsewhere, processes=1, snapshot=True)
+    assert kept(elsewhere["out"]) == kept(out)
     (out / "findings.csv").unlink()
     assert {row["claim"] for row in table_listing.findings(out)} == {"C01", "C03"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import layer, run, table
+from conftest import layer, model, run, table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +101,22 @@ def test_of_some_runs_the_files_of_others_are_not_read(small_store: Path) -> Non
     (place / "0123456789abcdeg.csv").write_text("damaged")  # named after no run: it may hold any
     with pytest.raises(DataError, match="columns of table layers"):
         store.load("layers", small_store, runs=wanted)
+
+
+def test_what_a_row_refers_to_must_be_there() -> None:
+    models = table("models", model(), model("lab/other"))
+    store.check_reference(table("runs", run()), "runs", "model_id", models, "models")
+    with pytest.raises(DataError, match="table runs refers to a row that table models does not have") as caught:
+        store.check_reference(table("runs", run(revision="step1")), "runs", "model_id", models, "models")
+    assert caught.value.got == "model_id 'lab/small' @ 'step1'"
+    assert caught.value.next_step.startswith("did you mean lab/small? Otherwise add it to models")
+    rows = table("layers", layer({"run_id": "r"}, 1, 1.0))
+    with pytest.raises(DataError, match=r"runs.* got run_id 'r'.* Next: add it to runs, for instance with thermostats"):
+        store.check_reference(rows, "layers", "run_id", table("runs", run()), "runs")
+    prompts = table("prompts", {"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64})
+    store.check_prompts(table("runs", run(), run(prompt_set="")), prompts)
+    with pytest.raises(DataError, match=r"refers to a prompt set.* got three, x"):
+        store.check_prompts(table("runs", run(prompt_set="x"), run(prompt_set="three")), prompts)
 
 
 @pytest.fixture

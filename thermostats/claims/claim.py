@@ -26,7 +26,7 @@ from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import Question, Views, answered, together, unmeasured
-from thermostats.claims.result import Audit, Estimate, Result, TooFew
+from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
@@ -37,7 +37,7 @@ from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
 __all__ = ["EVERY", "EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim"]
-__all__ += ["Estimate", "Evidence", "Finding", "Result", "TooFew", "Trial", "Views"]
+__all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "TooFew", "Trial", "Views"]
 EVERY = POOLED
 """Its name in analyses written before the sets had theirs."""
 
@@ -139,6 +139,7 @@ class Claim:
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
+        others = views.beside(evidence, f"{self.id}.{name}") if views else None
 
         def declare(answer: Answer) -> Answer:
             for item in over or (None,):
@@ -147,7 +148,7 @@ class Claim:
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 stated = statement and statement + (f", {item.id}" if item is not None else "")
                 rules = (primary, robustness, evidence or "", needs, groups, trial)
-                question = Question(key, words, item, answer, *rules, views=views, statement=stated)
+                question = Question(key, words, item, answer, *rules, views=others, statement=stated)
                 self.questions.append(question)
             return answer
 

@@ -72,6 +72,8 @@ class ErrorRates:
     """What it was tried on."""
     smaller: bool = False
     """That design is smaller, so its power is not that of the rows at hand."""
+    untried: int = 0
+    """Kinds of worlds and searches that the rule was not tried in, where it was tried in others."""
 
     @property
     def power(self) -> float:
@@ -130,6 +132,11 @@ class ErrorRates:
             against = " to ".join(dict.fromkeys((f"{low:.0%}", f"{high:.0%}")))
             sentences.append(
                 f"Where the statement does not hold it says “supported” {most}, and “not supported” in {against}."
+            )
+        if self.untried:
+            more = plural(self.untried, "kind")
+            sentences.append(
+                f"It has not been tried in {more} yet, so its verdict may not stand: `make worlds` does that."
             )
         return " ".join(filter(None, [*sentences, self.coverage(), self.withheld()]))
 

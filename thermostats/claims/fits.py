@@ -30,13 +30,13 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
     rule_asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
     Raises DataError where the result has no fit.
     """
-    fit = result.fit
+    fit = result.inference.fit
     if fit is None:
         raise DataError("a rule asks for a posterior, but the result has no fit", got=rule_asked.statement)
     statements, summary = rule_asked.statements_of(result), fit.summary()
     gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
     statement, probability = f"P({rule_asked.stated(result)})", rule_asked.probability(result)
-    tables = result.fit_tables
+    tables = result.inference.tables
     if not isinstance(tables, Mapping):
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
     caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
@@ -76,7 +76,7 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
                 draw=partial(posterior_predictive_panels, replicated.table),
                 caption=f"Test quantities of posterior predictive replications, and as observed: {replicated.reason}.",
             ),
-            *result.panels,
+            *result.inference.panels,
         ),
     )
 

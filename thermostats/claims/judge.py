@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.curve import Curve, curve_of
-from thermostats.claims.error_rates import FAIR, ErrorRates, rates, table
-from thermostats.claims.evidence import VIEWS, Evidence
+from thermostats.claims.error_rates import FAIR, ErrorRates, missing, rates, table
+from thermostats.claims.evidence import SETS, Evidence
 from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample
 from thermostats.claims.fits import convergence, posterior_of
 from thermostats.claims.left_out import hangs_on, hangs_on_source
@@ -35,9 +35,19 @@ class Views(AtLeast):
 
     including: tuple[str, ...] = ()
     """Labs that must be among them."""
-    sets: tuple[str, ...] = VIEWS
+    sets: tuple[str, ...] = ()
+    """Names of `SETS`; empty: all but the set that the finding asks first."""
     reads: tuple[str, ...] = ()
     """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim measures."""
+
+    def beside(self, first: str | None, where: str) -> Views:
+        """The same with the sets named, for a finding that is asked of `first`; raises DataError where that is one."""
+        if first in self.sets:
+            allowed = ", ".join(name for name in SETS if name != first)
+            raise DataError(
+                "a finding's own set is no other set", where=where, got=f"views of {first}", allowed=allowed
+            )
+        return replace(self, sets=self.sets or tuple(name for name in SETS if name != first))
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows handed on where they are enough; raises TooFew where not."""
@@ -109,18 +119,21 @@ def answered(
         raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
     verdict, reason, fitted = primary.verdict(result), Reason.NONE, None
     on_posterior = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    if on_posterior is not None and (result.fit is not None or on_posterior is primary):
-        model = result.model or words.line(question.name, "model", _values(question, result, verdict))
+    fit = result.inference.fit
+    if on_posterior is not None and (fit is not None or on_posterior is primary):
+        model = result.inference.model or words.line(question.name, "model", _values(question, result, verdict))
         fitted = posterior_of(result, on_posterior, model, other if on_posterior is primary else primary)
         if on_posterior is primary:
             verdict = Verdict(fitted.concluded)
         if on_posterior is primary and not fitted.gate.passes:
-            reason = Reason.NO_MODEL if result.fit is None or result.fit.status == PASSED else Reason.SAMPLER
+            reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
     errors, coincide = ErrorRates(table().iloc[:0]), ""
     if question.trial is not None and rows is not None:
         unit = hangs_on(primary, question.trial, rows, verdict)
         source = "" if unit else hangs_on_source(question, evidence, rows, verdict, question.needs)
-        errors = ErrorRates(rates(question, len(rows)), unit, source, question.trial.larger)
+        tried = rates(question, len(rows))
+        untried = len(list(missing(question, rows))) if len(tried) else 0
+        errors = ErrorRates(tried, unit, source, question.trial.larger, untried=untried)
         coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
     by_rule = verdict
     verdict, reason = standing(primary, result, errors, verdict, reason)
@@ -229,7 +242,7 @@ def _finding(
         criterion=criterion,
         sample=Sample(question.evidence, "", result.n_models, result.n_groups, question.group),
         audit=result.audit,
-        convergence=convergence(result.fit) if fitted and result.fit else Convergence(),
+        convergence=convergence(result.inference.fit) if fitted and result.inference.fit else Convergence(),
         notes=words.notes(question.name, values),
         table=result.table,
         figure=Drawing(result.draw, caption),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from thermostats import earlier
 from thermostats.errors import DataError
 from thermostats.modelling.statements import truth_of
 
@@ -56,6 +57,45 @@ class Audit:
     reproduced: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Inference:
+    """What accompanies the test of a result: a fit, what the rule asks of it, and what the page shows of it."""
+
+    fit: Fit | None = None
+    tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()
+    """Tables of the fit to show: names of its own, or titles with tables."""
+    panels: tuple[Panel, ...] = ()
+    """Figures of the fit in addition to those that every fit has."""
+    statements: Mapping[str, Statement] = field(default_factory=dict)
+    """What a rule asks the fit beyond its own `statements`: functions of its quantities, so that refits answer too."""
+    model: str = ""
+    """What was fitted to what, in one sentence; empty: the template's."""
+
+    def probability(self, statement: str) -> float:
+        """Posterior probability of a statement.
+
+        Raises DataError for one that is neither among these statements nor among the fit's own.
+        """
+        fit = self.fit
+        if statement in self.statements:
+            return float(truth_of(self.statements[statement], fit.quantities if fit is not None else {}).mean())
+        if fit is not None and statement in fit.probabilities:
+            return float(fit.probabilities[statement])
+        names = [*self.statements, *(fit.probabilities if fit is not None else ())]
+        raise DataError("a rule asks for a statement that the result lacks", got=statement, allowed="; ".join(names))
+
+
+NO_FIT = Inference()
+
+
+@earlier.fields(
+    fit="inference.fit",
+    fit_tables="inference.tables",
+    panels="inference.panels",
+    statements="inference.statements",
+    model="inference.model",
+    probability="inference.probability",
+)
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """One answer of an analysis to one finding's question."""
@@ -74,15 +114,8 @@ class Result:
     """Further values for the sentences: numbers, names, tables; no sentences."""
     draw: Callable[..., object] | None = None
     """Draws the finding's figure onto the matplotlib axes it is given."""
-    fit: Fit | None = None
-    statements: Mapping[str, Statement] = field(default_factory=dict)
-    """What a rule asks the fit beyond its own `statements`: functions of its quantities, so that refits answer too."""
-    model: str = ""
-    """What was fitted to what, in one sentence; empty: the template's."""
-    fit_tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()
-    """Tables of the fit to show: names of its own, or titles with tables."""
-    panels: tuple[Panel, ...] = ()
-    """Figures of the fit in addition to those that every fit has."""
+    inference: Inference = NO_FIT
+    """The fit that accompanies the test, where there is one."""
     audit: Audit = field(default_factory=Audit)
 
     @classmethod
@@ -94,19 +127,6 @@ class Result:
     def adding(self, *, words: Mapping[str, Any] | None = None, **fields: Any) -> Result:
         """The same with other fields, and with further words."""
         return replace(self, words={**self.words, **(words or {})}, **fields)
-
-    def probability(self, statement: str) -> float:
-        """Posterior probability of a statement.
-
-        Raises DataError for one that neither the result nor its fit knows.
-        """
-        if statement in self.statements:
-            drawn = self.fit.quantities if self.fit is not None else {}
-            return float(truth_of(self.statements[statement], drawn).mean())
-        if self.fit is not None and statement in self.fit.probabilities:
-            return float(self.fit.probabilities[statement])
-        names = [*self.statements, *(self.fit.probabilities if self.fit is not None else ())]
-        raise DataError("a rule asks for a statement that the result lacks", got=statement, allowed="; ".join(names))
 
     @property
     def headline(self) -> Estimate:

@@ -197,22 +197,22 @@ class Posterior:
 
     def statements_of(self, result: Result) -> Mapping[str, Statement]:
         """The statement as every check is asked it, by what it says; none where the fit knows its probability alone."""
-        statement = self.stated(result)
-        statements = {**(result.fit.statements if result.fit is not None else {}), **result.statements}
+        statement, fit = self.stated(result), result.inference.fit
+        statements = {**(fit.statements if fit is not None else {}), **result.inference.statements}
         statements |= {statement: self.draws.truth} if self.draws is not None else {}
         return {statement: statements[statement]} if statement in statements else {}
 
     def truth(self, result: Result) -> Truth | None:
         """Whether it holds, chain × draw; None where the fit knows the probability alone."""
-        if result.fit is None:
+        if result.inference.fit is None:
             return None
-        drawn = result.fit.quantities
+        drawn = result.inference.fit.quantities
         return next((truth_of(statement, drawn) for statement in self.statements_of(result).values()), None)
 
     def probability(self, result: Result) -> float:
         """Posterior probability of the statement; raises DataError where neither result nor fit knows it."""
         truth = self.truth(result)
-        return result.probability(self.stated(result)) if truth is None else float(truth.mean())
+        return result.inference.probability(self.stated(result)) if truth is None else float(truth.mean())
 
     def verdict(self, result: Result) -> Verdict:
         """By the probability alone; whether its checks let it count is judged apart."""
@@ -223,7 +223,7 @@ class Posterior:
             return if_probable(probability, self.sure)
         if probability >= self.sure:
             return SUPPORTED
-        return AGAINST if result.probability(self.against) <= 1 - self.sure else OPEN
+        return AGAINST if result.inference.probability(self.against) <= 1 - self.sure else OPEN
 
     def nearly(self) -> Posterior:
         """The same, sure from a probability of 1 − `NEAR` on."""

@@ -10,9 +10,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
+from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.errors import UsageError, did_you_mean
+from thermostats.errors import SHOWN_OF, UsageError, did_you_mean
 from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import Draws
 from thermostats.modelling.fitted import Call, Fitted
@@ -20,6 +21,8 @@ from thermostats.modelling.fitted import Call, Fitted
 P = ParamSpec("P")
 F = TypeVar("F", bound=Fitted)
 HOME = "thermostats.modelling."
+NUMBERS: Mapping[str, type] = {"int": Integral, "float": Real}
+"""What an argument of such a kind must be."""
 READ: ContextVar[Draws | None] = ContextVar("READ", default=None)
 """Draws of a saved fit, which stand for those that its call would make."""
 
@@ -54,14 +57,35 @@ def fits(function: Callable[P, F]) -> Callable[P, F]:
             arguments = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
             raise _refusal(function.__name__, signature, args, kwargs, error) from None
-        if "table" in arguments:
-            arguments["table"] = frame_of(arguments["table"])
+        annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
+        arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
         fit = function(**arguments)  # type: ignore[call-arg]
         call = Call(module=function.__module__, function=function.__name__, arguments=arguments)
         return replace(fit, call=call)
 
     called.fits = True  # type: ignore[attr-defined]
     return called
+
+
+def _argument(name: str, value: Any, annotation: str) -> Any:
+    """A table as a frame, one name as a list of one; UsageError for what is no number where one is needed."""
+    kinds = annotation.split(" | ")
+    if "pd.DataFrame" in kinds:
+        return frame_of(value)
+    if isinstance(value, str) and "Sequence[str]" in kinds and "str" not in kinds:
+        return [value]
+    if value is None:
+        if "None" not in kinds:
+            raise UsageError("an argument is missing", where=name, got="None", allowed=annotation)
+        return None
+    if kinds[0] in NUMBERS and (isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])):
+        raise UsageError("an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation)
+    if name == "seed" and value < 0:
+        raise UsageError("a seed below 0", got=value, allowed="a whole number of at least 0")
+    if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
+        allowed = f"names and what belongs to each: {name}={{…}}"
+        raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
+    return value
 
 
 def _refusal(

@@ -106,6 +106,8 @@ def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed
 
     `refits`: also under the law's alternatives and without units, by exact refits.
     """
+    for statement in statements.values():
+        fit.truth(statement)  # refused before anything is fitted again
     rng = np.random.default_rng(seed)
     observed, statistics = fit.model.observed, fit.law.statistics(fit.constants)
     placed = {name: T for name, T in {**LOCATION, **statistics}.items() if name not in residuals.LARGE_IS_ODD}
@@ -231,7 +233,7 @@ def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: boo
     log_prior, rows = fit.log_prior, []
     others = {name: fit.under(law).quantities for name, law in fit.law.alternatives.items()} if refits else {}
     for name, statement in statements.items():
-        truth = truth_of(statement, fit.quantities).ravel()
+        truth = fit.truth(statement).ravel()
         rows.append((name, AS_FITTED, float(truth.mean()), np.nan))
         for power in POWERS:
             log_weight, k = pareto_smooth((power - 1) * log_prior[None])
@@ -249,7 +251,7 @@ def left_out(fit: Fitted, statements: Mapping[str, Statement]) -> pd.DataFrame:
     rest = [(unit, fit.without(out).quantities) for unit, out in units_of(fit.rows, fit.law.units)]
     rows: list[tuple[str, str, float]] = []
     for name, statement in statements.items():
-        rows.append((name, "nothing", float(truth_of(statement, fit.quantities).mean())))
+        rows.append((name, "nothing", float(fit.truth(statement).mean())))
         rows += [(name, unit, p) for unit, p in _again(statement, rest)]
     return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import named
+from thermostats.modelling.classical.estimates import named, numbers
 
 OURS = {
     "model": "model_id",
@@ -46,6 +46,8 @@ NONE_SAYS = ("lab", "group")
 """Arguments that are written out where they are None, since this is not their default."""
 TEXT = ("model", "lab", "prompt", "group")
 """Arguments whose column holds names; that of the others holds numbers."""
+LOGS = ("geometry", "scale", "depth", "heads", "density")
+"""Arguments whose numbers enter by their logarithms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,8 @@ class Columns:
     """Argument to the user's column or columns; None where there is none."""
     positional: str = ""
     """The argument that stands second in the call, if any."""
+    further: tuple[str, ...] = ()
+    """Columns that rows to predict need besides."""
     computed: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda rows: rows)
     """What else the rows get from the user's columns."""
 
@@ -69,13 +73,22 @@ class Columns:
         return self._renamed(table)
 
     def of_new(self, new: pd.DataFrame) -> pd.DataFrame:
-        """Rows to predict, as `read`, without what predictions do not need; UsageError that names what they lack."""
-        absent = {name: columns for name, columns in self._absent(new).items() if name not in OF_THE_FITTED}
+        """Rows to predict, as `read`, without what predictions do not need; UsageError that names what they lack.
+
+        And for numbers that are not finite, or of which no logarithm can be taken.
+        """
+        needed = {name: _listed(names) for name, names in self.named.items() if name not in OF_THE_FITTED}
+        absent = {name: columns for name, columns in self._absent(new).items() if name in needed}
+        if further := [column for column in self.further if column not in new]:
+            absent["blocks"] = further
         if absent:
-            needed = [c for name, names in self.named.items() if name not in OF_THE_FITTED for c in _listed(names)]
-            step = f"fit.predict(df[{_text(needed)}])"
+            every = dict.fromkeys(column for columns in (*needed.values(), self.further) for column in columns)
+            step = f"fit.predict(df[{_text([*every])}])"
             there = ", ".join(map(str, new.columns))
             raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
+        for name, columns in needed.items():
+            for column in columns if name not in TEXT and name != "levels" else ():
+                numbers(new[column], column, least=1, positive=name in LOGS)
         rows = self._renamed(new)
         return rows if OURS["model"] in rows else rows.assign(**{OURS["model"]: rows.index.astype(str)})
 

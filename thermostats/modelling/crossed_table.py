@@ -31,7 +31,7 @@ def cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
     for name in ("model_id", "prompt_id", "category", *(["heritage"] if "heritage" in table else [])):
         labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
-    numbers(rows["value"].astype("float64"), "value", positive=True, varied=True)
+    numbers(rows["value"], "value", positive=True, varied=True)
     one_row_a_prompt(rows)
     if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
         raise UsageError("a prompt is in two categories", where="category", allowed="one category per prompt")

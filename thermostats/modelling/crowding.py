@@ -67,7 +67,7 @@ def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **cho
     columns_of(table, "rho")
     models = log_gains_of_models(table, estimand, least=5, **chosen)
     frame, warnings = models.table.reset_index(drop=True), list(models.warnings)
-    rho = numbers(frame["rho"].astype("float64"), "rho", positive=True, varied=True)
+    rho = numbers(frame["rho"], "rho", positive=True, varied=True)
     labs, x = frame["heritage"].astype(str), pd.Series(np.log(rho))
     if labs.nunique() < 2:
         raise UsageError(
@@ -189,7 +189,7 @@ def _fitted(law: Law, crowded: Crowded, seed: int, columns: Columns) -> Fit:
 def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict: log ρ within and between labs; the mean of a lab not seen is that of its rows."""
     rows = columns.of_new(new)
-    rho = numbers(rows["rho"].astype("float64"), "rho", least=1, positive=True)
+    rho = numbers(rows["rho"], "rho", least=1, positive=True)
     x, labs = pd.Series(np.log(rho), index=rows.index), rows["heritage"]
     by_lab, middle = fitted.groupby("heritage")["log_rho"].mean(), fitted["log_rho"].mean()
     of_lab = labs.map(by_lab).fillna(x.groupby(labs).transform("mean")).astype("float64")

@@ -163,7 +163,7 @@ def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     stated = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
     some = rows[stated]
     if len(some):
-        numbers(some["entropy"].astype("float64"), "entropy")
+        numbers(some["entropy"], "entropy")
     by = some.groupby("model_id")[["value", *(["entropy"] if len(some) else [])]]
     flat = (by.transform("nunique") < 2).any(axis=1) | (by.transform("size") < LEAST)
     usable = some[~flat].reset_index(drop=True)

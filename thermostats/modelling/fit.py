@@ -16,10 +16,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import UsageError
+from thermostats.errors import SHOWN_OF, UsageError, listed
 from thermostats.modelling import checks, display
 from thermostats.modelling.calls import READ
 from thermostats.modelling.checks import Gate
+from thermostats.modelling.classical.estimates import columns_of, labels, numbers
+from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import SEED, Array, Settings, to_arviz
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior, as_it_is
 from thermostats.modelling.sampling import Declare, Sampled
@@ -28,6 +30,8 @@ from thermostats.settings import at_level
 
 __all__ = ["Constants", "Fit", "Laid", "Law", "Prior", "fit", "law_fitted", "own_law"]
 ROUNDING = 1e-12
+UNITS = ("heritage", "model_id")
+"""Columns of units that are left out where a table has them."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 
 
@@ -160,7 +164,7 @@ def fit(
     outcome: str = "y",
     constants: Mapping[str, Any] | None = None,
     statements: Mapping[str, Statement] | None = None,
-    units: Sequence[str] = ("heritage", "model_id"),
+    units: Sequence[str] = UNITS,
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008 (frozen)
 ) -> Fit:
@@ -170,15 +174,14 @@ def fit(
     `outcome` the observed variable and the column of its values, which the model finds as `data["<outcome>_observed"]`.
     Columns of text are numbered from 0 in the order of their names, `data["n_<column>"]` is how many there are; numbers
     stay as they are. `constants`: further entries of `data`. `statements`: functions of the variables, draw by draw.
+    `units`: columns whose values `check` leaves out one by one.
 
     Raises UsageError for a column that is missing or not finite, a model that declares no such outcome or one of
-    another length; ThermostatsError where sampling cannot start.
+    another length or reads what there is not; ThermostatsError where sampling cannot start.
     """
-    columns = [*per_row, outcome]
-    if missing := [name for name in columns if name not in rows]:
-        raise UsageError("no such column", got=", ".join(missing), allowed=", ".join(map(str, rows.columns)))
     law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
-    table = rows.reset_index(drop=True)
+    table = frame_of(rows).reset_index(drop=True)
+    columns_of(table, outcome, *([] if tuple(units) == UNITS else law.units))
     return law_fitted(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
 
 
@@ -189,16 +192,30 @@ def own_law(
     outcome: str = "y",
     constants: Mapping[str, Any] | None = None,
     statements: Mapping[str, Statement] | None = None,
-    units: Sequence[str] = ("heritage", "model_id"),
+    units: Sequence[str] = UNITS,
 ) -> Law:
     """The law of a PyMC model of your own; arguments as in `fit`."""
+    if not callable(model):
+        raise UsageError(
+            "a model is a function", where="model", got=repr(model)[:SHOWN_OF], allowed="def model(data): …"
+        )
+    columns = tuple(listed(per_row, "per_row") or ())
+    if taken := {*columns, outcome, f"{outcome}_observed"} & set(constants or {}):
+        raise UsageError("a constant has the name of a column", got=", ".join(sorted(taken)), next_step="rename it")
     return Law(
         name=getattr(model, "__name__", "model"),
-        lay_out=partial(_own_lay_out, model, tuple(per_row), outcome, dict(constants or {})),
+        lay_out=partial(_own_lay_out, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}),
         quantities=lambda values, constants: dict(values),
         statements=statements or {},
-        units=tuple(units),
+        units=tuple(listed(units, "units") or ()),
     )
+
+
+def _plain(value: Any) -> Any:
+    """A constant as a model takes it: lists as arrays, numbers of numpy as Python's."""
+    if isinstance(value, (list, tuple, pd.Series)):
+        value = np.asarray(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _own_lay_out(
@@ -210,16 +227,17 @@ def _own_lay_out(
     like: Constants | None,
 ) -> Laid:
     """Columns as arrays, text numbered; unseen values of text come after those of the fit."""
+    columns_of(rows, *per_row)
     data, levels = dict(more), dict[str, list[str]]()
     for name in per_row:
-        if pd.api.types.is_numeric_dtype(rows[name]):
+        if name not in like["levels"] if like else pd.api.types.is_numeric_dtype(rows[name]):
             data[name] = _as_array(rows[name])
             continue
-        before = list(like["levels"][name]) if like else []
-        levels[name] = [*before, *sorted(set(rows[name].astype(str)) - set(before))]
-        data[name] = np.array([levels[name].index(value) for value in rows[name].astype(str)], dtype=np.int64)
+        before, values = list(like["levels"][name]) if like else [], labels(rows[name], name)
+        levels[name] = [*before, *sorted(set(values) - set(before))]
+        data[name] = np.array([levels[name].index(value) for value in values], dtype=np.int64)
         data[f"n_{name}"] = len(levels[name])
-    values = rows[outcome] if outcome in rows else pd.Series(0.0, index=rows.index)
+    values = rows[outcome] if like is None else pd.Series(0.0, index=rows.index)
     if not pd.api.types.is_numeric_dtype(values):
         raise UsageError(
             "an outcome that is no numbers", where=outcome, got=values.iloc[0], allowed="a column of numbers"
@@ -232,6 +250,8 @@ def _own_lay_out(
 
 def _as_array(values: pd.Series) -> NDArray[Any]:
     """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
+    if not pd.api.types.is_numeric_dtype(values):
+        return numbers(values, str(values.name), least=1)
     kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
     if kind is np.float64 or values.isna().any():
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))

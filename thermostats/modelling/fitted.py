@@ -17,7 +17,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import unknown
+from thermostats.errors import SHOWN_OF, UsageError, unknown
+from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import SEED, Array, Draws, equal_tailed, summary
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
@@ -53,6 +54,8 @@ class Laid:
     """What quantities, tables and predictions need besides the draws: names of levels, means and SDs of covariates.
 
     `labels` has names of the elements of quantities that are arrays, `outcomes` names of the outcomes."""
+    by_row: bool = True
+    """Whether every row is one outcome."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +146,27 @@ class Fitted:
             if statement not in self.law.statements:
                 raise unknown("no such statement", statement, self.law.statements, where=self.law.name)
             statement = self.law.statements[statement]
-        return float(truth_of(statement, self.quantities).mean())
+        return float(self.truth(statement).mean())
+
+    def truth(self, statement: Statement) -> NDArray[np.bool_]:
+        """Whether a statement holds, draw by draw.
+
+        Raises UsageError where it asks for a quantity that there is none of, or has no single value a draw.
+        """
+        try:
+            truth = truth_of(statement, self.quantities)
+        except KeyError as error:
+            what, where = "a statement asks for a quantity that there is none of", self.law.name
+            raise unknown(what, error.args[0], self.quantities, where=where) from None
+        if truth.size != self.draws.size:
+            raise UsageError(
+                "a statement has not one truth value a draw",
+                where=self.law.name,
+                got=f"an array of {truth.shape}",
+                allowed=f"{self.draws.size} truth values",
+                next_step="of a quantity with several elements ask for .all(axis=-1) or .any(axis=-1)",
+            )
+        return truth
 
     def summary(self, *, level: float | None = None) -> pd.DataFrame:
         """One row per quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
@@ -178,10 +201,14 @@ class Fitted:
         return replace(self, law=law, rows=rows, model=laid.model, constants=laid.constants, draws=draws, call=None)
 
     def predict(self, new: pd.DataFrame, *, level: float | None = None) -> pd.DataFrame:
-        """Predicted outcomes of new rows, with mean, sd, median, lower and upper; a lab never seen is drawn anew."""
-        drawn = self.predicted(new)
+        """Predicted outcomes of new rows, with mean, sd, median, lower and upper; a lab never seen is drawn anew.
+
+        Where the law's outcomes are not rows, such as counts of groups, `outcome` names them. Raises UsageError for
+        what is no table, for columns that are missing, and for numbers that are not finite.
+        """
+        new = frame_of(new)
+        laid, drawn = self._predicted(new)
         lower, upper = equal_tailed(drawn, self.level if level is None else level)
-        laid_names = self.law.lay_out(self.reads(new), self.constants).constants.get("outcomes")
         table = pd.DataFrame(
             {
                 "mean": drawn.mean(axis=0),
@@ -191,19 +218,29 @@ class Fitted:
                 "upper": upper,
             }
         )
-        if len(table) == len(new):
+        if laid.by_row:
             return pd.concat([new.reset_index(drop=True), table], axis=1)
-        table.insert(0, "outcome", list(laid_names or range(len(table))))
+        table.insert(0, "outcome", list(laid.constants["outcomes"]))
         return table
 
     def predicted(self, new: pd.DataFrame) -> Array:
         """Predictive draws of new rows' outcomes, draws × outcomes."""
+        return self._predicted(frame_of(new))[1]
+
+    def _predicted(self, new: pd.DataFrame) -> tuple[Laid, Array]:
+        if not len(new):
+            raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         laid, rng = self.law.lay_out(self.reads(new), self.constants), np.random.default_rng(self.seed)
         values = self.draws.few(self.draws.size)
         if isinstance(laid.model, Sampled):
-            return laid.model.predict(values, rng)
-        values.pop("error", None)  # of the outcomes fitted
-        return laid.model.replicate(values, rng)
+            drawn = laid.model.predict(values, rng)
+        else:
+            values.pop("error", None)  # of the outcomes fitted
+            drawn = laid.model.replicate(values, rng)
+        if bad := int((~np.isfinite(drawn)).any(axis=0).sum()):
+            got, allowed = f"{bad} of {drawn.shape[1]} outcomes", "finite numbers in the columns that the law reads"
+            raise UsageError("rows have no finite prediction", where=self.law.name, got=got, allowed=allowed)
+        return laid, drawn
 
     @cached_property
     def _left_out(self) -> LeftOut:
@@ -213,12 +250,23 @@ class Fitted:
         """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before any refit."""
         return self._left_out
 
+    @cached_property
+    def _alone(self) -> LeftOut:
+        """The same with every outcome by itself, as draws of PyMC are always weighted."""
+        if isinstance(self.model, Sampled):
+            return self.loo()
+        return leave_one_out(self.model, self.draws, seed=self.seed, together=False)
+
     def compare(self, other: Fitted) -> pd.DataFrame:
         """Both fits by their log predictive density of outcomes left out, with the difference's standard error.
 
-        Raises UsageError for fits of other outcomes.
+        Raises UsageError for what is no fit, and for fits of other outcomes.
         """
-        return compared({"this": self.loo(), "other": other.loo()}, self.model.observed, other.model.observed)
+        if not isinstance(other, Fitted):
+            raise UsageError("not a fit", got=repr(other)[:SHOWN_OF], allowed="another fit of the same outcomes")
+        alone = isinstance(self.model, Sampled) != isinstance(other.model, Sampled)
+        left_out = {name: fit._alone if alone else fit.loo() for name, fit in (("this", self), ("other", other))}
+        return compared(left_out, self.model.observed, other.model.observed)
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the law's tables; computed when first asked for."""

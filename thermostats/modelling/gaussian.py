@@ -150,8 +150,8 @@ class Gaussian:
 
     @cached_property
     def unit(self) -> float:
-        """Standard deviation of the outcomes."""
-        return max(float(self.y.std()), 1e-3)
+        """Standard deviation of the outcomes, or a thousandth of the largest prior scale where that is more."""
+        return max(float(self.y.std()), 1e-3 * self.prior.largest)
 
     @cached_property
     def centre(self) -> Array:

@@ -110,7 +110,7 @@ def bounded_rows(
     stands = error_from if error_from in table else None
     models = log_gains_of_models(table, estimand, error_from=stands, least=4, **chosen)
     rows, warnings = models.table.reset_index(drop=True), list(models.warnings)
-    L = numbers(rows["n_layers"].astype("float64"), "n_layers", positive=True, varied=True)
+    L = numbers(rows["n_layers"], "n_layers", positive=True, varied=True)
     labs = rows["heritage"].astype(str)
     if labs.nunique() == 1:
         warnings.append("only one lab: nothing here applies to other labs, and no lab is left out")

@@ -28,6 +28,8 @@ OF_FOLD = Settings(draws=250)
 """Of an exact refit without a fold."""
 LARGE = 0.1
 """Share of the outcomes from which on a fold of several is left out by a refit: weights would have to carry too far."""
+JITTER = 1e-10
+"""Of the outcomes' variance, added to a covariance that rounding may make singular."""
 MOST_FOLDS, FEWER = 100, 20
 
 
@@ -102,7 +104,7 @@ def held_out(
         rows = systematic(weight, len(theta), rng)
         alone = np.eye(int(out.sum()))
         error = alone * (0.0 if measured else square[rows][:, None, out])
-        root = np.linalg.cholesky(cov[rows] - error + 1e-12 * alone)
+        root = np.linalg.cholesky(cov[rows] - error + JITTER * model.unit**2 * alone)
         noise = rng.standard_normal((len(rows), len(alone), 1))
         predicted[:, out] = mean[rows] + (root @ noise)[..., 0]
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
@@ -170,10 +172,14 @@ def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int 
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes))
 
 
-def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int) -> LeftOut:
-    """Every outcome predicted from all others; of more than 100 outcomes of an exact model every 20th together."""
+def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int, together: bool = True) -> LeftOut:
+    """Every outcome predicted from all others.
+
+    Of more than 100 outcomes of an exact model every 20th `together`; of a sampled one each is left out alone.
+    """
     if not isinstance(model, Sampled):
-        names = folds([str(i) for i in range(model.observed.size)])
+        each = [str(i) for i in range(model.observed.size)]
+        names = folds(each) if together else each
         if isinstance(model, Mixture):
             return held_out_of(model, names, seed=seed)
         return held_out(model, draws, names, seed=seed)
@@ -199,13 +205,16 @@ def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: in
 def compared(fits: Mapping[str, LeftOut], *observed: Array) -> pd.DataFrame:
     """One row per fit, the best first: fit, elpd, se, difference from the best and its standard error.
 
-    Raises UsageError for fits of other outcomes.
+    Raises UsageError for fits of other outcomes, and where others were left out together.
     """
     first = observed[0]
     if any(y.shape != first.shape or not np.allclose(y, first) for y in observed[1:]):
         raise UsageError(
             "only fits of the same outcomes can be compared", got=", ".join(f"{y.size} outcomes" for y in observed)
         )
+    folds_of = {frozenset(left_out.log_density) for left_out in fits.values()}
+    if len(folds_of) > 1:
+        raise UsageError("other outcomes were left out together", got=", ".join(f"{len(f)} folds" for f in folds_of))
     points = pd.DataFrame({name: pd.Series(dict(left_out.log_density)) for name, left_out in fits.items()})
     order = points.sum().sort_values(ascending=False).index
     off = points[order].sub(points[order[0]], axis=0)

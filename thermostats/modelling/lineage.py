@@ -194,7 +194,7 @@ def _means(
         means = rows[list(dict.fromkeys(needed))].copy()
         means["model_id"] = means["model_id"].astype(str)
         for name in ("log_gain", *columns):
-            means[name] = numbers(rows[name].astype("float64"), name, positive=positive and name in columns)
+            means[name] = numbers(rows[name], name, positive=positive and name in columns)
         means["error"] = rows["error"].astype("float64").to_numpy() if "error" in rows else 0.0
         if not (np.isfinite(means["error"]) & (means["error"] >= 0)).all():
             raise UsageError("a standard error is missing or below 0", where="error", allowed="0 or above")

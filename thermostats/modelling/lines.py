@@ -160,16 +160,16 @@ def fit_line(
     if formula:
         outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
     columns = {"error": error} if formula else {"outcome": outcome, "covariates": [*named], "error": error}
-    computed = {"computed": formula.rows} if formula else {}
-    names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome", **computed)
+    names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome")
+    names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows, group, warnings = units.rows, units.group, units.warnings
     if scale is not None and not (math.isfinite(scale) and scale > 0):
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
-    y = numbers(rows[outcome].astype("float64"), outcome, least=LEAST + len(named), varied=True)
+    y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
-        numbers(rows[name].astype("float64"), name, varied=True)
-    errors = numbers(rows[error].astype("float64"), error, least=1) if error else np.zeros(y.size)
+        numbers(rows[name], name, varied=True)
+    errors = numbers(rows[error], error, least=1) if error else np.zeros(y.size)
     if (errors < 0).any():
         raise UsageError("a standard error below 0", where=error, got=f"{errors.min():g}", allowed="0 or above")
     group, of_levels = _levels(rows, group)

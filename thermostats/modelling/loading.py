@@ -16,7 +16,7 @@ from thermostats.modelling.draws import Draws, Settings
 from thermostats.modelling.fit import Fit, own_law
 from thermostats.modelling.fitted import Law
 from thermostats.modelling.sampling import Declare
-from thermostats.modelling.saving import read_call, read_file
+from thermostats.modelling.saving import read_call, read_file, read_rows
 
 
 def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
@@ -34,7 +34,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     )
     words: dict[str, Any] = json.loads(record["fit"])
     words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
-    rows = pd.read_json(io.StringIO(record["rows"]), orient="table", precise_float=True)
+    rows = read_rows(record["rows"])
     if law is None and model is None and record.get("call"):
         fit = again(read_call(record["call"]), draws)
         assert isinstance(fit, Fit)  # noqa: S101 - all functions that fit make them

@@ -1,6 +1,7 @@
 """y_mi ~ N(a_m + τ_m z_mc(i), σ_m²), z ~ N(0, 1): the means of several models, each as if it were alone.
 
-Outcomes i of a model lie in groups c, such as prompts in categories, which are alike.
+Outcomes i of a model lie in groups c, such as prompts in categories, which are alike. Outcomes tell the average of a
+model's groups better than a_m, which is drawn given it.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
+from thermostats.modelling.populations import populations, several_members
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
 
 LEAST = 4
 """Outcomes of a model."""
 BETWEEN = " | "
+PRIORS = ("group_average", "group_sd", "residual_sd")
+"""Variables that have priors of their own."""
 
 
 @fits
@@ -57,7 +61,7 @@ def fit_means(
         raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
     labels(table[group], group)
     for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
-        numbers(rows[outcome].astype("float64"), f"{outcome} of {model}", least=LEAST, varied=True)
+        numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
     others = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
     law = partial(_law, outcome, group)
     return law_fitted(
@@ -74,14 +78,11 @@ def means(data: Mapping[str, Any]) -> None:
     """The model; further elements belong to no outcome."""
     import pymc as pm  # noqa: PLC0415 - seconds
 
-    n = data["n_models"]
-    mean = pm.Normal("mean", 0.0, 2 * data["scale"], shape=n)
+    n, model = data["populations"], data["model"]
     group_sd = pm.HalfNormal("group_sd", data["scale"], shape=n)
     residual_sd = pm.HalfNormal("residual_sd", data["scale"], shape=n)
-    z = pm.Normal("z", shape=data["n_groups"])
-    model = data["model"]
-    expected = mean[model] + group_sd[model] * z[data["group"]]
-    pm.Normal("y", expected, residual_sd[model], observed=data["y_observed"])
+    _, level = populations("group", 2 * data["scale"], group_sd, data)
+    pm.Normal("y", level[data["group"]], residual_sd[model], observed=data["y_observed"])
 
 
 def _law(outcome: str, group: str, scale: float) -> Law:
@@ -106,27 +107,30 @@ def _law(outcome: str, group: str, scale: float) -> Law:
     )
 
 
-def _lay_out(outcome: str, group: str, scale: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
+def _lay_out(outcome: str, group_column: str, scale: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
     """Outcomes by model and by group within it; those of a fit come first."""
     models, model = numbered(rows["model_id"], like["labels"]["mean"] if like else ())
-    groups, code = numbered(
-        rows["model_id"].astype(str) + BETWEEN + rows[group].astype(str), like["groups"] if like else ()
+    groups, group = numbered(
+        rows["model_id"].astype(str) + BETWEEN + rows[group_column].astype(str), like["groups"] if like else ()
     )
+    before = like["of"] if like else model[:0]
+    of = np.pad(before, (0, len(groups) - before.size))
+    of[group] = model
     data = {
         "scale": np.asarray(scale),
-        "n_models": padded(len(models)),
-        "n_groups": padded(max(len(groups), 8)),
+        **several_members(of, before.size or of.size, padded(len(models)), padded(max(len(groups), 8))),
         "model": model,
-        "group": code,
+        "group": group,
         "y_observed": rows[outcome].to_numpy(dtype=np.float64) if outcome in rows else np.zeros(len(rows)),
     }
-    per_row, priors = ("model", "group", "y_observed"), ("mean", "group_sd", "residual_sd")
-    constants = {"labels": dict.fromkeys(priors, models), "groups": groups, "model": model}
-    return Laid(model=Sampled(declare=means, data=data, per_row=per_row, priors=priors), constants=constants)
+    sampled = Sampled(declare=means, data=data, per_row=("model", "group", "y_observed"), priors=PRIORS)
+    labels_of = dict.fromkeys(("mean", "group_sd", "residual_sd"), models)
+    return Laid(model=sampled, constants={"labels": labels_of, "groups": groups, "of": of, "model": model})
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
-    return {name: values[name][..., : len(models)] for name, models in constants["labels"].items()}
+    named = {**values, "mean": values["group_mean"]}
+    return {name: named[name][..., : len(models)] for name, models in constants["labels"].items()}
 
 
 def _statistics(constants: Constants) -> dict[str, Statistic]:

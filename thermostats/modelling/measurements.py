@@ -91,7 +91,7 @@ def fit_sources(
     rows = rows.reset_index(drop=True)
     for kind in ("model_id", "heritage", "source"):
         labels(rows[kind], kind)
-    y = np.log(numbers(rows[gain].astype("float64"), gain, least=4, positive=True, varied=True))
+    y = np.log(numbers(rows[gain], gain, least=4, positive=True, varied=True))
     rows = rows.assign(log_gain=y, error=_errors(rows, gain))
     run = ["run_id"] if "run_id" in rows else ["model_id", *OF_MEASUREMENT]
     units_once(rows, run)

@@ -28,7 +28,7 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.Data
     than 3 prompts of a pair, and a pair in which one gain is constant or follows from the other exactly.
     """
     columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
-    gains = table.reset_index(drop=True).assign(value=numbers(table["value"].astype("float64"), "value", positive=True))
+    gains = table.reset_index(drop=True).assign(value=numbers(table["value"], "value", positive=True))
     one_row_a_prompt(gains)
     labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")

@@ -169,7 +169,8 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
         "pair": pair,
         "outcomes": outcomes,
     }
-    return Laid(model=Sampled(declare=invariance, data=data, per_row=per_row), constants=constants)
+    sampled = Sampled(declare=invariance, data=data, per_row=per_row)
+    return Laid(model=sampled, constants=constants, by_row=False)
 
 
 def _told(y: Array, pair: NDArray[np.int64]) -> Array:

@@ -36,14 +36,34 @@ def population(name: str, mean: float, mean_sd: Any, scale: Any, data: Mapping[s
     """
     import pymc as pm  # noqa: PLC0415 - seconds
 
-    error = scale / data["number"] ** 0.5
-    total = (mean_sd**2 + error**2) ** 0.5
-    average = pm.Normal(f"{name}_average", mean, total)
-    rest = pm.Normal(f"{name}_rest", shape=1)[0] * mean_sd * error / total
-    middle = pm.Deterministic(f"{name}_mean", mean + (mean_sd / total) ** 2 * (average - mean) + rest)
+    average, middle = _averaged(name, mean, mean_sd, scale / data["number"] ** 0.5)
     informed = data["contrast"] * data[f"{name}_told"]
     off = pm.math.dot(data["basis"], effects(f"{name}_contrasts", scale, informed, data["size"]))
     return middle, pm.Deterministic(name, data["seen"] * average + (1 - data["seen"]) * middle + off)
+
+
+def populations(name: str, mean_sd: Any, scales: Any, data: Mapping[str, Any]) -> tuple[Any, Any]:
+    """m_k ~ N(0, mean_sd²), as `<name>_mean`, and levels g of each ~ N(m_k(g), scale_k(g)²), for several k at once.
+
+    Sampled as `population` is, contrasts as standard normal numbers. `data` has the entries of `several_members`.
+    """
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    of, seen = data["of"], data["seen"]
+    average, middle = _averaged(name, 0.0, mean_sd, scales / data["number"] ** 0.5, data["populations"])
+    off = pm.math.dot(data["basis"], pm.Normal(f"{name}_contrasts", shape=data["size"]))
+    return middle, seen * average[of] + (1 - seen) * middle[of] + scales[of] * off
+
+
+def _averaged(name: str, mean: float, mean_sd: Any, error: Any, shape: int | None = None) -> tuple[Any, Any]:
+    """Averages of levels about m ~ N(mean, mean_sd²), with errors of such standard deviation, and m given them."""
+    import pymc as pm  # noqa: PLC0415 - seconds
+
+    total = (mean_sd**2 + error**2) ** 0.5
+    average = pm.Normal(f"{name}_average", mean, total, shape=shape)
+    rest = pm.Normal(f"{name}_rest", shape=shape or 1)
+    rest = (rest if shape else rest[0]) * mean_sd * error / total
+    return average, pm.Deterministic(f"{name}_mean", mean + (mean_sd / total) ** 2 * (average - mean) + rest)
 
 
 def members(number: int, size: int) -> dict[str, Any]:
@@ -61,6 +81,24 @@ def members(number: int, size: int) -> dict[str, Any]:
         "basis": basis,
         "seen": (level < number).astype(np.float64),
         "contrast": (level < number - 1).astype(np.float64),
+    }
+
+
+def several_members(of: NDArray[np.int64], seen: int, populations: int, size: int) -> dict[str, Any]:
+    """The same of several populations, of which every level's is numbered; levels from `seen` on no outcome tells."""
+    basis, number = np.eye(size), np.ones(populations)
+    basis[:seen, :seen] = 0.0
+    for k in np.unique(of[:seen]):
+        levels = np.flatnonzero(of[:seen] == k)
+        number[k] = levels.size
+        basis[np.ix_(levels, levels[:-1])] = sum_zero(levels.size)
+    return {
+        "populations": populations,
+        "size": size,
+        "number": number,
+        "basis": basis,
+        "seen": (np.arange(size) < seen).astype(np.float64),
+        "of": np.pad(of, (0, size - of.size)),
     }
 
 

@@ -2,8 +2,9 @@
 
 A model is a function `declare(data)` that declares variables inside an open PyMC model. Arrays in `data` are `pm.Data`:
 a structure (the function, the constants, the kinds of the arrays) is compiled once in a process, PyTensor keeps what
-numba compiled on disk, and a refit with other arrays takes no compilation. Sizes of parameters are constants. The only
-seam to PyMC, 5 and 6, and to nutpie; both are imported on first use.
+numba compiled on disk, and a refit with other arrays takes no compilation. Sizes of parameters are constants; a
+`Deterministic` may have a value a row and is computed from the draws. The only seam to PyMC, 5 and 6, and to nutpie;
+both are imported on first use.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermostats.errors import ThermostatsError, UsageError, first_line
+from thermostats.errors import ThermostatsError, UsageError, first_line, unknown
 from thermostats.modelling.draws import Array, Draws, Settings, check_finite, of_chains
 from thermostats.settings import cores_there_are, options
 from thermostats.terminal import looked_at
@@ -78,8 +79,8 @@ class Sampled:
 
         Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
         0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
-        for arrays that are not finite, for a model that declares no such outcome or one of another length;
-        ThermostatsError where the log density at the start is not finite.
+        for arrays that are not finite, no rows, a model that declares no such outcome or one of another length or reads
+        what there is not; ThermostatsError where the log density at the start is not finite.
         """
         self._check()
         draws = _attempt(self, seed, settings)
@@ -121,8 +122,17 @@ class Sampled:
         A variable that has more elements here (a lab never seen) is drawn anew given all others, and those that were
         fitted keep their draws.
         """
+        self._check_finite()
         model = _build(self)
         shapes = {rv.name: tuple(rv.type.shape) for rv in model.free_RVs}
+        if strange := [name for name in shapes if name not in values]:
+            raise UsageError(
+                "the draws are of another model",
+                where=_name(self),
+                got=f"draws of {', '.join(values)}",
+                allowed=f"draws of {', '.join(shapes)}",
+                next_step=f"give the model that has no {', '.join(strange)}",
+            )
         drawn_before = {name: v for name, v in values.items() if shapes.get(name, v.shape[1:]) == v.shape[1:]}
         grown = [name for name in shapes if name not in drawn_before]
         if grown:
@@ -163,19 +173,24 @@ class Sampled:
         for i in range(len(inputs[0][1])):
             yield structure.compiled[name]({value: draws[i] for value, draws in inputs})
 
-    def _check(self) -> None:
+    def _check_finite(self) -> None:
         arrays = {name: values for name, values in self.data.items() if isinstance(values, np.ndarray)}
         if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
             raise UsageError(
                 "missing or infinite values in a model's data", got=", ".join(bad), allowed="finite numbers"
             )
+
+    def _check(self) -> None:
+        self._check_finite()
+        if not self.observed.size:
+            raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         model = self._structure().model
-        _check_variables(model, getattr(self.declare, "__name__", "model"))
+        _check_variables(model, _name(self))
         observed = [rv.name for rv in model.observed_RVs]
         if self.outcome not in observed:
             raise UsageError(
                 "the model declares no such outcome",
-                where=getattr(self.declare, "__name__", "model"),
+                where=_name(self),
                 got=f"outcome={self.outcome!r}",
                 allowed=", ".join(observed) or "a variable with observed=…",
                 next_step=f"outcome={observed[0]!r}" if observed else "give one variable its data by observed=…",
@@ -206,6 +221,17 @@ def _check_variables(model: Any, where: str) -> None:
         )
 
 
+class _Data(dict[str, Any]):
+    """What a model reads."""
+
+    def __missing__(self, name: str) -> Any:
+        raise unknown("a model reads what its data do not have", name, self, where="data")
+
+
+def _name(sampled: Sampled) -> str:
+    return str(getattr(sampled.declare, "__name__", "model"))
+
+
 def padded(levels: int) -> int:
     """A number of levels from a few (8, 32, 128, …) that leaves one over, so that few structures are compiled."""
     size = SMALLEST_PAD
@@ -226,7 +252,7 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
     table, effective = of_chains(values, energy, int(diverging.sum()))
     return Draws(
-        values=values,
+        values=values | _by_row(sampled, trace.posterior),
         diagnostics=table,
         engine="nutpie" if draw is _with_nutpie else "pymc",
         settings=settings,
@@ -235,10 +261,29 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     )
 
 
+def _stored(model: Any) -> list[str]:
+    """Variables of a trace: those of which the data do not set the size, which is compiled."""
+    return [variable.name for variable in [*model.free_RVs, *model.deterministics] if None not in variable.type.shape]
+
+
+def _by_row(sampled: Sampled, posterior: Any) -> dict[str, Array]:
+    """The deterministics of which the data set the size, chain × draw × …"""
+    model = sampled._structure().model
+    names = [variable.name for variable in model.deterministics if None in variable.type.shape]
+    if not names:
+        return {}
+    draws = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
+    with _quiet():
+        table = _pymc().compute_deterministics(draws, var_names=names, model=model, progressbar=False)
+    return {name: np.asarray(table[name].values, dtype=np.float64) for name in names}
+
+
 def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
     nutpie, structure = importlib.import_module("nutpie"), sampled._structure()
     if "nutpie" not in structure.compiled:
-        structure.compiled["nutpie"] = nutpie.compile_pymc_model(structure.model)
+        with _quiet():
+            compiled = nutpie.compile_pymc_model(structure.model, var_names=_stored(structure.model))
+        structure.compiled["nutpie"] = compiled
     compiled = structure.compiled["nutpie"]
     mutable = (
         {v.name for v in compiled.shared_var_keys} if hasattr(compiled, "shared_var_keys") else compiled.shared_data
@@ -253,14 +298,15 @@ def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> 
 
 
 def _with_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
-    pm = _pymc()
+    pm, model = _pymc(), sampled._structure().model
     try:
         return pm.sample(
             random_seed=seed,
             nuts_sampler="pymc",
             progressbar=bar,
             compute_convergence_checks=False,
-            model=sampled._structure().model,
+            model=model,
+            var_names=_stored(model),
             **_options(settings),
         )
     except pm.exceptions.SamplingError as error:
@@ -271,7 +317,7 @@ def _no_start(sampled: Sampled, error: Exception) -> ThermostatsError:
     """The error where the log density is not finite at any start."""
     return ThermostatsError(
         "sampling cannot start: the log density is not finite",
-        where=getattr(sampled.declare, "__name__", "model"),
+        where=_name(sampled),
         got=first_line(error),
         next_step="look at the priors, and at outcomes outside the support of their distribution",
     )
@@ -301,13 +347,13 @@ def _predictive(
 def _build(sampled: Sampled) -> Any:
     """The PyMC model; raises ThermostatsError where the size of a parameter follows from an array."""
     pm = _pymc()
-    with pm.Model() as model:
+    with pm.Model() as model, _quiet():
         arrays = {k: pm.Data(k, v) for k, v in sampled.data.items() if isinstance(v, np.ndarray)}
-        sampled.declare({**sampled.data, **arrays})
+        sampled.declare(_Data({**sampled.data, **arrays}))
     if unsized := [rv.name for rv in model.free_RVs if None in rv.type.shape]:
         raise ThermostatsError(
             "sizes of parameters must be constants of the model",
-            where=getattr(sampled.declare, "__name__", "model"),
+            where=_name(sampled),
             got=", ".join(unsized),
             next_step="give their sizes as whole numbers in the data",
         )
@@ -319,7 +365,7 @@ def _announced(sampled: Sampled, settings: Settings) -> Iterator[bool]:
     """Whether to draw a bar; what takes long is announced on standard error, and how long it took."""
     alone = CORES_VARIABLE not in os.environ  # fits side by side have their caller's progress
     begin, new = time.perf_counter(), "nutpie" not in sampled._structure().compiled
-    name = getattr(sampled.declare, "__name__", "model")
+    name = _name(sampled)
     if alone and new:
         work = f"{settings.chains} chains of {settings.tune} + {settings.draws}"
         print(f"compiling the model “{name}” (10 to 60 s, once), then sampling {work}", file=sys.stderr)

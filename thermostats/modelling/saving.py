@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import xarray
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fitted import Call, Fitted
 
-FORMAT = "thermostats fit 1"
+FORMAT = "thermostats fit 2"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
 TABLE, SETTINGS = "a table as Parquet", "settings of the sampler"
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
@@ -37,8 +38,8 @@ def save(fit: Fitted, path: str | Path) -> Path:
     record = {
         "format": FORMAT,
         "law": fit.law.name,
-        "own": json.dumps(fit.constants.get("own", {})),
-        "rows": fit.rows.to_json(orient="table", double_precision=15),
+        "own": json.dumps({**fit.constants.get("own", {}), "units": fit.law.units}, default=np.ndarray.tolist),
+        "rows": json.dumps(_packed(fit.rows)),
         "diagnostics": fit.draws.diagnostics.to_json(orient="table", index=False, double_precision=15),
         "draws": json.dumps({name: getattr(fit.draws, name) for name in OF_DRAWS}),
         "settings": json.dumps(asdict(fit.draws.settings)),
@@ -70,9 +71,26 @@ def read_call(text: str) -> Call:
 def _packed(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         buffer = io.BytesIO()
-        value.to_parquet(buffer)
+        _storable(value).to_parquet(buffer)
         return {TABLE: base64.b64encode(buffer.getvalue()).decode()}
     return {SETTINGS: asdict(value)} if isinstance(value, Settings) else value
+
+
+def _storable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table, with columns of which Parquet has no kind as text."""
+
+    def stored(column: pd.Series) -> pd.Series:
+        try:
+            pa.array(column)
+        except pa.ArrowException:
+            return column.astype(str)
+        return column
+
+    return table.assign(**{name: stored(table[name]) for name in table if isinstance(name, str)})
+
+
+def read_rows(text: str) -> pd.DataFrame:
+    return pd.DataFrame(_unpacked(json.loads(text)))
 
 
 def _unpacked(value: Any) -> Any:

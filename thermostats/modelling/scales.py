@@ -18,6 +18,10 @@ LARGEST = 300.0
 class Scales(Protocol):
     """A prior of the scales s_1, …, s_K, s_0."""
 
+    @property
+    def largest(self) -> float:
+        """The largest of what it is stated with, in units of the outcomes."""
+
     def log_density(self, theta: Array) -> Array:
         """log p(θ) of every row of θ = log s."""
 
@@ -33,6 +37,10 @@ class HalfNormals:
     """Independent half-normal scales."""
 
     scales: tuple[float, ...]
+
+    @property
+    def largest(self) -> float:
+        return max(self.scales)
 
     def log_density(self, theta: Array) -> Array:
         constant = 0.5 * math.log(2 / math.pi) - np.log(self.scales).mean()
@@ -52,6 +60,10 @@ class Shares:
     total: float
     number: int
     concentration: float = 1.0
+
+    @property
+    def largest(self) -> float:
+        return self.total
 
     def log_density(self, theta: Array) -> Array:
         log_total = special.logsumexp(2 * theta, axis=1)

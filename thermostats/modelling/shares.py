@@ -155,7 +155,8 @@ def _lay_out(grouped: bool, factor: float, rows: pd.DataFrame, like: Constants |
         "y_observed": counts["sum"].to_numpy(dtype=np.int64),
     }
     constants = {"labels": {"p": tuple(names)}, "outcomes": tuple(counts.index), **data}
-    return Laid(model=Sampled(declare=share, data=data, per_row=("group", "n", "y_observed")), constants=constants)
+    sampled = Sampled(declare=share, data=data, per_row=("group", "n", "y_observed"))
+    return Laid(model=sampled, constants=constants, by_row=False)
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

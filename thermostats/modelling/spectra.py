@@ -65,7 +65,7 @@ def spectral_rows(
     """
     columns_of(ratios, "model_id", "ratio")
     names = labels(ratios["model_id"], "model_id")
-    ratio = pd.Series(numbers(ratios["ratio"].astype("float64"), "ratio", positive=True), index=names)
+    ratio = pd.Series(numbers(ratios["ratio"], "ratio", positive=True), index=names)
     logs = np.log(ratio).groupby(level=0).mean()
     models = log_gains_of_models(table[table["model_id"].isin(list(logs.index))], estimand, least=LEAST, **chosen)
     rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs)).reset_index(drop=True)
@@ -73,7 +73,7 @@ def spectral_rows(
         raise UsageError(
             "labs are predicted from the others", where="heritage", got=f"{labs} labs", allowed="2 labs or more"
         )
-    numbers(rows["log_ratio"].astype("float64"), "log ratio", varied=True)
+    numbers(rows["log_ratio"], "log ratio", varied=True)
     numbers(rows["log_gain"], "log gain", varied=True)
     warnings = (*models.warnings, *_warnings(table, ratios, logs, rows, estimand))
     return SpectralRows(rows=rows, sources=models.sources, warnings=warnings)
@@ -128,7 +128,7 @@ def fit_spectral(
 def _of_new(new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict: heritage, and ratio as in `ratios`."""
     columns_of(new, "heritage", "ratio")
-    return new.assign(log_ratio=np.log(numbers(new["ratio"].astype("float64"), "ratio", least=1, positive=True)))
+    return new.assign(log_ratio=np.log(numbers(new["ratio"], "ratio", least=1, positive=True)))
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

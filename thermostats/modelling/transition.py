@@ -73,7 +73,7 @@ def transition_rows(
 ) -> Placed:
     """The rows of `fit_transition` and their line; raises as it does."""
     rows, sources, warnings = _rows(table, column or f"L_star_{definition}", source)
-    L, H = (numbers(rows[name].astype("float64"), name, positive=True) for name in ("n_layers", "n_heads"))
+    L, H = (numbers(rows[name], name, positive=True) for name in ("n_layers", "n_heads"))
     star = numbers(rows["L_star"], definition, least=4)
     if (outside := np.flatnonzero((star < 1) | (star > L))).size:
         at = int(outside[0])
@@ -247,9 +247,7 @@ def _equations(slopes: Sequence[str], published: Formula | None) -> tuple[str, .
 def _of_new(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict, with the logs of depth and heads."""
     rows = columns.of_new(new)
-    return rows.assign(
-        **{f"log_{n}": np.log(numbers(rows[n].astype("float64"), n, least=1, positive=True)) for n in SHAPE}
-    )
+    return rows.assign(**{f"log_{n}": np.log(numbers(rows[n], n, least=1, positive=True)) for n in SHAPE})
 
 
 def _check_definition(table: pd.DataFrame, column: str) -> None:
@@ -270,6 +268,8 @@ def _rows(
     if source is not None:
         chosen = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
     rows = chosen[chosen[column].notna()]
+    if not pd.api.types.is_numeric_dtype(rows[column]):
+        rows = rows.assign(**{column: numbers(rows[column], column, least=1)})
     warnings = left_out(chosen["model_id"], rows["model_id"], "no L* of this definition")
     units_once(rows, ())
     models = rows.groupby("model_id")

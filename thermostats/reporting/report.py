@@ -75,10 +75,11 @@ def report(
     folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same.
     thorough: the same, and sampled posteriors are fitted again under other
     priors and without each unit, which takes minutes a claim; else that is done for exact ones alone. snapshot: write
-    the files that are kept under version control, too.
+    the files that are kept under version control, too, of all claims that the folder has.
     processes: analyses run side by side in so many; 1: in this one.
 
-    Raises UsageError for an unknown claim or folder, before anything is written; DataError where a table is damaged or
+    Raises UsageError for an unknown claim or folder, and for a snapshot that would lose claims, before anything
+    is written; DataError where a table is damaged or
     a file cannot be written.
     """
     if not isinstance(out, (str, Path)):
@@ -96,6 +97,8 @@ def report(
         gone = [name for name in state.records if name not in state.names] if claims is None else []
         if check:
             return _checked(state, reasons, gone, started)
+        if snapshot:
+            _whole(state, ids)
         reasons = {name: why or ("forced" if force or thorough else "") for name, why in reasons.items()}
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
@@ -123,6 +126,21 @@ def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started
         reasons |= {name: state.stale_because(name) for name in ABOUT} | {CHECKSUMS: state.checksums_stale()}
     outcomes = tuple(PageOutcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())
     return ReportRun(not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started)
+
+
+def _whole(state: State, ids: Sequence[str]) -> None:
+    """Raise UsageError where a snapshot of the report would lose claims that its folder has not built."""
+    if not (state.out / SNAPSHOT / TABLE).is_file():
+        return
+    from thermostats.reporting.snapshot import read_findings  # noqa: PLC0415 - reads tables
+
+    before = sorted(set(read_findings(state.out / SNAPSHOT / TABLE)["claim"]))
+    if lost := [name for name in before if name in state.names and name not in {*ids, *state.records}]:
+        what, step = (
+            "the snapshot would lose claims that this report has not built",
+            "thermostats report --all --snapshot",
+        )
+        raise UsageError(what, where=state.out, got=", ".join(lost), next_step=step)
 
 
 def _became(why: str) -> tuple[str, str]:

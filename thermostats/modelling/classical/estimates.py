@@ -43,7 +43,8 @@ class ClassicalEstimate:
 def numbers(values: ArrayLike, name: str, *, least: int = 2, positive: bool = False, varied: bool = False) -> Array:
     """Return one finite numeric column, or raise UsageError naming the first thing wrong with it."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        series = values.to_numpy(dtype=np.float64, na_value=np.nan) if isinstance(values, pd.Series) else values
+        array = np.asarray(series, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise UsageError("a column is not numeric", where=name, got=error, allowed="finite numbers") from error
     if array.ndim != 1:

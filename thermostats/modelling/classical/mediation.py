@@ -39,7 +39,7 @@ def mediation(
     columns_of(frame, outcome, cause, mediator, group, *others)
     group_of = labels(frame[group], group)
     names = [mediator, cause, *others, outcome]
-    values = pd.DataFrame({name: numbers(frame[name].astype("float64"), name, least=3) for name in names})
+    values = pd.DataFrame({name: numbers(frame[name], name, least=3) for name in names})
     centred = (values - values.groupby(group_of).transform("mean")).to_numpy()
     groups = np.unique(group_of)
     k = groups.size

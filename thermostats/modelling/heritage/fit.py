@@ -68,8 +68,8 @@ def fit_heritage(
 
     Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ), mean_log_gain; with
     families sd_lineage and lineage_share, of lab and family together. Statements: orders of the blocks. Tables: orders,
-    labs, models, superpopulation, left out (by exact refits), and classical counterparts: classical, dominance,
-    commonality.
+    labs, models, superpopulation, left out (by exact refits, of normal residuals alone), and classical counterparts:
+    classical, dominance, commonality.
 
     Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model in several
     rows that no prompt tells apart, a model with two labs, fewer than 4 models, one lab, one model in every lab, a
@@ -124,7 +124,8 @@ def _asked(
             gone.append(f"no {name}: the table has no {', '.join(standard[name])}, and {name}=[…] names no others")
     labelled = {name: column for name, column in named.items() if name != "lab" or blocks is None or column in table}
     columns = {"outcome": outcome, **labelled, **numbers}
-    return Columns(call="fit_heritage", named=columns, computed=partial(_gains, outcome)), gone
+    further = tuple(dict.fromkeys(column for name, of in (blocks or {}).items() for column in listed(of, name) or ()))
+    return Columns(call="fit_heritage", named=columns, computed=partial(_gains, outcome), further=further), gone
 
 
 def _complete(names: Columns, table: pd.DataFrame) -> None:
@@ -184,6 +185,7 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
     lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
     of_labs = {"labs": labs_table, "superpopulation": superpopulation} if heritage.groups else {}
+    left_out = {"left out": left_out_table} if heritage.groups and heritage.exact else {}
     law = Law(
         name="heritage",
         lay_out=heritage.lay_out,
@@ -197,13 +199,7 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
         statistics=statistics,
         equations=equations(heritage),
         priors=priors(heritage),
-        tables={
-            "orders": orders_table,
-            "models": models_table,
-            **of_labs,
-            "left out": left_out_table,
-            **classical.TABLES,
-        },
+        tables={"orders": orders_table, "models": models_table, **of_labs, **left_out, **classical.TABLES},
         figures={
             "blocks": blocks_figure,
             "shares": lambda fit, axes: plots.variance_shares(fit.summary(), axes),
@@ -234,7 +230,7 @@ def _declared(
         )
     if residuals not in RESIDUALS:
         raise unknown("no such law of the residuals", residuals, RESIDUALS)
-    chosen = {str(name): tuple(columns) for name, columns in blocks.items()}
+    chosen = {str(name): tuple(listed(columns, str(name)) or ()) for name, columns in blocks.items()}
     if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
         raise UsageError(
             "no such blocks",

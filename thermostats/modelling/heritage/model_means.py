@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import columns_of, labels, named
+from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.standard_errors import moderated
 
 
@@ -48,6 +48,8 @@ def _with_gains(table: pd.DataFrame, estimand: str) -> tuple[pd.DataFrame, list[
         )
     if rows.empty:
         raise UsageError("no row has a gain", where=estimand, got=f"{len(table)} rows", allowed="gains above 0")
+    if not pd.api.types.is_numeric_dtype(rows["gain"]):
+        rows["gain"] = numbers(rows["gain"], estimand, least=1)
     gain = rows["gain"].to_numpy(dtype=np.float64)
     bad = ~(np.isfinite(gain) & (gain > 0))
     if bad.any():

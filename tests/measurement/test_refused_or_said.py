@@ -1,0 +1,107 @@
+"""What a measurement refuses or says, a sentence each, of input that is in no other test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("gguf")
+
+import gguf_small
+import small
+import tiny
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.measurement import spectra
+from thermostats.measurement.from_python import measure
+from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.gguf_files import gguf_folder
+from thermostats.measurement.proof import check_proof, left_out
+from thermostats.measurement.quantised import check_quantised
+
+
+def configured(folder: Path, **changes: object) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return folder
+
+
+def keys_for_values(_: Path) -> None:
+    """Gains stand: no value matrix is in them."""
+    decoder = tiny.opened("llama")
+    decoder = replace(decoder, entry=replace(decoder.entry, value="self_attn.k_proj"))
+    measured, proof = measure_gains(decoder, tiny.prompts(5)), check_proof(decoder, needed=("stream",))
+    assert left_out(measured, proof).layers.equals(measured.layers)
+    check_proof(decoder, needed=("value",))
+
+
+def pieces_the_wrong_way_round(place: Path) -> None:
+    content = gguf_small.write(place / "m.gguf", gguf_small.tensors(gguf_small.model(tied=False))).read_bytes()
+    size = 3 * len(content) // 5
+    (place / "m.gguf.001").write_bytes(content[size:])
+    (place / "m.gguf.002").write_bytes(content[:size])
+    gguf_folder(place / "m.gguf.001", place / "cache")
+
+
+def model_in_a_wrapper(place: Path) -> None:
+    folder = small.save_model(place / "m")
+    model, tokenizer = (
+        kind.from_pretrained(folder) for kind in (transformers.AutoModelForCausalLM, transformers.AutoTokenizer)
+    )
+    measure(torch.nn.DataParallel(model), tokenizer, prompts=["a b"], what="gains")
+
+
+def weights_outside_the_folder(place: Path) -> None:
+    folder = small.save_model(place / "m")
+    (place / "averaged.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    spectra.weights(configured(folder, transformers_weights="../averaged.safetensors"))
+
+
+REFUSED: dict[Callable[[Path], None], tuple[type[ThermostatsError], str]] = {
+    keys_for_values: (ThermostatsError, "W_V is not the matrix"),
+    pieces_the_wrong_way_round: (DataError, "not of one file, or not in order"),
+    model_in_a_wrapper: (UsageError, r"Next: measure\(model\.module, tokenizer\)"),
+    weights_outside_the_folder: (DataError, "transformers_weights is no file of weights"),
+}
+
+
+@pytest.mark.parametrize("make", REFUSED, ids=lambda make: make.__name__)
+def test_what_cannot_be_measured_is_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
+    kind, words = REFUSED[make]
+    with pytest.raises(kind, match=words):
+        make(tmp_path)
+
+
+def test_a_sublayer_that_writes_nothing_is_a_norm_of_zero() -> None:
+    model = tiny.opened("llama")
+    model.blocks[1].mlp.down_proj.weight.data.zero_()
+    rows = measure_gains(model, tiny.prompts(5)).layers.set_index(["layer", "position"])
+    assert rows.loc[(2, "mean"), "missing"] == "norm of zero: gain_mlp, write_mlp"
+    assert np.isnan(rows.loc[(2, "mean"), "write_mlp"])
+    assert rows.loc[(1, "mean"), "missing"] == ""
+
+
+def test_weights_that_the_configuration_names_are_those_measured(tmp_path: Path) -> None:
+    folder = small.save_model(tmp_path / "m")
+    tensors = load_file(folder / "model.safetensors")
+    before = spectra.weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
+    save_file({n: 3 * x for n, x in tensors.items()}, folder / "averaged.safetensors", metadata={"format": "pt"})
+    configured(folder, transformers_weights="averaged.safetensors")
+    after = spectra.weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
+    assert after == pytest.approx(3 * before, rel=1e-5)
+
+
+def test_a_configuration_that_says_quantised_over_plain_weights_is_no_obstacle(tmp_path: Path) -> None:
+    folder = small.save_model(tmp_path / "m")
+    stated = {"quantization_config": {"quant_method": "fp8"}}
+    check_quantised({**json.loads((folder / "config.json").read_text()), **stated}, folder)

@@ -1,0 +1,165 @@
+"""What a fit is asked: predictions, comparisons, statements and levels, and what it says to those that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thermostats
+from thermostats.errors import UsageError
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.simulate import model_facts
+
+Table = pd.DataFrame
+
+
+def rows(n: int = 24) -> Table:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=n)
+    names = {
+        "model_id": [f"m{i}" for i in range(n)],
+        "heritage": [f"lab{i % 4}" for i in range(n)],
+        "notes": [1, "a"] * (n // 2),
+    }
+    return pd.DataFrame({**names, "x": x, "width": np.exp(x), "y": 0.2 * x + rng.normal(0, 0.1, n)})
+
+
+@pytest.fixture(scope="module")
+def line() -> Fit:
+    return thermostats.fit_line(rows(), "y ~ x + np.log(width ** x)", seed=1)
+
+
+@pytest.fixture(scope="module")
+def heritage() -> Fit:
+    facts = model_facts(12, 4, np.random.default_rng(1))
+    table = facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12)))
+    return fit_heritage(table, blocks={"heritage": "heritage", "shape": ["n_layers", "n_heads"]}, seed=1)
+
+
+def test_any_table_may_be_predicted(line: Fit) -> None:
+    new = rows().head(2)
+    first = line.predict(new)
+    for other in (new.to_dict("records"), new.set_index("model_id", drop=False)):
+        assert line.predict(other)["mean"].tolist() == first["mean"].tolist()
+
+
+BAD_ROWS: dict[str, Callable[[Table], Any]] = {
+    r"an empty table": lambda t: t.head(0),
+    r"not a table.*read_csv": lambda t: "rows.csv",
+    r"lacks a column of the formula \(width\)": lambda t: t.drop(columns="width"),
+    r"no finite prediction \(line\): got 2 of 2 outcomes": lambda t: t.assign(width=-1.0),
+    r"no finite prediction \(line\): got 1 of 2 outcomes": lambda t: t.assign(x=[1.0, np.nan]),
+}
+
+
+@pytest.mark.parametrize("words", BAD_ROWS)
+def test_rows_that_cannot_be_predicted_are_refused(line: Fit, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        line.predict(BAD_ROWS[words](rows().head(2)))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("x", np.nan, r"missing or infinite values \(x\)"),
+        ("x", "a", r"a column is not numeric \(x\)"),
+        ("n_layers", 0, r"a logarithm is taken of this column \(n_layers\)"),
+    ],
+)
+def test_numbers_that_enter_no_law_are_named(column: str, value: Any, words: str) -> None:
+    fit: Fit
+    if column == "x":
+        fit, table = thermostats.fit_line(rows(), "y", "x", seed=1), rows()
+    else:
+        table = model_facts(12, 4, np.random.default_rng(1))
+        fit = fit_heritage(table.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), seed=1)
+    with pytest.raises(UsageError, match=words):
+        fit.predict(table.head(2).assign(**{column: value}))
+
+
+def test_columns_of_free_blocks_are_needed(heritage: Fit) -> None:
+    new = heritage.rows.head(2)
+    with pytest.raises(
+        UsageError, match=r"blocks: n_heads.*Next: fit.predict\(df\[\[\"heritage\", \"n_layers\", \"n_heads\"\]\]\)"
+    ):
+        heritage.predict(new.drop(columns="n_heads"))
+    assert len(heritage.predict(new)) == 2
+
+
+def test_a_fit_without_labs_is_written_whole() -> None:
+    facts = model_facts(12, 4, np.random.default_rng(1))
+    fit = fit_heritage(facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), lab=None, seed=1)
+    assert "left out" not in fit.to_dict()["tables"] and "dominance" in fit.to_dict()["tables"]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95])
+def test_a_level_is_a_probability(line: Fit, level: float) -> None:
+    for ask in (line.summary, line.conf_int, lambda level: line.predict(rows().head(1), level=level)):
+        with pytest.raises(UsageError, match="not a probability"):
+            ask(level=level)
+
+
+def test_statements_are_put_to_quantities_that_there_are(line: Fit) -> None:
+    with pytest.raises(UsageError, match=r"none of \(line\): got 'residual'.*did you mean residual_sd"):
+        line.probability(lambda q: q["residual"] > 0)
+    with pytest.raises(UsageError, match="none of"):
+        line.check({"a": lambda q: q["nothing"] > 0})
+    with pytest.raises(UsageError, match=r"not one truth value a draw.*all\(axis=-1\)"):
+        line.probability(lambda q: np.stack([q["mean"]] * 3, axis=-1) > 0)
+
+
+def test_what_is_no_fit_is_not_compared(line: Fit) -> None:
+    with pytest.raises(UsageError, match="not a fit: got 'other'"):
+        line.compare("other")  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_both_engines_leave_the_same_out() -> None:
+    """Of 120 outcomes the exact engine by itself leaves six out together, which is no fold of the other's."""
+
+    def mean(data: Any) -> None:
+        import pymc as pm
+
+        pm.Normal("y", pm.Normal("a", 0, 2), pm.HalfNormal("sigma", 1), observed=data["y_observed"])
+
+    table = rows(120)
+    exact = thermostats.fit_line(table, "y", scale=1.0, group=None, seed=1)
+    sampled = thermostats.fit(table, model=mean, per_row=[], seed=1)
+    for compared in (exact.compare(sampled), sampled.compare(exact)):
+        gap = compared.set_index("fit")["difference"].min()
+        assert -0.3 < gap < 0 and 0 < compared["se_difference"].max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"scale": "1"}, r"no number \(scale\): got '1'"),
+        ({"scale": True}, r"no number \(scale\): got True"),
+        ({"seed": 1.5}, r"no number \(seed\): got 1.5"),
+        ({"seed": -1}, "a seed below 0"),
+        ({"outcome": None}, r"missing \(outcome\)"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        thermostats.fit_line(**{"table": rows(), "outcome": "y", **arguments})
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    table = rows().assign(source=["s", "t"] * 12)
+    fit = thermostats.fit_line(table, "y", levels="source", sources="a file", seed=1)  # type: ignore[arg-type]
+    assert fit.sources == ("a file",) and "source_sd" in fit.quantities
+    with pytest.raises(UsageError, match=r"no mapping \(blocks\)"):
+        fit_heritage(table.assign(gain=2.0), blocks=["heritage"])  # type: ignore[arg-type]
+
+
+def test_a_table_with_columns_of_no_kind_is_saved(tmp_path) -> None:
+    fit = thermostats.fit_line(rows(), "y", "x", seed=1)
+    again = thermostats.load_fit(fit.save(tmp_path / "line.nc"))
+    assert again.summary().equals(fit.summary())
+    assert again.rows["notes"].tolist() == ["1", "a"] * 12
