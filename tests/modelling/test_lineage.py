@@ -250,3 +250,25 @@ def test_a_saved_fit_has_its_tree_and_predicts(process: str, tmp_path: Path) -> 
         again.predict(new.drop(columns="parent"))
     with pytest.raises(UsageError, match="no such column: got n_heads"):
         again.predict(new.drop(columns="n_heads"))
+
+
+def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
+    rows = made(lab_sd=0.4)
+    tree = thermostats.tree(rows)
+    table = thermostats.fit_lineage(rows, tree, settings=FEW).table("left out").set_index("fit")
+    assert set(table.index) == {"all", "without descent", "without geometry", "without scale"}
+    assert table.loc["without descent", "elpd"] < table.loc["all", "elpd"]
+
+
+def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
+    rows = made().assign(parent="", share=np.nan)
+    mix = pd.DataFrame(
+        {"model_id": "mix", "parent": ["A/m0", "B/m7"], "share": [0.3, 0.7], "heritage": "A", "family": ""}
+    )
+    numbers = rows.columns.difference(mix.columns)
+    both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)
+    tree = thermostats.tree(both)
+    fit = thermostats.fit_lineage(both, tree, {}, settings=FEW)
+    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
+    once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
+    pd.testing.assert_frame_equal(fit.summary(), once.summary())
