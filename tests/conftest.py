@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -208,12 +209,20 @@ def _here(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str
             chdir(cwd or Path.cwd()),
             redirect_stdout(printed),
             redirect_stderr(errors),
+            warnings.catch_warnings(),
             pytest.raises(SystemExit) as stopped,
         ):
+            warnings.showwarning = _on_stderr
             main()
     finally:
         signal.signal(signal.SIGINT, handler)
     return subprocess.CompletedProcess(words, int(stopped.value.code or 0), printed.getvalue(), errors.getvalue())
+
+
+def _on_stderr(message: Warning | str, category: type[Warning], name: str, line: int, *_: object) -> None:
+    """A warning where a process of its own writes it, of the kinds that it writes."""
+    if not issubclass(category, (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)):
+        print(warnings.formatwarning(message, category, name, line), file=sys.stderr, end="")
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -105,6 +105,20 @@ def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) ->
     assert "no such model folder" in told["failed"]["reason"]
 
 
+def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
+    new_claim("depth helps", tmp_path / "analyses")
+    listed = thermostats("ls", "claims", "--analyses", "analyses", cwd=tmp_path)
+    assert listed.stdout.splitlines() == [
+        "claim\treads\tneeds\ttitle",
+        "U01\tstudy, external and measured\t1 model\tDepth helps",
+    ]
+    done = thermostats("report", "u01", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "thermostats report u01 --analyses analyses --out my-report" in done.stderr
+    done = thermostats("report", "u01", "--data", "mine", cwd=tmp_path)
+    assert "thermostats report u01 --analyses analyses --data mine --out my-report" in done.stderr
+
+
 def test_claims_say_whose_rows_and_how_many_they_need() -> None:
     """The words hold what the first finding declares of every set of evidence."""
     listed = {row["claim"]: row for row in json.loads(thermostats("ls", "claims", "--json").stdout)}
@@ -167,6 +181,22 @@ def test_the_shell_completes_lists_and_claims() -> None:
     assert completed("thermostats report C2", 2) == completed("thermostats findings C2", 2) == named_so != []
     assert completed("thermostats measure karp", 2) == ["karpathy/stories260K"]
     assert completed("thermostats export out lay", 3) == ["layers"]
+
+
+def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_asked() -> None:
+    def models(*options: str) -> list[dict[str, str]]:
+        found: list[dict[str, str]] = json.loads(thermostats("ls", "models", *options, "--json").stdout)
+        return found
+
+    pythia = models("--family", "pythia", "--lab", "eleutherai")
+    assert len(pythia) == 8
+    assert {(row["heritage"], row["family"]) for row in pythia} == {("EleutherAI", "pythia")}
+    usual = models()
+    assert "nursery" not in {row["heritage"] for row in usual}
+    assert {row["heritage"] for row in models("--lab", "nursery")} == {"nursery"}
+    assert len(models("--nursery")) > 10 * len(usual)
+    runs = json.loads(thermostats("ls", "runs", "--lab", "TII", "--json").stdout)
+    assert {row["model_id"] for row in runs} == {"tiiuae/falcon-7b"}
 
 
 def test_a_report_is_opened_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,6 @@ def test_wrong_rows_are_listed_up_to_ten() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
     """One claim is through, fits of the other are under way, in another process or, on one core, in this one."""
     process = subprocess.Popen(

@@ -31,7 +31,6 @@ for arguments in cases:
         told.append([end.code, said.getvalue(), [name for name in large if name in sys.modules]])
 print(json.dumps(told))
 """
-MINE = ["--data", "mine"]
 CASES = [
     ("chek", "did you mean 'check'?"),
     ("ls model", "did you mean models?"),

@@ -1,6 +1,7 @@
 """Hold today’s findings against the frozen ones: `python tests/golden/golden.py [C04 …]`; 1 where they differ.
 
-`--freeze` writes those of the claims asked for anew and prints which verdicts changed.
+`--freeze` writes those of the claims asked for anew and prints which verdicts changed, and which published figures
+agree with the recomputed ones that did not before, or no longer do.
 
 Numbers that no draws enter must agree to 1e-9 (`--rounding` for another generation of the libraries), means of draws
 and what is made of them (`OF_DRAWS`) to 4 Monte-Carlo errors of their difference; verdicts and counts must be equal.
@@ -23,11 +24,13 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.posterior import FittedModel
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.scripts import scripts
+from thermostats.formatting import comparison
 from thermostats.tables import store
 
 HERE = Path(__file__).parent
 ERRORS = 4.0
 PLAIN = ("estimate", "lower", "upper", "probability")
+AGREES = {True: "agrees", False: "does not agree", None: "not recomputed"}
 OF_DRAWS = {"N01.carry_over": 0.007}
 """Findings whose estimate is made of means of draws, and its Monte-Carlo error, relative: the posterior standard
 deviation of the error saved is 0.46 of its mean (it is positive with probability 0.986), of 4,000 draws."""
@@ -116,7 +119,7 @@ def differing(
 
 
 def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
-    """The frozen findings with those of one claim anew; prints the verdicts that changed."""
+    """The frozen findings with those of one claim anew; prints the verdicts and agreements that changed."""
     if run.claim is None or run.error:
         raise SystemExit(run.error)
     others = {key: value for key, value in frozen.items() if key.split(".")[0] != run.claim.id}
@@ -130,7 +133,17 @@ def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
         )
         if was.split(" (")[0] != now.split(" (")[0]:
             print(f"{key}: {was}, now {now}", flush=True)
+        before, after = (agreement(findings.get(key, {})) for findings in (frozen, own))
+        for figure in (name for name in before.keys() | after.keys() if before.get(name) != after.get(name)):
+            was, now = (words.get(figure, "not published") for words in (before, after))
+            print(f"{key}, {figure}: {was}, now {now}", flush=True)
     return dict(sorted({**others, **own}.items()))
+
+
+def agreement(frozen: Mapping[str, Any]) -> dict[str, str]:
+    """Published figures of a finding: whether the recomputed one agrees, in words; empty of one without any."""
+    rows = comparison(frozen.get("published", {}), frozen.get("reproduced", {}))
+    return {row.name: AGREES[row.agrees] for row in rows if row.published}
 
 
 def as_frozen(finding: Finding) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 import thermostats
 from thermostats.errors import UsageError
+from thermostats.measurement.compare import effective_rank
 
 CHANGED = "transformer.h.1.mlp.c_fc.weight"
 
@@ -92,3 +93,10 @@ def test_the_command_prints_what_changed(base: Path, tuned: Path, capsys: pytest
     assert said.startswith("2 of ") and CHANGED in said and "no gains of both" in said
     compare(base, tuned, as_json=True)
     assert json.loads(capsys.readouterr().out)["tensors"][0].keys() >= {"tensor", "distance", "rank"}
+
+
+def test_effective_rank_of_changes_that_are_known() -> None:
+    q, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((9, 9)))
+    assert effective_rank(q[:, :4]) == pytest.approx(4)  # four singular values of 1
+    assert effective_rank(np.outer(q[0], q[1, :5])) == pytest.approx(1)
+    assert effective_rank(1e-200 * q) == pytest.approx(9) and math.isnan(effective_rank(np.zeros((3, 2))))

@@ -145,3 +145,24 @@ def test_real_model_agrees_with_output_hidden_states_except_for_the_normed_last(
                 assert normed[prompt.prompt_id] == pytest.approx(norms[layer] / norms[layer - 1], rel=2e-6)
         log_p = out.logits[0, -1].double().log_softmax(-1)
         assert outputs.loc[prompt.prompt_id, "entropy"] == pytest.approx(float(-(log_p.exp() * log_p).sum()), rel=1e-5)
+
+
+def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
+    model = tiny.build("llama").to(torch.bfloat16)
+    places = tiny.places(model)
+    prompts = tiny.prompts(6)
+    outputs = []
+    handle = places.blocks[0].register_forward_hook(lambda _m, _a, out: outputs.append(out.double()))
+    measured = measure_gains(places, prompts)
+    handle.remove()
+    norm = measured.layers.set_index(["layer", "position"]).loc[(2, "last"), "norm_in"]
+    assert norm == pytest.approx(float(outputs[0][0, -1].norm()), rel=1e-6)
+
+
+def test_head_reads_one_token_of_each_prompt() -> None:
+    opened, seen = tiny.opened("gpt2"), []
+    handle = opened.model.lm_head.register_forward_pre_hook(lambda _m, args: seen.append(args[0].shape))
+    measure_gains(opened, tiny.prompts(9, 9), decode=str)
+    measure_gains(opened, tiny.prompts(9, 9))
+    handle.remove()
+    assert [tuple(shape) for shape in seen] == [(2, 1, 32)]

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 
 import thermostats
 from thermostats.errors import UsageError
+from thermostats.measurement.spectra import weights
 from thermostats.tables.joining import recovered
 
 LINEAGE = "(((a:1,b:1)left:1,(c:1,d:1)right:1)base:1,(x:1,y:1)other:1)root;"
@@ -111,3 +112,23 @@ def test_heads_for_a_task_are_left_out_and_named(trained: dict[str, Path], tmp_p
     assert "a: 0.3% of its numbers not compared, score.weight" in headed.attrs["notes"]
     assert thermostats.neighbour_joining(headed).notes[0].startswith("a: 0.3%")
     np.testing.assert_allclose(headed, bare)
+
+
+def test_squared_steps_add_along_a_lineage(trained: dict[str, Path]) -> None:
+    """From a to c by left, base and right: four trainings, each on its own words."""
+    d = thermostats.weight_distances({name: trained[name] for name in ("a", "left", "base", "right", "c")})
+    steps = sum(d.loc[a, b] for a, b in (("a", "left"), ("left", "base"), ("base", "right"), ("right", "c")))
+    assert d.loc["a", "c"] == pytest.approx(steps, rel=0.35)
+    assert d.loc["a", "c"] > max(d.loc["a", "left"], d.loc["a", "base"])
+
+
+def test_angles_do_not_change_with_size_and_see_the_shape_of_spectra(trained: dict[str, Path]) -> None:
+    base = weights(trained["base"]).assign(model_id="base")
+    larger = base.assign(
+        model_id="larger", spectral_norm=3 * base["spectral_norm"], frobenius_norm=5 * base["frobenius_norm"]
+    )
+    steeper = base.assign(model_id="steeper", spectral_norm=base["spectral_norm"] * base["layer"])
+    angles = thermostats.spectral_angles(pd.concat([base, larger, steeper], ignore_index=True))
+    assert angles.loc["base", "larger"] == pytest.approx(0.0, abs=1e-7) and angles.loc["base", "steeper"] > 0.1
+    np.testing.assert_array_equal(angles, angles.T)
+    assert not np.diagonal(angles).any()

@@ -99,3 +99,21 @@ def test_zero_and_non_finite_matrices():
         W[2, 3] = bad
         result = matrix_norms.norms(W)
         assert np.isnan(result.spectral) and np.isnan(result.frobenius)
+
+
+def test_the_estimate_never_exceeds_the_truth_by_more_than_rounding():
+    for seed in range(20):
+        W = np.random.default_rng(seed).standard_normal((200, 200))
+        assert matrix_norms.norms(W).spectral <= np.linalg.norm(W, 2) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_scale_does_not_matter(scale):
+    W = (scale * np.random.default_rng(3).standard_normal((80, 60))).astype(np.float32)
+    assert matrix_norms.norms(W).spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-6)
+
+
+def test_same_seed_same_bits():
+    W = np.random.default_rng(4).standard_normal((90, 90)).astype(np.float32)
+    assert matrix_norms.norms(W) == matrix_norms.norms(W)
+    assert matrix_norms.norms(W, seed=1).spectral == pytest.approx(matrix_norms.norms(W).spectral, rel=5e-7)

@@ -142,3 +142,10 @@ def test_rows_that_others_changed_are_measured_again_alone(spoilt: str) -> None:
     measured, note = proved(measure, decoder, prompts, options={}, alone={"token_budget": 1, "packed": False})
     assert note.endswith(" alone")
     assert measured.layers.equals(wanted)
+
+
+def test_a_block_that_writes_nothing_is_right() -> None:
+    decoder = tiny.opened("llama")
+    for path in ("self_attn.o_proj", "mlp.down_proj", "self_attn.v_proj"):
+        decoder.blocks[1].get_submodule(path).weight.data.zero_()
+    assert conformance(decoder).passed

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import numpy as np
 import tiny
 import torch
 
@@ -24,3 +25,15 @@ def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype
     assert norms.flatten().tolist() == [600.0] * 3
     with residual.recording(tiny.places(tiny.build("gpt2").to(dtype)), torch.ones(1, 1, 3)) as record:
         assert {tensor.dtype for tensor in record.values()} == {expected}
+
+
+def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
+    x = torch.from_numpy(np.random.default_rng(1).standard_normal((2, 5, 3)))
+    weights = torch.tensor([[[1, 1, 1, 0, 0], [0, 0, 0, 1, 1]], [[0, 1, 1, 1, 0], [1, 0, 0, 0, 1]]], dtype=x.dtype)
+    cosine = residual.mean_cosine(x, residual.norms(x, 2), weights)
+    for row in range(2):
+        for prompt in range(2):
+            vectors = x[row][weights[row, prompt] == 1].numpy()
+            unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            pairs = [unit[i] @ unit[j] for i in range(len(vectors)) for j in range(i)]
+            assert cosine[row, prompt].item() == pytest.approx(np.mean(pairs), rel=1e-9)

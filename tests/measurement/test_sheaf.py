@@ -115,3 +115,40 @@ def test_rows_are_a_table():
     overflow = table[table["prompt_id"] == "overflow"]
     assert overflow["trace"].isna().all() and (overflow["missing"] == sheaf.NOT_FINITE).all()
     assert overflow["head"].tolist() == ["", "1", "2"] and set(overflow["variant"]) == {"exact"}
+
+
+def test_uniform_causal_attention_in_closed_form():
+    n = 7
+    A = np.tril(np.ones((1, n, n))) / np.arange(1, n + 1)[None, :, None]
+    measured = sheaf.head_measures(A, sheaf.value_spectra(np.eye(3)[None]))
+    rows = np.arange(1, n + 1)
+    assert measured["entropy"][0] == pytest.approx(np.log(rows).mean(), rel=1e-13)
+    assert measured["distance"][0] == pytest.approx(((rows - 1) / 2).mean(), rel=1e-13)
+    assert measured["self_attention"][0] == pytest.approx((1 / rows).mean(), rel=1e-13)
+    assert measured["trace"][0] == pytest.approx(3 * (n - (1 / rows).sum()), rel=1e-13)
+
+
+def test_attention_to_the_first_token_alone_is_a_star():
+    n = 6
+    A = np.zeros((1, n, n))
+    A[0, :, 0] = 1
+    measured = sheaf.head_measures(A, sheaf.value_spectra(np.eye(2)[None]))
+    assert measured["graph_lambda2"][0] == pytest.approx(1 / 2, rel=1e-13)
+    assert measured["laplacian_max"][0] == pytest.approx(n / 2, rel=1e-13)
+    assert measured["contraction_ratio"][0] == pytest.approx((n - 1) / (n * (n - 1) / 2), rel=1e-13)
+
+
+def test_attention_to_oneself_alone_has_no_nonzero_eigenvalue():
+    measured = sheaf.head_measures(np.eye(4)[None], sheaf.value_spectra(np.eye(2)[None]))
+    assert measured["trace"][0] == measured["graph_lambda2"][0] == measured["laplacian_max"][0] == 0
+    assert np.isnan(measured["laplacian_min"][0])
+
+
+def test_rank_deficient_values_do_not_turn_rounding_into_eigenvalues():
+    rng = np.random.default_rng(1)
+    W = np.outer(rng.standard_normal(4), rng.standard_normal(6))[None].astype(np.float32)
+    spectra = sheaf.value_spectra(W)
+    assert np.count_nonzero(spectra.squared) == 1
+    assert spectra.spectral[0] == pytest.approx(np.linalg.norm(W[0].astype(float)), rel=1e-12)
+    wider_than_the_stream = sheaf.value_spectra(rng.standard_normal((3, 300, 2)))
+    assert np.count_nonzero(wider_than_the_stream.squared, axis=1).tolist() == [2, 2, 2]

@@ -1,6 +1,7 @@
 """Files written here in every dtype and layout, against the dense SVD of matrices that were put into them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from safetensors.numpy import save_file
 from thermostats.errors import DataError
 from thermostats.measurement import spectra
 from thermostats.measurement.architectures import lookup
-from thermostats.measurement.layouts import published_heads, published_thirds
+from thermostats.measurement.layouts import published_heads, published_thirds, value_rows
 from thermostats.tables.store import validate
 
 D, H, K, DH, V = 24, 4, 2, 6, 40
@@ -163,3 +164,46 @@ def test_configuration_and_weights_that_disagree(tmp_path, config, message):
     model(tmp_path, config, llama(np.random.default_rng(12)))
     with pytest.raises(DataError, match=message):
         spectra.weights(tmp_path)
+
+
+def test_bfloat16_files(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file as save
+
+    tensors = {n: torch.from_numpy(x).to(torch.bfloat16) for n, x in llama(np.random.default_rng(1)).items()}
+    save(tensors, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    rows = spectra.weights(tmp_path)
+    exact = {name: x.double().numpy() for name, x in tensors.items()}
+    check(rows, 1, "W_V", "", exact["model.layers.0.self_attn.v_proj.weight"])
+    check(rows, 2, "W_O", "", exact["model.layers.1.self_attn.o_proj.weight"])
+    check(rows, 0, "embedding", "", exact["model.embed_tokens.weight"])
+
+
+def test_gpt2_stores_queries_keys_and_values_side_by_side_and_transposed(tmp_path):
+    stored = model(tmp_path, GPT2, fused(np.random.default_rng(2), GPT2))
+    rows = spectra.weights(tmp_path)
+    c_attn, c_proj = stored["transformer.h.0.attn.c_attn.weight"], stored["transformer.h.0.attn.c_proj.weight"]
+    W_V, W_O = c_attn[:, 2 * D :].T, c_proj.T
+    check(rows, 1, "W_V", "", W_V)
+    check(rows, 1, "W_O", "", W_O)
+    check(rows, 1, "W_V", "3", W_V[2 * DH : 3 * DH])
+    check(rows, 1, "OV", "3", W_O[:, 2 * DH : 3 * DH] @ W_V[2 * DH : 3 * DH])
+    check(rows, 1, "W_V_published_thirds", "", c_attn[2 * (D // 3) :])
+    check(rows, 0, "unembedding", "", stored["transformer.wte.weight"])
+
+
+def test_thirds_are_the_values_where_all_are_stacked():
+    entry = replace(lookup(GPT2), transposed=False)
+    rows = value_rows(entry, GPT2).ravel()
+    stored = np.random.default_rng(4).standard_normal((3 * D, D))
+    np.testing.assert_array_equal(published_thirds(entry, stored), stored[rows])
+
+
+@pytest.mark.parametrize("tied", [True, None])
+def test_tied_embeddings_are_one_matrix(tmp_path, tied):
+    tensors = llama(np.random.default_rng(6))
+    del tensors["lm_head.weight"]
+    model(tmp_path, SILENT | ({} if tied is None else {"tie_word_embeddings": tied}), tensors)
+    pair = spectra.weights(tmp_path).iloc[:2].set_index("matrix")
+    assert pair.loc["embedding"].tolist() == pair.loc["unembedding"].tolist()

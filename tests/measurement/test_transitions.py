@@ -82,3 +82,19 @@ def test_prompts_and_variants_are_kept_apart_and_heads_are_left_out():
 def test_what_cannot_be_found_is_missing_with_its_reason(rows, definition, reason):
     layer, depth, missing = by_definition(t.transitions(rows))["p", definition, "exact"]
     assert np.isnan(layer) and np.isnan(depth) and missing == reason
+
+
+def test_gradient_is_central_inside_and_one_sided_at_the_ends():
+    assert t.max_abs_gradient(curve(0, 0, 1, 5, 5.5)) == 3  # (5 - 0)/2 at layer 3; (5.5 - 1)/2 at layer 4
+    assert t.max_abs_gradient(curve(9, 0, 0, 0)) == 1
+    assert t.max_abs_gradient(curve(0, 0, 0, -9)) == 4
+    assert t.max_abs_gradient(curve(*np.tanh(np.linspace(-3, 4, 15)))) == 7  # steepest where tanh crosses 0: x = 0
+
+
+def test_peak_and_minimum_take_the_first_of_equals():
+    assert t.peak(curve(1, 7, 7)) == 2
+    assert t.minimum(curve(4, 1, 1)) == 2
+
+
+def test_no_rows_give_an_empty_table():
+    assert validate(t.transitions(attention_rows([])).assign(run_id=[]), "transitions").empty

@@ -88,28 +88,6 @@ def benchmark_table(
     return pd.DataFrame(rows)
 
 
-def depth_truth(rng: np.random.Generator, scale: float = 0.3) -> dict[str, float]:
-    """Quantities of both power laws of depth, drawn from their priors."""
-    share = scale / 2**0.5
-    names = ("sigma", "tau", "frontier_middle", "below", "noise")
-    scales = (share, share, scale, scale, scale / 6)
-    signed = {"middle": rng.normal(0, scale), "beta": rng.normal(0.5, 1), "frontier_beta": rng.normal(0.5, 1)}
-    return signed | {n: abs(rng.normal(0, s)) for n, s in zip(names, scales, strict=True)}
-
-
-def depth_outcomes(
-    rng: np.random.Generator, truth: dict[str, float], *, envelope: bool, n: int = 24, labs: int = 6
-) -> tuple[np.ndarray, np.ndarray]:
-    """Depths and log10 gains around the curve or under the envelope, errors of measurement of 0.01 in them."""
-    L = rng.choice([6, 12, 16, 24, 32, 36, 48], n)
-    x = np.log(L / np.exp(np.log(L).mean()))
-    if envelope:
-        y = truth["frontier_middle"] * np.exp(-truth["frontier_beta"] * x) - np.abs(rng.normal(0, truth["below"], n))
-        return L, y + rng.normal(0, np.hypot(truth["noise"], 0.01), n)
-    y = truth["middle"] * np.exp(-truth["beta"] * x) + rng.normal(0, truth["tau"], labs)[np.arange(n) % labs]
-    return L, y + rng.normal(0, np.hypot(truth["sigma"], 0.01), n)
-
-
 def transition_truth(rng: np.random.Generator) -> dict[str, float]:
     """Quantities of the line on the logit of depth, drawn from their priors."""
     a, b, c, tau, sigma = rng.normal(0, [1.5, 0.5, 0.5, 0.5, 0.5])

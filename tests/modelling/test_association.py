@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -222,3 +225,47 @@ def test_a_name_that_a_formula_cannot_hold_is_refused_with_one_that_works(name: 
     quoted = f"Q('{name}')"
     found = slope(frame, f"y ~ {quoted}", term=quoted, errors="classical")
     assert found.estimate == pytest.approx(np.polyfit(frame[name], frame["y"], 1)[0])
+
+
+def test_perfect_order_has_no_fisher_interval() -> None:
+    result = correlation([1, 2, 3, 4], [1, 3, 4, 9], method="spearman", seed=0)
+    assert result.estimate == 1 and math.isnan(result.lower) and result.interval.startswith("none")
+    assert result.p_permutation == pytest.approx(2 / 24)
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_agrees_with_statsmodels(p: list[float]) -> None:
+    found = holm({str(i): value for i, value in enumerate(p)})
+    assert list(found.values()) == pytest.approx(multipletests(p, method="holm")[1])
+
+
+def test_eight_points_are_counted_exactly_and_do_not_depend_on_the_seed() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(2, 8))
+    first, second = correlation(x, y, seed=1), correlation(x, y, seed=2)
+    assert first.p_permutation == second.p_permutation
+    assert first.permutation == "exact, all 40320 arrangements"
+
+
+@pytest.mark.parametrize("n", [7, 9])
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+def test_pairings_are_counted_as_scipy_counts_them(method: Literal["pearson", "spearman"], n: int) -> None:
+    """All of them, and a sample with ties."""
+    rng = np.random.default_rng(n)
+    x, y = rng.integers(0, 5, n).astype(float), rng.integers(0, 4, n).astype(float)
+    measure = stats.pearsonr if method == "pearson" else stats.spearmanr
+
+    def strength(shuffled: np.ndarray) -> float:
+        return abs(float(measure(shuffled, y).statistic))
+
+    reference = stats.permutation_test(
+        (x,),
+        strength,
+        permutation_type="pairings",
+        alternative="greater",
+        n_resamples=math.factorial(n) if n == 7 else 99,
+        rng=np.random.default_rng(1),
+    )
+    assert correlation(x, y, method=method, seed=1, resamples=99).p_permutation == reference.pvalue

@@ -107,3 +107,32 @@ def test_what_cannot_be_asked_is_refused() -> None:
         freedman_lane(frame, "gain", BLOCKS, "luck", seed=0)
     with pytest.raises(UsageError, match="empty"):
         block_f(frame.head(0), "gain", BLOCKS)
+
+
+def test_a_column_determined_by_others_counts_once() -> None:
+    frame = simulated(2).assign(density=lambda f: f["heads"] - f["head_width"])
+    plain = block_f(frame, "gain", BLOCKS)["geometry"]
+    more = block_f(frame, "gain", BLOCKS | {"geometry": [*BLOCKS["geometry"], "density"]})["geometry"]
+    assert (more.f, more.df_block) == (pytest.approx(plain.f), 3)
+
+
+def test_two_blocks_share_what_both_explain() -> None:
+    frame = simulated(4, 0.7)
+    own = {name: smf.ols(f"gain ~ {name}", frame).fit().rsquared for name in ("depth", "size")}
+    both = smf.ols("gain ~ depth + size", frame).fit().rsquared
+    found = dominance(frame, "gain", {"geometry": ["depth"], "scale": ["size"]}, seed=0, permutations=10).shares
+    assert found["scale"] == pytest.approx((own["size"] + both - own["depth"]) / 2)
+
+
+def test_null_r_squared_is_that_of_noise() -> None:
+    """R² of k columns on noise has mean k/(n − 1)."""
+    result = dominance(simulated(6), "gain", BLOCKS, seed=0, permutations=4000)
+    assert result.table["null_mean"].sum() == pytest.approx(11 / 23, abs=0.01)
+
+
+def test_orthogonal_blocks_share_their_own_r_squared() -> None:
+    a, b = np.tile([1.0, -1.0], 8), np.repeat([1.0, -1.0], 8)
+    frame = pd.DataFrame({"a": a, "b": b, "y": 2 * a + b + np.repeat(np.tile([1.0, -1.0], 4), 2) * 0.5})
+    result = dominance(frame, "y", {"first": ["a"], "second": ["b"]}, seed=0)
+    assert dict(result.shares) == pytest.approx({"first": 4 / 5.25, "second": 1 / 5.25})
+    assert result.table["rank"].tolist() == [1, 2]

@@ -65,3 +65,19 @@ def test_what_is_no_graph_of_causes_is_refused() -> None:
         CausalGraph.of([("a", "b"), ("b", "a")])
     with pytest.raises(UsageError, match="no such node: got 'z'"):
         PEARL.separated("x", "z")
+
+
+M = CausalGraph.of([("a", "x"), ("a", "m"), ("b", "m"), ("b", "y"), ("x", "y")])
+
+
+def test_what_is_held_fixed_needlessly_opens_a_path() -> None:
+    assert M.back_door("x", "y") == [frozenset()]
+    cut = CausalGraph({name: own - {"x"} for name, own in M.causes.items()})
+    assert cut.separated("x", "y") and not cut.separated("x", "y", ["m"]) and cut.separated("x", "y", ["m", "a"])
+
+
+def test_an_unmeasured_common_cause_cannot_be_held_fixed_and_an_effect_must_not_be() -> None:
+    graph = CausalGraph.of([("u", "x"), ("u", "y"), ("x", "between"), ("between", "y")])
+    assert graph.back_door("x", "y", measured=["between"]) == []
+    assert graph.back_door("x", "y") == [frozenset({"u"})]
+    assert graph.effects("x") == {"between", "y"} and graph.above(["between"]) == {"between", "x", "u"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -157,3 +158,32 @@ def test_it_covers_a_share_that_differs_between_groups() -> None:
 def test_wrong_units_are_refused(holds: list[bool], groups: list[str]) -> None:
     with pytest.raises(UsageError):
         clustered_share(holds, groups)
+
+
+def test_one_class_alone_gives_no_p() -> None:
+    result = classification_accuracy(["a", "b", "a"], ["a", "a", "a"])
+    assert math.isnan(result.p_value) and result.test.startswith("none")
+
+
+def test_a_clean_cut_is_found_in_both_directions() -> None:
+    scores = np.array([0.05, 0.06, 0.1, 0.12, 0.2, 0.25, 0.3, 0.4])
+    result = roc_threshold(scores, scores > 0.15, seed=0)
+    assert (result.estimate, result.accuracy) == pytest.approx((0.16, 1.0))
+    assert result.p_value == pytest.approx(2 / math.comb(8, 4), abs=0.012)
+    other = roc_threshold(scores, scores < 0.15, seed=0, resamples=99)
+    assert (other.estimate, other.accuracy) == (result.estimate, result.accuracy)
+
+
+def test_with_a_group_for_every_unit_it_is_the_exact_interval() -> None:
+    holds = [True] * 7 + [False] * 13
+    found = clustered_share(holds, [f"g{i}" for i in range(20)])
+    effective = 20 * (1 - 1 / 20)
+    assert found.lower == pytest.approx(stats.beta.ppf(0.025, 0.35 * effective, 0.65 * effective + 1))
+    near = stats.binomtest(7, 20).proportion_ci()
+    assert (found.lower, found.upper) == pytest.approx(near, abs=0.02)
+
+
+def test_balanced_focal_groups_agree_with_fisher() -> None:
+    labs, signs = ["E"] * 6 + ["X"] * 6, [1] * 5 + [0] * 2 + [1] + [0] * 4
+    result = clustered_sign_permutation(signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0)
+    assert result.p_value == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])

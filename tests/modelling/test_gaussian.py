@@ -246,3 +246,21 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
         ranks.append([rank_of(values[name], truths[name]) for name in values])
     for column in np.array(ranks).T:
         assert uniform(column) > FALSE_ALARM / 3
+
+
+def test_effects_are_drawn_given_the_drawn_scales() -> None:
+    """Where τ is next to nothing the data say nothing of the batches: u/τ is standard normal, whatever τ is drawn."""
+    draws = dyestuff().sample(seed=2, settings=Settings(draws=20_000))
+    tau, u = draws.flat("scale")[:, 0], draws.flat("batch")
+    near_0 = (tau > 0.1) & (tau < 5)
+    assert near_0.sum() > 300
+    assert np.square(u[near_0] / tau[near_0, None]).mean() == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_new_level_is_drawn_from_its_population() -> None:
+    model = dyestuff()
+    draws = model.sample(seed=1)
+    new = Gaussian(**{**vars_of(model.rows(np.arange(30) < 1)), "blocks": {"batch": np.eye(7)[[6]]}})
+    drawn = new.replicate(draws.few(4000), np.random.default_rng(1))[:, 0]
+    beta, scale = draws.flat("beta")[:, 0], draws.flat("scale")
+    assert drawn.std() == pytest.approx(math.sqrt(beta.var() + np.square(scale).sum(axis=1).mean()), rel=0.05)

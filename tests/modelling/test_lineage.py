@@ -237,3 +237,38 @@ def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
     assert posterior["se"].to_numpy() == pytest.approx([0.031, 0.019], abs=0.003)
     drawn = fit.summary().set_index("quantity").loc["lambda"]
     assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]
+
+
+@pytest.mark.parametrize("process", ["brownian", "ou"])
+def test_a_saved_fit_has_its_tree_and_predicts(process: str, tmp_path: Path) -> None:
+    rows = made()
+    fit = thermostats.fit_lineage(rows, thermostats.tree(rows), process=process, seed=np.int64(2), settings=FEW)
+    again = thermostats.load_fit(fit.save(tmp_path / "lineage.nc"))
+    new = rows.head(2).assign(model_id=["new", "newer"], parent=["A", "E/m29"])
+    assert again.predict(new).equals(fit.predict(new)) and again.table("nodes").equals(fit.table("nodes"))
+    with pytest.raises(UsageError, match="no such column: got parent"):
+        again.predict(new.drop(columns="parent"))
+    with pytest.raises(UsageError, match="no such column: got n_heads"):
+        again.predict(new.drop(columns="n_heads"))
+
+
+def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
+    rows = made(lab_sd=0.4)
+    tree = thermostats.tree(rows)
+    table = thermostats.fit_lineage(rows, tree, settings=FEW).table("left out").set_index("fit")
+    assert set(table.index) == {"all", "without descent", "without geometry", "without scale"}
+    assert table.loc["without descent", "elpd"] < table.loc["all", "elpd"]
+
+
+def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
+    rows = made().assign(parent="", share=np.nan)
+    mix = pd.DataFrame(
+        {"model_id": "mix", "parent": ["A/m0", "B/m7"], "share": [0.3, 0.7], "heritage": "A", "family": ""}
+    )
+    numbers = rows.columns.difference(mix.columns)
+    both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)
+    tree = thermostats.tree(both)
+    fit = thermostats.fit_lineage(both, tree, {}, settings=FEW)
+    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
+    once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
+    pd.testing.assert_frame_equal(fit.summary(), once.summary())

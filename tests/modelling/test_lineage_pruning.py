@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import thermostats
 from thermostats.errors import UsageError
+from thermostats.modelling.lineage_likelihood import ML, REML, pagel
 from thermostats.modelling.lineage_pruning import Pruning, pagel_by_pruning
 from thermostats.tables.tree import Tree
 
@@ -58,3 +61,22 @@ def test_merges_are_refused() -> None:
     edges = pd.DataFrame({"name": ["r", "a", "b", "c", "c"], "parent": ["", "r", "r", "a", "b"], "length": 1.0})
     with pytest.raises(UsageError, match="merged models is not pruned: got c"):
         Pruning.of(Tree.of(edges), ["a", "b", "c"])
+
+
+GENERATED = Path(__file__).parent / "lineage"
+
+
+@pytest.mark.parametrize("method", [REML, ML])
+def test_the_reference_of_r_is_met_by_pruning(method: str) -> None:
+    tree, rows = thermostats.tree(GENERATED / "generated.nwk"), pd.read_csv(GENERATED / "generated.csv")
+    rows.columns = rows.columns.str.strip()
+    names = rows["model_id"].str.strip().tolist()
+    y, x = rows["log_gain"].to_numpy(), np.column_stack([np.ones(len(rows)), rows["a"], rows["b"]])
+    dense, pruned = (
+        pagel(y, x, tree.covariance(names), method=method),
+        pagel_by_pruning(y, x, tree, names, method=method),
+    )
+    assert pruned.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-7)
+    assert pruned.parameter == pytest.approx(dense.parameter, abs=1e-5)
+    assert pruned.beta == pytest.approx(dense.beta, abs=1e-5)
+    assert pruned.se == pytest.approx(dense.se, rel=1e-5)

@@ -54,3 +54,8 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
 def test_what_cannot_be_told_is_refused(change, words):
     with pytest.raises(UsageError, match=words):
         told(table().assign(**change))
+
+
+def test_no_effect_on_the_mediator_is_no_indirect_effect():
+    hits = [(found := told(table(a=0.0, seed=seed))).lower < 0 < found.upper for seed in range(60)]
+    assert np.mean(hits) > 0.85

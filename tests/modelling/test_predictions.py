@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from bad_inputs import CASES
 
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.means import fit_means
+from thermostats.modelling.pairs import fit_invariance
+from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.sampling import Sampled
 
 Table = pd.DataFrame
 
@@ -89,6 +95,31 @@ def test_columns_of_free_blocks_are_needed(heritage: Fit) -> None:
     ):
         heritage.predict(new.drop(columns="n_heads"))
     assert len(heritage.predict(new)) == 2
+
+
+@pytest.mark.parametrize(("name", "lacks"), [("slopes", "value"), ("sources", "dtype"), ("spectral", "ratio")])
+def test_columns_that_a_law_reads_are_needed(name: str, lacks: str) -> None:
+    case = CASES[name]
+    table = case.good(12, 4)
+    with pytest.raises(UsageError, match=f"no such column: got {lacks}"):
+        case.fit(table).predict(table.head(4).drop(columns=lacks))
+
+
+@pytest.mark.parametrize(
+    ("reads", "lacks"),
+    [
+        (partial(fit_invariance, seed=1), "pair"),
+        (partial(fit_benchmark, seed=1), "category"),
+        (partial(fit_means, outcome="value", scale=0.5, seed=1), "category"),
+    ],
+)
+def test_columns_that_a_sampled_law_reads_are_needed(
+    reads: Callable[[Table], Fit], lacks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sampled, "sample", lambda *args, **more: None)  # refused before any draw is read
+    table = CASES["invariance" if lacks == "pair" else "benchmark"].good(12, 4)
+    with pytest.raises(UsageError, match=f"no such column: got {lacks}"):
+        reads(table).predict(table.head(4).drop(columns=lacks, errors="ignore"))
 
 
 def test_a_fit_without_labs_is_written_whole() -> None:

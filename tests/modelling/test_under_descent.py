@@ -73,3 +73,11 @@ def test_the_mean_change_along_branches_has_a_t_interval_and_the_next_one_its_pr
     crossed = np.mean([(np.sign(p + steps) != np.sign(p)).mean() for p in parent])
     assert found.crossing == pytest.approx(crossed, abs=0.005)
     assert change(parent[:1], child[:1]) is None and change(parent, parent + 1) is None
+
+
+def test_a_contrast_of_one_clade_is_told_less_well_the_more_is_descent() -> None:
+    rng, k = np.random.default_rng(2), nested(5, 6)
+    x = np.column_stack([np.ones(30), np.repeat([1.0, 0, 0, 0, 0], 6)])
+    y = 0.5 * x[:, 1] + rng.standard_normal(30)
+    widths = [made.upper - made.lower for lam in (0.0, 0.5, 1.0) if (made := slope(y, x, k, 1, lam))]
+    assert len(widths) == 3 and widths[0] < widths[1] < widths[2]

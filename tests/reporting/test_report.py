@@ -14,12 +14,15 @@ import pytest
 from conftest import command, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
+from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
 from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.stale import read_manifest
+from thermostats.settings import cores_there_are
+from thermostats.tables.folders import shipped
 
 Build = Callable[..., ReportRun]
 
@@ -280,3 +283,60 @@ def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processe
         active_children()  # waits for those that ended
         time.sleep(0.05)
     assert not any(is_there(child.pid) for child in children)
+
+
+def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    from thermostats.modelling import sampling
+
+    monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
+    with runner._shared("1"):
+        assert sampling._options(sampling.Settings())["cores"] == 1
+    alone = sampling._options(sampling.Settings())["cores"]
+    assert alone == min(4, cores_there_are())
+    monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
+    with runner._shared("1"):
+        assert sampling._options(sampling.Settings())["cores"] == 2  # what the user has set stays
+
+
+HOW = """
+import os, sys
+from thermostats.reporting import report as engine
+def report(*claims, processes, **options):
+    print(processes, os.environ.get("OMP_NUM_THREADS"), "numpy" in sys.modules)
+    sys.exit()
+engine.report = report
+{first}
+from thermostats.cli.app import main
+sys.argv = ["thermostats", "report", *{arguments}]
+main()
+"""
+ONE = ["C17"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "told"),
+    [
+        (ONE, "", "1 1 False"),
+        ([*ONE, "c17"], "os.environ['OMP_NUM_THREADS'] = '2'", "1 2 False"),
+        ([*ONE, "C18"], "", "None None False"),
+        ([*ONE, "--analyses", str(shipped("analyses"))], "", "None None False"),
+        (ONE, "import numpy", "None None True"),
+    ],
+)
+def test_a_claim_of_the_package_alone_runs_here_in_one_thread(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], first: str, told: str
+) -> None:
+    """Processes; threads of linear algebra, where they can still be limited; and whether they cannot."""
+    for name in runner.ONE_THREAD:
+        monkeypatch.delenv(name, raising=False)
+    done = command(code=HOW.format(first=first, arguments=arguments))
+    assert done.stdout.strip() == told, done.stderr
+
+
+def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "u01_own.py"
+    script.write_text("import os\nraise ValueError(f'{os.getpid()} {os.environ[\"OMP_NUM_THREADS\"]}')\n")
+    ((_, run),) = run_all({"U01": script}, tmp_path)
+    pid, threads = run.error.split(": ")[1].split()[:2]
+    assert int(pid) != os.getpid()
+    assert threads.startswith("1") or "OMP_NUM_THREADS" in os.environ

@@ -156,7 +156,9 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("arguments", [["check"], ["join", "models.csv", "--data", "mine"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["check"], ["ls", "models"], ["join", "models.csv", "--data", "mine"]], ids=" ".join
+)
 def test_nothing_is_fetched_unasked(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "models.csv").write_bytes(store.to_csv(table("models", model("lab/new")), "models"))
     done = command(*arguments, cwd=tmp_path, code=UNASKED)
@@ -185,7 +187,7 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("verb", ["join", "report"])
+@pytest.mark.parametrize("verb", ["join", "check", "ls", "report"])
 def test_nothing_is_written_but_where_it_was_asked_for(
     tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +197,8 @@ def test_nothing_is_written_but_where_it_was_asked_for(
     (tmp_path / "models.csv").write_bytes(store.to_csv(table("models", model("lab/new")), "models"))
     arguments, may = {
         "join": (["join", "models.csv", "--data", "data"], "data"),
+        "check": (["check", "--data", "data"], "none"),
+        "ls": (["ls", "runs", "--data", "data"], "none"),
         "report": (["report", "C01", "--data", "data", "--out", "out", "--analyses", "analyses"], "out"),
     }[verb]
     before = snapshot(tmp_path)

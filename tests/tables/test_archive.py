@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import layer, run, snapshot, table
+from conftest import layer, model, run, snapshot, table
 
 import thermostats
 from thermostats.errors import DataError
@@ -122,3 +122,13 @@ def test_a_damaged_archive_and_one_of_other_columns_are_named(packed: Path) -> N
     path.mkdir()
     with pytest.raises(DataError, match=r"layers\.parquet"):
         store.load("layers", packed)
+
+
+def test_values_that_are_hard_to_keep_come_back(tmp_path: Path) -> None:
+    prompt = {"prompt_set": "s", "text": 'a, "b"\nc', "text_sha256": "0" * 64}
+    rows = table("prompts", {**prompt, "prompt_id": "b"}, {**prompt, "prompt_id": "a", "complexity": 3})
+    models = table("models", model(), {**model("lab/é"), "year": None, "tied_embeddings": False})
+    gains = table("layers", *(layer(run(), at, value) for at, value in enumerate((0.1 + 0.2, 5e-324, 1e308), 1)))
+    for name, frame in (("prompts", rows), ("models", models), ("layers", gains)):
+        runpy.run_path(str(PACK))["write"](frame, name, tmp_path / f"{name}.parquet")
+        pd.testing.assert_frame_equal(store.read(tmp_path / f"{name}.parquet", name), frame, check_exact=True)

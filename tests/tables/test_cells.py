@@ -14,6 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.incoming import Source, read
@@ -197,3 +199,28 @@ def test_what_ends_a_line_in_a_text_ends_none_in_a_file(mark: str, tmp_path: Pat
         with (tmp_path / "x.jsonl").open("a", encoding="utf-8", newline="") as stream:
             stream.write(json.dumps(row, ensure_ascii=mark == "\x1c") + "\r\n")
     assert read(tmp_path / "x.jsonl")["text"].tolist() == [f"a{mark}b", "c"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("carrier", ["csv", "json", "lines", "frame", "dict"])
+@given(text=st.text(st.characters(codec="ascii", min_codepoint=32), max_size=8))
+@settings(max_examples=30)
+def test_no_text_becomes_a_number_that_is_not_written_in_it(
+    carrier: str, text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Independent of the reader: what JSON calls a number, with a sign or a bare point besides."""
+    cell = outcome("gain_block", text, carrier, tmp_path_factory.mktemp("cell"))
+    if cell is REFUSED or pd.isna(cell):
+        assert cell is REFUSED or text == ""
+        return
+    digits = text.strip().lstrip("+").replace("+", "")
+    integer, point, rest = digits.partition(".")
+    spelt = (integer.lstrip("0") or "0") + point + (rest if rest[:1].isdigit() else "0" + rest if point else rest)
+    assert cell == json.loads(spelt.removesuffix("."))
+
+
+def test_blank_columns_and_rows_of_a_spreadsheet_are_none(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("\ufeffa,b,,\n1,2,,\n,,,\n\n3,4,,\n", encoding="utf-8")
+    rows = read(tmp_path / "x.csv")
+    assert rows.to_dict("list") == {"a": ["1", "3"], "b": ["2", "4"]}
+    assert rows.index.tolist() == [0, 2]  # rows keep the number that they have in the file

@@ -140,3 +140,21 @@ def test_a_licence_is_the_one_declared_and_stays_beside_the_rows(tmp_path: Path)
     (tmp_path / "LICENSE").write_text("Creative Commons, no derivatives\n", encoding="utf-8")
     with pytest.raises(DataError, match="not the one declared"):
         make.licence(declared, tmp_path)
+
+
+def test_a_third_of_an_interleaved_matrix_is_no_value_matrix(runs: pd.DataFrame) -> None:
+    weights = rows("weights", runs)
+    counted = weights.groupby(["source", "matrix"]).size()
+    assert counted["buk81-removed", "W_V"] == 60 and counted["buk81-removed", "W_O"] == 120
+    whose = weights.loc[weights["matrix"] == "W_V", "model_id"]
+    assert not whose.str.contains("pythia|bloom").any()
+    of_o = weights[(weights["matrix"] == "W_O") & weights["model_id"].str.contains("pythia|bloom")]
+    assert of_o["model_id"].nunique() == 3
+
+
+def test_norms_after_the_final_norm_are_no_gain_of_the_last_block(runs: pd.DataFrame) -> None:
+    pooled = rows("layers", runs)[lambda table: table["position"] == "all"]
+    depth = store.load("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+    assert (pooled["layer"] < pooled["model_id"].map(depth)).all()
+    normed = rows("summaries", runs)[lambda table: table["estimand"] == "normed_gain_all_tokens"]
+    assert len(normed) == pooled["run_id"].nunique() == 4

@@ -10,12 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import model, run
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.feature_columns import FEATURES, TRANSITION
 from thermostats.tables.features import combine, features
+from thermostats.tables.group_sums import Groups
 from thermostats.tables.schemas import FLAG
+from thermostats.tables.vocabulary import GAINS
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "models": {**model(n_layers=4), "n_kv_heads": 1, "n_params": 1000, "n_params_nonembedding": 100},
@@ -204,3 +208,45 @@ def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
     assert (row["total_amplification"], row["total_amplification_from_input"]) == (1.0, 4.0)
     assert (row["total_amplification_n"], row["last_gain"]) == (2, 4.0)
     assert np.isnan(row["geometric_gain"]) and np.isnan(row["penultimate_gain"])
+
+
+def test_an_empty_store_gives_no_rows_and_the_same_columns(tmp_path: Path, rows: pd.DataFrame) -> None:
+    empty = features(tmp_path)
+    assert empty.empty
+    assert {f"{gain}{part}" for gain in GAINS for part in ("", "_geometric", "_sd", "_n")} <= set(empty.columns)
+    assert set(rows.columns) - set(empty.columns) == {label for label in rows.columns if label.startswith("L_star_")}
+
+
+@pytest.mark.skipif(not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables")
+@pytest.mark.parametrize(
+    ("source", "model_id", "gain", "mean"),
+    [
+        ("pythia_family", "EleutherAI/pythia-70m", "penultimate_gain", 1.2011314482026154),
+        ("high_rho_hunt", "tiiuae/falcon-7b", "penultimate_gain", 1.0274902759980347),
+        ("twin_test", "mistralai/Mistral-7B-v0.1", "last_gain", 1.1060267134438262),
+        ("twin_test", "google/gemma-7b-it", "last_gain", 1.153106714521428),
+    ],
+)
+def test_published_means_come_back(source: str, model_id: str, gain: str, mean: float) -> None:
+    shipped = features(store.shipped("data"))
+    row = shipped[shipped["source"].str.startswith(source) & (shipped["model_id"] == model_id)]
+    assert list(row[gain]) == pytest.approx([mean], rel=1e-6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1e6, 1e6)), max_size=40))
+def test_groups_are_summed_as_if_they_were_alone(rows: list[tuple[int, float]]) -> None:
+    number = np.array([group for group, _ in rows], dtype=np.int64)
+    values = np.array([value for _, value in rows], dtype=np.float64)
+    groups = Groups.of(number)
+    assert groups.numbers.tolist() == sorted(set(number.tolist()))
+    for at, group in enumerate(groups.numbers):
+        members = values[number == group]
+        alone = Groups.of(np.zeros(len(members), dtype=np.int64))
+        for grouped, by_itself, expected in (
+            (groups.sum(values), alone.sum(members), members.sum()),
+            (groups.mean(values), alone.mean(members), members.mean()),
+            (groups.max(values), alone.max(members), members.max()),
+            (groups.std(values), alone.std(members), np.std(members, ddof=1) if len(members) > 1 else np.nan),
+        ):
+            assert grouped[at : at + 1].tobytes() == by_itself.tobytes()
+            assert grouped[at] == pytest.approx(expected, rel=1e-9, abs=1e-6, nan_ok=True)

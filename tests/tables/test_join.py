@@ -169,3 +169,19 @@ def test_figures_of_the_study_are_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="figures of the study"):
         join(rows.assign(entropy=9.0), data=folder, replace=True)
     assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_id": "lab/none"}, "model_id 'lab/none'"),
+        ({"prompt_set": "none"}, "prompt set"),
+        ({"dtype": "float8"}, "float8"),
+    ],
+)
+def test_rows_that_refer_to_nothing_are_refused(small_store: Path, change: dict[str, str], words: str) -> None:
+    before = snapshot(small_store)
+    with pytest.raises(DataError, match=words):
+        runs, layers = new_run(**change)
+        join([runs, layers], data=small_store)
+    assert snapshot(small_store) == before

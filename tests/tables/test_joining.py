@@ -102,3 +102,20 @@ def test_what_is_no_distance_is_refused(change: Callable[[pd.DataFrame], pd.Data
 def test_a_root_is_one_of_the_models() -> None:
     with pytest.raises(UsageError, match="no such root: got t9"):
         thermostats.neighbour_joining(matrix(PUBLISHED), root="t9")
+
+
+def test_what_adds_along_a_random_tree_gives_it_back() -> None:
+    rng, names = np.random.default_rng(3), ["root"]
+    edges = [("root", "", 0.0)]
+    for i in range(38):
+        parent = names[i // 2]
+        edges.append((f"n{i}", parent, float(rng.uniform(0.1, 2.0))))
+        names.append(f"n{i}")
+    tree = Tree.of(pd.DataFrame(edges, columns=["name", "parent", "length"]))
+    found = thermostats.neighbour_joining(apart(tree).sample(frac=1, random_state=1).pipe(lambda d: d[d.index]))
+    pd.testing.assert_frame_equal(apart(found), apart(tree), atol=1e-9)
+
+
+def test_negative_branches_become_nothing_and_their_neighbours_shorter() -> None:
+    tree = thermostats.neighbour_joining(matrix(((1,), (4, 1), (4, 4, 4))))
+    assert (tree.lengths >= 0).all()

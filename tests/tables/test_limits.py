@@ -72,3 +72,22 @@ def test_cells_are_counted_before_they_are_unpacked(
     monkeypatch.setattr(limits, "CELLS", enough - 1)
     with pytest.raises(DataError, match=f"unpacks to more.*{enough} cells"):
         incoming.read(tmp_path / name)
+
+
+def test_a_file_of_just_the_limit_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    for size in (0, 9, 10):
+        path.write_bytes(b"x" * size)
+        assert limits.read_bytes(path, 10) == b"x" * size
+    for size in (11, 500):
+        path.write_bytes(b"x" * size)
+        with pytest.raises(DataError, match=f"{size} bytes.*at most 10 bytes"):
+            limits.read_bytes(path, 10)
+
+
+def test_a_file_that_does_not_tell_its_size_is_read_whole() -> None:
+    if not Path("/proc/self/status").is_file():
+        pytest.skip("no such file on this system")
+    assert len(limits.read_bytes(Path("/proc/cpuinfo"), 10**6)) > 100
+    with pytest.raises(DataError):
+        limits.read_bytes(Path("/proc/cpuinfo"), 20)

@@ -14,7 +14,7 @@ from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.column_map import ColumnMap, load_map
 from thermostats.tables.join import join
-from thermostats.tables.join_columns import NEEDED, REFUSED, when_joined
+from thermostats.tables.join_columns import NEEDED, OPTIONAL, REFUSED, when_joined
 from thermostats.tables.mapping import mapped, with_runs
 from thermostats.tables.runs import prompt_sha, run_id
 from thermostats.tables.schemas import TABLES
@@ -202,3 +202,27 @@ def test_only_rows_without_a_needed_column_are_said_to_lack_it(name: str, small_
             message = str(error)
         lacking = re.search(rf"without (run_id, )?{label}\.", message) or "to which run they belong" in message
         assert bool(lacking) == (needs[label] == NEEDED), (label, needs[label], message)
+
+
+def test_constants_that_their_columns_may_have_are_taken(tmp_path: Path) -> None:
+    constants = {
+        "layer": "3",
+        "n_tokens": "",
+        "norm_in": 2,
+        "prompt_id": 7,
+        "seconds": 0.5,
+        "dtype": "mixed",
+        "missing": "",
+    }
+    lines = "\n".join(f"{name} = {value!r}" for name, value in constants.items())
+    assert load_map(written(tmp_path, f'table = "layers"\n[constants]\n{lines}\n')).constants == constants
+    flags = "gated_mlp = true\ntied_embeddings = 'False'\nvariant = ''\nyear = 2024"
+    assert load_map(written(tmp_path, f'table = "models"\n[constants]\n{flags}\n')).constants["gated_mlp"] is True
+
+
+def test_nothing_is_joined_to_the_findings() -> None:
+    assert set(REFUSED) == {"findings"}
+    assert {when_joined("findings", label) for label in TABLES["findings"].columns} == {""}
+    assert when_joined("layers", "run_id") == "filled in from model_id and source"
+    assert (when_joined("layers", "prompt_id"), when_joined("layers", "norm_in")) == (NEEDED, OPTIONAL)
+    assert when_joined("runs", "dtype") == "filled in: unstated"

@@ -62,3 +62,19 @@ def test_measurements_of_one_model_that_disagree_are_named() -> None:
         }
     )
     assert disagreements(rows) == ["a: penultimate_gain 1 by x, 1.2 by y (+20%)"]
+
+
+def test_a_single_measurement_stays_as_it_is() -> None:
+    rows = pd.DataFrame(
+        {"model_id": ["a"], "source": ["s"], "prompt_set": ["p"], "dtype": ["d"], "y": [0.2], "e": [0.03]}
+    )
+    estimates = pooled(rows)
+    assert estimates.loc["a", "y"] == pytest.approx(0.2) and estimates.loc["a", "e"] == pytest.approx(0.03, rel=1e-6)
+    assert set(variances(rows).values()) == {0.0}
+
+
+def test_measurements_of_no_known_error_count_alike() -> None:
+    rows = pd.DataFrame(
+        {"model_id": "a", "source": ["s", "s"], "prompt_set": "p", "dtype": "d", "y": [0.1, 0.3], "e": 0.0}
+    )
+    assert pooled(rows).loc["a", "y"] == pytest.approx(0.2)

@@ -146,3 +146,15 @@ def test_tables_that_contradict_each_other_are_refused(label: str, value: str, w
     own = lineage["model_id"] == "google/gemma-7b-it"
     with pytest.raises(DataError, match=words):
         check_lineage(models, lineage.assign(**{label: lineage[label].mask(own, value)}))
+
+
+def test_branches_of_length_0_are_kept_and_named() -> None:
+    tree = thermostats.tree("((A:1,B:0)x:1,C:2)r;")
+    assert tree.notes == ("branches of length 0, so these cannot differ from their parents by descent: B",)
+    assert tree.covariance(["A", "B"]).tolist() == [[1, 0.5], [0.5, 0.5]]
+
+
+def test_newick_as_others_write_it() -> None:
+    tree = newick.read("[&R]\n( Homo sapiens : 1e0 ,\n (B,C) :1 );".replace("(B,C)", "(B:1,C:1)"))
+    assert tree.tips == ("Homo sapiens", "B", "C") and tree.names[0] == "node 1"
+    assert newick.read("((A,B),C);").unit == "equal"

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import layer, model, run, snapshot, table
+from conftest import finding, layer, model, run, snapshot, table
 
 from thermostats.errors import DataError
+from thermostats.tables import store
+from thermostats.tables.cells import as_text
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.validation import check_texts, typed
@@ -161,3 +163,82 @@ def test_what_a_run_may_not_be_called(run_id: str) -> None:
     check_texts(["A-b_9"], "layers", "run_id")
     with pytest.raises(DataError, match="names a run with characters other than letters, digits, - and _"):
         check_texts([run_id], "layers", "run_id")
+
+
+def test_true_is_no_number_among_texts() -> None:
+    frame = layers(cosine=True)
+    frame.loc[2, "cosine"] = "x"
+    assert refusal(frame).rows[0] == "row 2, column cosine: True is not a number"
+
+
+def test_the_same_value_in_many_rows_is_one_line_with_the_first_of_them() -> None:
+    frame = table("layers", *(layer(run(), number, 2.0) for number in range(1, 9))).astype(object)
+    frame["position"] = ["end", *["last"] * 6, "end"]
+    frame["gain_block"] = [-1.0, *["much"] * 6, -2.0]
+    error = refusal(frame)
+    assert error.rows == (
+        "row 1, column gain_block: -1.0 is not allowed; above 0",
+        "2 rows (1, 8), column position: 'end' is not allowed; "
+        "one of 'last', 'first', 'mean', 'cls', 'patches', 'all', 'mean_norm', 'unstated'",
+        "6 rows (2, 3, 4, 5, 6, …), column gain_block: 'much' is not a number",
+        "row 8, column gain_block: -2.0 is not allowed; above 0",
+    )
+    assert error.what.startswith("8 rows are not")
+    twice = pd.concat([layers(), layers().assign(gain_block=3.0)], ignore_index=True)
+    assert [row.partition(",")[0] for row in refusal(twice).rows] == ["row 4", "row 5", "row 6"]
+
+
+def test_what_a_column_without_bounds_wants_is_said() -> None:
+    frame = table("findings", finding("C01", finding="C01.x")).astype(object)
+    frame["headline"] = pd.Series([None], dtype=object)
+    assert refusal(frame, "findings").rows == (
+        "row 1, column headline: empty is not allowed; boolean, and never empty",
+    )
+
+
+def test_texts_are_as_they_came_and_whole_numbers_have_no_point() -> None:
+    mixed = pd.Series(["a", 3.0, 3.5, None, float("nan"), 7, True], dtype=object, name="who")
+    assert as_text(mixed).tolist() == ["a", "3", "3.5", "", "", "7", "True"]
+
+
+def test_half_a_character_is_said_with_its_column() -> None:
+    with pytest.raises(DataError, match="half of a character") as caught:
+        as_text(pd.Series(["a\ud800" + "b" * 90], dtype=object, name="who"))
+    assert (caught.value.where, caught.value.got) == ("column who", ascii("a\ud800" + "b" * 90)[:60])
+
+
+def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
+    frame = table("layers", layer(run(), 2, 1.0), layer(run(), 1, 1.0)).astype(object)
+    frame["missing"] = None
+    ordered = store.validate(frame.iloc[::-1, ::-1], "layers")
+    assert {label: str(ordered[label].dtype) for label in ordered} == store.dtypes("layers")
+    assert ordered.columns.tolist() == list(TABLES["layers"].columns)
+    assert (ordered["layer"].tolist(), ordered["missing"].tolist(), ordered.index.tolist()) == (
+        [1, 2],
+        ["", ""],
+        [0, 1],
+    )
+    with pytest.raises(DataError, match="table layers, column cosine is not of type float64"):
+        store.validate(frame.assign(cosine="many"), "layers")
+    infinite = frame.assign(cosine=[0.5, float("inf")])
+    with pytest.raises(DataError, match="column cosine is infinite") as caught:
+        store.validate(infinite, "layers", "here")
+    assert caught.value.where == f"here, run_id {run()['run_id']}, layer 2, prompt_id a, position last"
+
+
+def test_a_value_that_is_not_allowed_is_named_with_its_row_and_what_is() -> None:
+    rows = [layer(run(), 1, 1.0), layer(run(), 2, 1.0)]
+    frame = table("layers", *rows)
+    with pytest.raises(DataError, match="column cosine has a value that is not allowed") as caught:
+        store.validate(frame.assign(cosine=[0.5, 7.0]), "layers")
+    assert (caught.value.got, caught.value.allowed) == ("7.0", "at least -1.0001; at most 1.0001")
+    assert caught.value.where.startswith("run_id") and "layer 2" in caught.value.where
+    with pytest.raises(DataError, match="table layers holds a key twice") as caught:
+        store.validate(pd.concat([frame, frame.iloc[[1]].assign(gain_block=2.0)]), "layers")
+    assert caught.value.allowed == "one row per run_id, layer, prompt_id, position" and "layer 2" in caught.value.where
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-0.5B", "études/modèle-7b", "ラボ/模型", "a=b", "lab/<b>&'"])
+def test_other_names_are_kept(name: str, small_store: Path) -> None:
+    join(table("models", model(name)), data=small_store)
+    assert name in set(store.load("models", small_store)["model_id"])

@@ -16,6 +16,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.estimates import at_position, named, numbers
+from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
@@ -80,6 +81,7 @@ def fit_slopes(
         estimand=at_position(estimand, table),
         sources=sources_of(table),
         warnings=[*warnings, *left],
+        reads=needing("model_id", "prompt_id", "value"),
     )
 
 

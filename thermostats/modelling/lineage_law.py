@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling import residuals
+from thermostats.modelling.classical.estimates import columns_of
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
@@ -193,6 +194,7 @@ class Drift:
         if not new:
             held = self.sources.rows[[tree.place(name) for name in models]]
             return np.asarray(self.scaled(held) @ self.axes)
+        columns_of(rows, "parent")
         parents, rows_found, length = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
         for i, name in enumerate(models):
             if name in tree:

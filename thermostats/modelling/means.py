@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
+from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
@@ -71,6 +72,7 @@ def fit_means(
         settings=settings,
         estimand=outcome,
         sources=sources,
+        reads=needing("model_id", group),
     )
 
 

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
-from thermostats.modelling.columns import comparable_only, units_once
+from thermostats.modelling.columns import comparable_only, needing, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
@@ -102,7 +102,13 @@ def fit_sources(
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
     law = _law(Measurements(kinds=kinds))
     return law_fitted(
-        law, rows, seed=seed, estimand=gain, sources=sources, warnings=[*messages, *_warnings(rows, kinds)]
+        law,
+        rows,
+        seed=seed,
+        estimand=gain,
+        sources=sources,
+        warnings=[*messages, *_warnings(rows, kinds)],
+        reads=needing(*dict.fromkeys(["model_id", *kinds])),
     )
 
 

@@ -21,6 +21,7 @@ from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import at_position
+from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
@@ -90,6 +91,7 @@ def fit_invariance(
         estimand=at_position(estimand, table),
         sources=sources_of(table[table["model_id"].isin(models)]),
         warnings=[*warnings, *_warnings(rows)],
+        reads=needing("pair", "prompt_id", "base"),
     )
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import at_position
+from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
@@ -91,6 +92,7 @@ def fit_benchmark(
         estimand=at_position(estimand, table),
         sources=sources_of(table),
         warnings=warnings,
+        reads=needing("model_id", "prompt_id", "category"),
     )
 
 
