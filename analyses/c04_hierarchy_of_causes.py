@@ -29,7 +29,7 @@ from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
-from thermostats.modelling.heritage.shares import dominance
+from thermostats.modelling.heritage.variance_shares import dominance
 from thermostats.modelling.specification.estimators import difference_of_shares
 from thermostats.modelling.specification.null import across_labs
 from thermostats.modelling.under_descent import shares
@@ -53,7 +53,7 @@ from thermostats.studies.delia2026.shares_of_causes import (
     TABLE_OF_COUNTS,
     TABLE_OF_SHARES,
     WEIGHT_COUNTS,
-    Architecture,
+    Division,
     by_architecture,
     by_geometry,
     by_lineage,
@@ -113,40 +113,40 @@ VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, REPLICATED, MEASURED, POOLED)
 TRIALS = {
     name: Trial(rows, test, worlds=worlds, searches=searches)
     for name, rows, test, (worlds, searches) in (
-        ("architecture", models, by_architecture, cause_worlds.OF_ARCHITECTURE),
-        ("lineage", models_of_families, by_lineage, cause_worlds.OF_LINEAGE),
-        ("geometry", models, by_geometry, cause_worlds.OF_GEOMETRY),
-        ("size", models, by_size, cause_worlds.OF_SIZE),
+        ("architecture", models, by_architecture, cause_worlds.ARCHITECTURE_WORLDS),
+        ("lineage", models_of_families, by_lineage, cause_worlds.LINEAGE_WORLDS),
+        ("geometry", models, by_geometry, cause_worlds.GEOMETRY_WORLDS),
+        ("size", models, by_size, cause_worlds.SIZE_WORLDS),
     )
 }
 
 
 @CLAIM.shared
-def heritage_fit(evidence: Evidence, gain: Case, architecture: Architecture) -> Fit:
+def heritage_fit(evidence: Evidence, gain: Case, division: Division) -> Fit:
     """The heritage model of the models' means."""
     rows = heritage_rows(evidence, gain.column, PYTHIA, HUNT)
     rows = rows.merge(every_model(evidence)[["model_id", *SPAN]], on="model_id")
-    return fit_heritage(rows, estimand=gain.column, blocks=architecture.blocks, seed=SEED)
+    return fit_heritage(rows, estimand=gain.column, blocks=division.blocks, seed=SEED)
 
 
 DESCENT = "shares under descent, next to those of the rule"
 
 
 @CLAIM.shared
-def under_descent(evidence: Evidence, gain: Case, architecture: Architecture) -> pd.DataFrame | None:
+def under_descent(evidence: Evidence, gain: Case, division: Division) -> pd.DataFrame | None:
     """Shares of architecture, or of its two parts, next to descent along the tree in place of the lab."""
     rows = models(evidence, gain)
-    blocks = {name: columns for name, columns in architecture.blocks.items() if name != "heritage"}
+    blocks = {name: columns for name, columns in division.blocks.items() if name != "heritage"}
     designs = {name: rows[[*columns]].to_numpy(np.float64) for name, columns in blocks.items()}
     k = covariance_of(evidence, rows)
-    return shares(rows["outcome"].to_numpy(np.float64), designs, k, (architecture.pair,), seed=SEED)
+    return shares(rows["outcome"].to_numpy(np.float64), designs, k, (division.pair,), seed=SEED)
 
 
 def with_descent(
-    evidence: Evidence, gain: Case, architecture: Architecture, tables: Mapping[str, pd.DataFrame]
+    evidence: Evidence, gain: Case, division: Division, tables: Mapping[str, pd.DataFrame]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     """Tables of the fit with the one under descent, and its rows by name for the words; the study's gain alone."""
-    table = under_descent(evidence, gain, architecture) if gain is PRIMARY else None
+    table = under_descent(evidence, gain, division) if gain is PRIMARY else None
     if table is None:
         return dict(tables), {"descent": None}
     return {**tables, DESCENT: table}, {"descent": {row.what: row for row in table.itertuples()}}
@@ -180,10 +180,10 @@ XLABEL = "corrected share of the variance of the log gain"
 )
 def architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
-    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Architecture.UNDIVIDED)
+    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Division.UNDIVIDED)
     found = by_architecture(rows)
     tables, descent = with_descent(
-        evidence, gain, Architecture.UNDIVIDED, tables_of(fit, TABLES_OF_FIT if gain is PRIMARY else ("orders",))
+        evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT if gain is PRIMARY else ("orders",))
     )
     return replace(
         found,
@@ -224,9 +224,9 @@ CLAIM.curve(
 )
 def geometry(evidence: Evidence, gain: Case) -> Result:
     """Does shape at a given size explain more than size, whatever is called shape?"""
-    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Architecture.DIVIDED)
+    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Division.DIVIDED)
     found = by_geometry(rows)
-    tables, descent = with_descent(evidence, gain, Architecture.DIVIDED, tables_of(fit, ("orders", "commonality")))
+    tables, descent = with_descent(evidence, gain, Division.DIVIDED, tables_of(fit, ("orders", "commonality")))
     shown = found.rows[TABLE_OF_CODINGS].rename(
         columns={
             GEOMETRY_MINUS_SCALE: "estimate",
@@ -256,10 +256,10 @@ def size(evidence: Evidence, gain: Case) -> Result:
     rows = models(evidence, gain)
     found = by_size(rows)
     blocks = [BLOCKS | {"scale": (column,)} for column in WEIGHT_COUNTS.values()]
-    tables, descent = with_descent(evidence, gain, Architecture.DIVIDED, {})
+    tables, descent = with_descent(evidence, gain, Division.DIVIDED, {})
     return replace(
         found,
-        inference=Inference(heritage_fit(evidence, gain, Architecture.DIVIDED), tables=tables),
+        inference=Inference(heritage_fit(evidence, gain, Division.DIVIDED), tables=tables),
         words={
             **descent,
             "counted": found.rows[TABLE_OF_COUNTS].set_index("weights"),
@@ -279,7 +279,7 @@ def size(evidence: Evidence, gain: Case) -> Result:
 )
 def lineage(evidence: Evidence, gain: Case) -> Result:
     """Exploratory: do lab and family together explain more than shape and size together?"""
-    rows, fit = models_of_families(evidence, gain), heritage_fit(evidence, gain, Architecture.UNDIVIDED)
+    rows, fit = models_of_families(evidence, gain), heritage_fit(evidence, gain, Division.UNDIVIDED)
     found = by_lineage(rows)
     nested = {"lab": HERITAGE, "family": ("family",), "architecture": SPAN}
     families = rows.groupby("heritage")["family"].nunique()

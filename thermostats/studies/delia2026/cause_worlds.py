@@ -11,8 +11,8 @@ from thermostats.studies.delia2026.shares_of_causes import (
     CODINGS,
     HERITAGE,
     LINEAGE,
+    LINEAGE_AGAINST_ARCHITECTURE,
     MARGIN,
-    OF_LINEAGE,
     SPAN,
 )
 
@@ -29,7 +29,12 @@ LAB_EQUALS_ARCHITECTURE = Boundary(
     "outcome", (AGAINST_ARCHITECTURE,), ("heritage", "architecture"), HERITAGE, SPAN, "lab and architecture alike"
 )
 LINEAGE_EQUALS_ARCHITECTURE = Boundary(
-    "outcome", (OF_LINEAGE,), ("lineage", "architecture"), LINEAGE, SPAN, "lineage and architecture alike"
+    "outcome",
+    (LINEAGE_AGAINST_ARCHITECTURE,),
+    ("lineage", "architecture"),
+    LINEAGE,
+    SPAN,
+    "lineage and architecture alike",
 )
 GEOMETRY_EQUALS_SCALE = Boundary(
     "outcome",
@@ -98,19 +103,20 @@ SIZE_SIGNALS = worlds_of_shares(
 )
 ALONG = "log_n"
 
-OF_ARCHITECTURE = (
+ARCHITECTURE_WORLDS = (
     of_heritage(LAB_EQUALS_ARCHITECTURE, families=False),
     searches_at(LAB_EQUALS_ARCHITECTURE, KINDS, ALONG),
 )
-OF_LINEAGE = (
+LINEAGE_WORLDS = (
     of_heritage(LINEAGE_EQUALS_ARCHITECTURE, families=True),
     searches_at(LINEAGE_EQUALS_ARCHITECTURE, KINDS, ALONG, families=(0.0, 0.0)),
 )
-OF_GEOMETRY = (
+GEOMETRY_WORLDS = (
     (*GEOMETRY_SIGNALS, *worlds_at(GEOMETRY_EQUALS_SCALE, KINDS, 1.0)),
     searches_at(GEOMETRY_EQUALS_SCALE, KINDS, ALONG, effort=QUICK, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
 )
-OF_SIZE = (
+SIZE_WORLDS = (
     (*SIZE_SIGNALS, *worlds_at(SCALE_AT_MARGIN, KINDS, 1.0)),
     searches_at(SCALE_AT_MARGIN, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
 )
+"""Of each comparison: the worlds in which its rule is tried, and where worse ones are searched for."""

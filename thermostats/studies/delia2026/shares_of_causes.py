@@ -9,7 +9,7 @@ import pandas as pd
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.modelling.heritage.designs import Blocks
-from thermostats.modelling.heritage.shares import share_table
+from thermostats.modelling.heritage.variance_shares import share_table
 from thermostats.studies.delia2026.gains import LEVEL
 
 SEED = 4
@@ -44,10 +44,10 @@ BLOCKS = CODINGS[0].blocks
 SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
 """Architecture, shape and size together, whatever is called which."""
 AGAINST_ARCHITECTURE = {"heritage": HERITAGE, "architecture": SPAN}
-OF_LINEAGE = {"lineage": LINEAGE, "architecture": SPAN}
+LINEAGE_AGAINST_ARCHITECTURE = {"lineage": LINEAGE, "architecture": SPAN}
 
 
-class Architecture(Enum):
+class Division(Enum):
     """How architecture enters next to the lab: as one block, or as geometry and scale."""
 
     UNDIVIDED = "undivided"
@@ -56,12 +56,12 @@ class Architecture(Enum):
     @property
     def blocks(self) -> Blocks:
         """All blocks by name, the lab among them."""
-        return AGAINST_ARCHITECTURE if self is Architecture.UNDIVIDED else BLOCKS
+        return AGAINST_ARCHITECTURE if self is Division.UNDIVIDED else BLOCKS
 
     @property
     def pair(self) -> tuple[str, str]:
         """The two blocks that are compared where descent takes the place of the lab."""
-        return ("descent", "architecture") if self is Architecture.UNDIVIDED else ("geometry", "scale")
+        return ("descent", "architecture") if self is Division.UNDIVIDED else ("geometry", "scale")
 
 
 HERITAGE_MINUS_ARCHITECTURE = "heritage − architecture"
@@ -88,7 +88,7 @@ def by_architecture(rows: pd.DataFrame) -> Result:
 
 def by_lineage(rows: pd.DataFrame) -> Result:
     """Lab and family against shape and size together."""
-    return compared(rows, OF_LINEAGE, ("lineage", "architecture"))
+    return compared(rows, LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture"))
 
 
 def by_geometry(rows: pd.DataFrame) -> Result:
