@@ -239,6 +239,7 @@ def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
     assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]
 
 
+@pytest.mark.slow
 def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
     rows = made(lab_sd=0.4)
     tree = thermostats.tree(rows)
