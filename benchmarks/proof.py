@@ -84,7 +84,7 @@ def of_default_run(decoder: Any, folder: Path) -> float:
         outcomes = []
         seconds = timed(lambda: outcomes.append(measure_one(spec, folder_of_rows)))
     if outcomes[0].status != "measured":
-        sys.exit(outcomes[0].reason)
+        sys.exit(outcomes[0].problem.reason)
     proof.check_proof, proof.second_pass = checks
     return sum(spent) / seconds
 

@@ -192,8 +192,12 @@ def measure(
 
     rows = []
     for model, outcome in measure_all(wanted, folder, data):
-        rows.append({"model": model, **asdict(outcome)} | {"model": model})
-        print(f"{model} {outcome.revision}: {outcome.status} {outcome.reason}".rstrip(), file=sys.stderr, flush=True)
+        rows.append({"model": model, **outcome.row()} | {"model": model})
+        print(
+            f"{model} {outcome.revision}: {outcome.status} {outcome.problem.reason}".rstrip(),
+            file=sys.stderr,
+            flush=True,
+        )
     print_rows(rows, ["model", "revision", "status", "seconds", "reason"], as_json)
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(1)

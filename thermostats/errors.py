@@ -20,8 +20,8 @@ class ThermostatsError(Exception):
     """The thing asked for failed; the command line exits with 1.
 
     The message reads ``what (where): got …; allowed …. Next: …``; empty parts are left out. `rows`: what is wrong row
-    by row, of which the message lists the first. `remedy`: what would let rows
-    pass that were joined (`tables/remedies.py`).
+    by row, of which the message lists the first. `remedy`: what would let rows pass that were joined
+    (`tables/remedies.py`). `options`: an option and its value with which the same command would pass.
     """
 
     exit_code = 1
@@ -36,10 +36,11 @@ class ThermostatsError(Exception):
         next_step: str = "",
         rows: Sequence[str] = (),
         remedy: Any = None,
+        options: Sequence[str] = (),
     ) -> None:
         self.what, self.where, self.got = visible(what), visible(str(where)), visible(str(got))
         self.allowed, self.next_step, self.rows = visible(allowed), visible(next_step), tuple(map(visible, rows))
-        self.remedy = remedy
+        self.remedy, self.options = remedy, tuple(options)
         details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(self.allowed)
         message = self.what + f" ({self.where})" * bool(self.where) + ": " * bool(details) + "; ".join(details) + "."
         message += "".join(f"\n  {row}" for row in self.rows[:SHOWN])

@@ -182,7 +182,7 @@ def test_gains_and_spectra_along_training_are_the_instruments(made, trained, tmp
     member = pack().members[3]
     path = step_folder(made, member.model, STEPS)
     spec = RunSpec(str(path), prompts="nursery", what=("gains", "weights"), device="cpu", name="x/y", download=False)
-    assert [outcome.reason for outcome in execute([spec], tmp_path)] == [""]
+    assert [outcome.problem.reason for outcome in execute([spec], tmp_path)] == [""]
     layers = store.load("layers", tmp_path)
     runs = store.load("runs", tmp_path)
     mine = set(runs.loc[runs["model_id"] == "x/y", "run_id"])

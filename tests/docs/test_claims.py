@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
-from page_blocks import PAGES, ROOT, loaded
+from page_blocks import PAGES, ROOT, blocks, loaded
 from surface import commands
 
+from thermostats.claims.evidence import ROWS
+from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.claims.study import studies
 from thermostats.tables.folders import shipped
@@ -138,3 +140,15 @@ def test_contributing_says_whose_every_letter_is() -> None:
             home = next(home for home in (study.name, f"{study.name}.py") if f"studies/{home}" in part)
             assert re.search(rf"\b{study.letter}\b[^,;:]*\(`[\w/]*{re.escape(home)}", part), study.letter
     assert {name[0] for name in scripts(shipped("analyses"))} == {s.letter for s in studies().values() if s.letter}
+
+
+def test_the_claim_in_contributing_has_all_that_its_steps_ask_for(tmp_path: Path) -> None:
+    for block in blocks(NAMES["CONTRIBUTING.md"]):
+        if block.note.startswith("file: "):
+            (tmp_path / PurePosixPath(block.note.removeprefix("file: ")).name).write_text(block.code, encoding="utf-8")
+    claim = claim_of(next(tmp_path.glob("*.py")))
+    (question,) = claim.questions
+    assert claim.rows in ROWS and claim.words is not None and claim.words.facts["needs"] == "8 models"
+    assert {*claim.answers} == {"supported", "not supported", "inconclusive"}
+    assert question.views is not None and question.views.models == 8 and question.trial is not None
+    assert question.trial.worlds and {search.holds for search in question.trial.searches} == {True, False}

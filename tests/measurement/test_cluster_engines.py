@@ -128,14 +128,14 @@ def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Clu
     engine.submit(job("lab/a", 6.0))
     cluster.results["lab/a"] = ray.exceptions.WorkerCrashedError()
     ((_, outcome),) = engine.wait(1.0)
-    assert (outcome.status, outcome.again) == ("failed", True)
-    assert outcome.reason.startswith("WorkerCrashedError: The worker died unexpectedly")
+    assert (outcome.status, outcome.problem.again) == ("failed", True)
+    assert outcome.problem.reason.startswith("WorkerCrashedError: The worker died unexpectedly")
     for name, gib in (("lab/large", 6.0), ("lab/small", 1.0)):
         engine.submit(job(name, gib))
     cluster.alive = cluster.alive[1:]
     ((through, outcome),) = engine.wait(1.0)
-    assert (through.spec.model, outcome.reason) == ("lab/large", "no remaining node has enough memory")
-    assert outcome.again and cluster.cancelled == ["lab/large"]
+    assert (through.spec.model, outcome.problem.reason) == ("lab/large", "no remaining node has enough memory")
+    assert outcome.problem.again and cluster.cancelled == ["lab/large"]
     assert engine.wait(1.0) == []
 
 

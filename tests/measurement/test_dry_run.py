@@ -49,17 +49,17 @@ def test_memory_disk_and_time_are_told_before_anything_is_loaded(tmp_path: Path)
     spec = RunSpec(str(model), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
     outcome = beforehand(spec, tmp_path / "data")
     n_params = sum(p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(model).parameters())
-    assert (outcome.status, len(outcome.runs), outcome.n_params, outcome.disk) == ("planned", 3, n_params, 0.0)
-    assert outcome.gigabytes is not None and outcome.gigabytes >= 4 * n_params / 1e9
+    assert (outcome.status, len(outcome.runs), outcome.n_params, outcome.cost.disk) == ("planned", 3, n_params, 0.0)
+    assert outcome.cost.gigabytes is not None and outcome.cost.gigabytes >= 4 * n_params / 1e9
     tokens, passes = 3, 2
-    assert outcome.seconds == pytest.approx(2 * n_params * tokens * passes / 5e10, rel=0.05)
-    assert outcome.reason == ""
+    assert outcome.cost.seconds == pytest.approx(2 * n_params * tokens * passes / 5e10, rel=0.05)
+    assert outcome.problem.reason == ""
     refused = beforehand(spec, tmp_path / "data", Place("cpu", 1000))
-    assert refused.status == "failed" and "cannot fit into memory" in refused.reason
+    assert refused.status == "failed" and "cannot fit into memory" in refused.problem.reason
 
 
 def test_a_class_that_is_not_measured_is_refused_with_the_reason(tmp_path: Path) -> None:
     tiny.build("gpt2").config.save_pretrained(tmp_path)  # type: ignore[union-attr, operator]
     (tmp_path / "config.json").write_text('{"model_type": "pvt"}')
     outcome = planned(Job(RunSpec(str(tmp_path))), TEXTS, tmp_path / "data", HERE)
-    assert outcome.status == "failed" and "width changes between stages" in outcome.reason
+    assert outcome.status == "failed" and "width changes between stages" in outcome.problem.reason

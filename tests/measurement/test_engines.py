@@ -65,7 +65,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     broken = RunSpec(str(tmp_path / "nowhere"), prompts=small_specs[0].prompts)
     (tmp_path / "nowhere").mkdir()
     outcomes = {Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)}
-    assert outcomes["nowhere"].status == "failed" and "no config.json" in outcomes["nowhere"].reason
+    assert outcomes["nowhere"].status == "failed" and "no config.json" in outcomes["nowhere"].problem.reason
     assert {name: o.attempts for name, o in outcomes.items() if o.status == "measured"} == {
         name: 2 if name in killed else 1 for name in ("m0", "m1")
     }
@@ -85,9 +85,9 @@ def test_a_refused_spec_is_not_loaded_and_the_others_are(small_specs: list[RunSp
     engine.place = Place("cpu", needs[1])
     outcomes = list(execute(small_specs, data, engine=engine))
     assert [o.status for o in outcomes] == ["failed", "measured", "measured", "measured"]
-    assert "cannot fit into memory and was not loaded" in outcomes[0].reason
+    assert "cannot fit into memory and was not loaded" in outcomes[0].problem.reason
     dry = {outcome.status: outcome for outcome in execute(small_specs, data, dry_run=True, engine=engine)}
-    assert set(dry) == {"failed", "skipped"} and dry["failed"].reason == outcomes[0].reason
+    assert set(dry) == {"failed", "skipped"} and dry["failed"].problem.reason == outcomes[0].problem.reason
 
 
 def test_memory_of_the_weights_is_what_the_model_has(small_specs: list[RunSpec]) -> None:

@@ -15,7 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
-from thermostats.measurement.outcome import Outcome, lost
+from thermostats.measurement.outcome import Outcome, Problem, lost
 from thermostats.measurement.session import write_state
 from thermostats.measurement.settings import EngineSettings
 from thermostats.measurement.spec import RunSpec
@@ -45,7 +45,7 @@ class Scripted:
         self.seen.append((name, job.attempt, job.n_bytes))
         if job.attempt <= self.losses.get(name, 0):
             return [(job, lost(job.spec, f"node {job.attempt} is gone"))]
-        return [(job, Outcome(name, "failed" if name in self.broken else "measured", reason="no weights"))]
+        return [(job, Outcome(name, "failed" if name in self.broken else "measured", problem=Problem("no weights")))]
 
     def close(self) -> None:
         self.closed = True
@@ -69,8 +69,9 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     outcomes = {outcome.model.rpartition("/")[2]: outcome for outcome in execute(wanted, tmp_path / "d", engine=engine)}
     assert (outcomes["m0"].status, outcomes["m0"].attempts) == ("measured", 3)
     assert (outcomes["m1"].status, outcomes["m1"].attempts) == ("failed", 3)
-    assert outcomes["m1"].reason == "tried 3 times, at last: node 3 is gone"
-    assert (outcomes["m2"].status, outcomes["m2"].attempts, outcomes["m2"].reason) == ("failed", 1, "no weights")
+    assert outcomes["m1"].problem.reason == "tried 3 times, at last: node 3 is gone"
+    assert (outcomes["m2"].status, outcomes["m2"].attempts) == ("failed", 1)
+    assert outcomes["m2"].problem.reason == "no weights"
     needs = [n_bytes for name, _, n_bytes in engine.seen if name == "m0"]
     assert needs == [needs[0], 2 * needs[0], 4 * needs[0]]
     assert engine.closed

@@ -56,7 +56,7 @@ def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors
     (tmp_path / "two.txt").write_text("ab c d\nb c ab f\n")
     options = {"prompts": str(tmp_path / "two.txt"), "heritage": "Us"}
     for outcome in execute(specs([str(file), str(tmp_path / "plain")], options), data):
-        assert outcome.status == "measured", outcome.reason
+        assert outcome.status == "measured", outcome.problem.reason
     assert store.check(data)["runs"] == 6
     models = store.load("models", data).set_index("model_id").loc[["in-gguf", "plain"]]
     assert models["revision"].tolist() == ["F32", "main"]

@@ -88,7 +88,7 @@ def test_a_folder_that_changed_is_not_taken_for_the_one_measured(
         measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
     assert "--set name=first/checkpoint-500" in str(caught.value.next_step)
     (outcome,) = execute([RunSpec(str(folder), prompts=prompts, what=WHAT)], tmp_path / "mine")
-    assert (outcome.status, outcome.wrong_use) == ("failed", True)
+    assert (outcome.status, outcome.problem.wrong_use) == ("failed", True)
     again = measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT, name="first/checkpoint-500")
     assert set(again["run_id"]).isdisjoint(before["run_id"])
     assert set(again["model_id"]) == {"first/checkpoint-500"}
@@ -265,7 +265,7 @@ def test_a_model_that_is_gone_is_finished_by_its_name(folder: Path, prompts: str
     shutil.rmtree(folder)
     spec = RunSpec("checkpoint-500", prompts=prompts, what=WHAT, download=False)
     (outcome,) = execute([spec], tmp_path / "mine")
-    assert (outcome.status, len(outcome.finished)) == ("skipped", 2), outcome.reason
+    assert (outcome.status, len(outcome.finished)) == ("skipped", 2), outcome.problem.reason
 
 
 def test_a_model_in_memory_that_changed_is_another_and_the_first_is_kept(prompts: str, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
 ) -> None:
     spec = RunSpec(str(saved(name, tmp_path / name)), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
     (first,) = execute([spec], data)
-    assert first.status == "measured", first.reason
+    assert first.status == "measured", first.problem.reason
     assert store.check(data)["runs"] == 2
     assert store.check(data)["layers"] == 3 * 3 * 3
     assert store.load("outputs", data)["entropy"].notna().all()
@@ -62,7 +62,7 @@ def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
 def test_a_model_without_attention_has_no_heads_and_no_shape_of_them(tmp_path: Path, data: Path) -> None:
     folder = saved("mamba", tmp_path / "mamba")
     (done,) = execute([RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("gains",))], data)
-    assert done.status == "measured", done.reason
+    assert done.status == "measured", done.problem.reason
     row = store.load("models", data).set_index("model_id").loc["mamba"]
     assert (row[["n_heads", "n_kv_heads", "d_head", "d_ff"]] == 0).all()
     assert row["n_params"] == sum(p.numel() for p in tiny.build("mamba").parameters())

@@ -45,7 +45,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_tables_pass_their_check_and_a_second_call_does_nothing(model: Path, prompts: Path, data: Path) -> None:
     spec = RunSpec(str(model), prompts=str(prompts), heritage="Us")
     (first,) = execute([spec], data)
-    assert first.status == "measured", first.reason
+    assert first.status == "measured", first.problem.reason
     counts = store.check(data)
     assert counts["runs"] == 3
     assert counts["layers"] == 3 * 3 * 3
@@ -147,8 +147,8 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
     for name, (_, message) in BROKEN.items():
         outcome = by_name[name]
         assert outcome.status == "failed", name
-        assert re.search(message, outcome.reason), (name, outcome.reason)
-        assert "unexpected" not in outcome.reason.replace("unexpected (", ""), (name, outcome.reason)
+        assert re.search(message, outcome.problem.reason), (name, outcome.problem.reason)
+        assert "unexpected" not in outcome.problem.reason.replace("unexpected (", ""), (name, outcome.problem.reason)
     assert {name: held for name, held in snapshot(data).items() if not name.startswith(".measuring")} == before
     outcomes = list(execute([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))
     assert sorted(outcome.status for outcome in outcomes) == ["failed", "failed", "measured"], outcomes
@@ -163,4 +163,4 @@ def test_a_lab_named_later_is_filled_in_and_another_one_refused(model: Path, pro
     assert (first.status, again.status) == ("measured", "skipped")
     assert store.load("models", data).set_index("model_id").loc["tiny-gpt2", "heritage"] == "Us"
     (other,) = execute([RunSpec(str(model), heritage="Them", **options)], data)  # type: ignore[arg-type]
-    assert other.wrong_use and "thermostats set tiny-gpt2 heritage=Them" in other.reason
+    assert other.problem.wrong_use and "thermostats set tiny-gpt2 heritage=Them" in other.problem.reason

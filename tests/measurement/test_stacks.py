@@ -49,7 +49,7 @@ def test_the_encoder_is_measured_out_of_the_whole_folder(name: str, tmp_path: Pa
     model = saved(name, tmp_path / name)
     spec = RunSpec(str(tmp_path / name), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
     (done,) = execute([spec], data)
-    assert done.status == "measured", done.reason
+    assert done.status == "measured", done.problem.reason
     assert done.model == f"{name}:encoder"
     assert store.check(data)["runs"] == 3
     row = store.load("models", data).set_index("model_id").loc[f"{name}:encoder"]

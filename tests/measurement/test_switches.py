@@ -270,7 +270,8 @@ def test_a_switch_is_refused_by_name_with_a_line_that_works(case: str, tmp_path:
     line = caught.value.next_step
     assert line == f"thermostats measure {shlex.quote(str(folder))} --what {left}"
     beforehand = planned(Job(RunSpec(str(folder), heritage="Us")), ["the cat sat"], tmp_path, Place("cpu", None))
-    assert beforehand.status == "failed" and next(iter(changes)) in beforehand.reason and line in beforehand.reason
+    reason = beforehand.problem.reason
+    assert beforehand.status == "failed" and next(iter(changes)) in reason and line in reason
     (tmp_path / "p.txt").write_text("the cat sat\n")
     more = ["--data", str(data), "--lab", "Us", "--prompts", str(tmp_path / "p.txt")]
     done = CliRunner().invoke(app, [*shlex.split(line)[1:], *more])

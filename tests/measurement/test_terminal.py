@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from thermostats.errors import UsageError
 from thermostats.measurement import progress
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.outcome import Cost, Outcome, Problem
 from thermostats.measurement.progress import Bars, Lines
 from thermostats.measurement.terminal import measure_models
 
@@ -53,7 +53,11 @@ def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: 
         report("lab/a", "attention", 25, 25)
         assert [(task.description, task.completed) for task in bars.tasks] == [("lab/a attention", 25)]
         display.done(
-            1, 2, Outcome("lab/a", "measured", "main", runs=("x", "y"), rows={"layers": 5, "outputs": 2}, seconds=4.2)
+            1,
+            2,
+            Outcome(
+                "lab/a", "measured", "main", runs=("x", "y"), rows={"layers": 5, "outputs": 2}, cost=Cost(seconds=4.2)
+            ),
         )
         assert bars.tasks == []
     display = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", sys.stderr.getvalue())  # type: ignore[attr-defined]
@@ -65,7 +69,7 @@ def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: 
     [
         (Outcome("lab/a", "planned", "main", ("x",), ("y", "z")), "[2/3] lab/a planned: 1 runs to measure, 2 finished"),
         (Outcome("lab/a", "skipped", "step5"), "[2/3] lab/a@step5 skipped: every run is finished"),
-        (Outcome("lab/a", "failed", "", reason="no room"), "[2/3] lab/a failed: no room"),
+        (Outcome("lab/a", "failed", "", problem=Problem("no room")), "[2/3] lab/a failed: no room"),
     ],
 )
 def test_where_nobody_looks_a_line_says_what_became_of_a_model(

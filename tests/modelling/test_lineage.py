@@ -239,6 +239,19 @@ def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
     assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]
 
 
+@pytest.mark.parametrize("process", ["brownian", "ou"])
+def test_a_saved_fit_has_its_tree_and_predicts(process: str, tmp_path: Path) -> None:
+    rows = made()
+    fit = thermostats.fit_lineage(rows, thermostats.tree(rows), process=process, seed=np.int64(2), settings=FEW)
+    again = thermostats.load_fit(fit.save(tmp_path / "lineage.nc"))
+    new = rows.head(2).assign(model_id=["new", "newer"], parent=["A", "E/m29"])
+    assert again.predict(new).equals(fit.predict(new)) and again.table("nodes").equals(fit.table("nodes"))
+    with pytest.raises(UsageError, match="no such column: got parent"):
+        again.predict(new.drop(columns="parent"))
+    with pytest.raises(UsageError, match="no such column: got n_heads"):
+        again.predict(new.drop(columns="n_heads"))
+
+
 @pytest.mark.slow
 def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
     rows = made(lab_sd=0.4)

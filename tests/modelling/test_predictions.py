@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from bad_inputs import CASES
 
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.means import fit_means
+from thermostats.modelling.pairs import fit_invariance
+from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.sampling import Sampled
+from thermostats.modelling.transition import fit_transition
 
 Table = pd.DataFrame
 
@@ -91,6 +98,31 @@ def test_columns_of_free_blocks_are_needed(heritage: Fit) -> None:
     assert len(heritage.predict(new)) == 2
 
 
+@pytest.mark.parametrize(("name", "lacks"), [("slopes", "value"), ("sources", "dtype"), ("spectral", "ratio")])
+def test_columns_that_a_law_reads_are_needed(name: str, lacks: str) -> None:
+    case = CASES[name]
+    table = case.good(12, 4)
+    with pytest.raises(UsageError, match=f"no such column: got {lacks}"):
+        case.fit(table).predict(table.head(4).drop(columns=lacks))
+
+
+@pytest.mark.parametrize(
+    ("reads", "lacks"),
+    [
+        (partial(fit_invariance, seed=1), "pair"),
+        (partial(fit_benchmark, seed=1), "category"),
+        (partial(fit_means, outcome="value", scale=0.5, seed=1), "category"),
+    ],
+)
+def test_columns_that_a_sampled_law_reads_are_needed(
+    reads: Callable[[Table], Fit], lacks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sampled, "sample", lambda *args, **more: None)  # refused before any draw is read
+    table = CASES["invariance" if lacks == "pair" else "benchmark"].good(12, 4)
+    with pytest.raises(UsageError, match=f"no such column: got {lacks}"):
+        reads(table).predict(table.head(4).drop(columns=lacks, errors="ignore"))
+
+
 def test_a_fit_without_labs_is_written_whole() -> None:
     facts = model_facts(12, 4, np.random.default_rng(1))
     fit = fit_heritage(facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), lab=None, seed=1)
@@ -163,3 +195,8 @@ def test_a_table_with_columns_of_no_kind_is_saved(tmp_path) -> None:
     again = thermostats.load_fit(fit.save(tmp_path / "line.nc"))
     assert again.summary().equals(fit.summary())
     assert again.rows["notes"].tolist() == ["1", "a"] * 12
+
+
+def test_a_published_formula_has_three_terms() -> None:
+    with pytest.raises(UsageError, match=r"three terms: got \(1, 2\)"):
+        fit_transition(CASES["transition"].good(12, 4), "peak", published=(1, 2), seed=1)  # type: ignore[arg-type]

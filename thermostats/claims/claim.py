@@ -77,7 +77,7 @@ class Claim:
     source: str
     """Section or figure of the preprint, and files."""
     rows: str = ""
-    """Whose rows it reads, one of `ROWS` of `claims/evidence.py`; empty: not stated."""
+    """Whose rows it reads, a line of `ROWS` of `claims/evidence.py`; empty: not stated."""
     measures: tuple[str, ...] = ()
     """Kinds of measurement that its questions read: gains, weights, outputs, attention."""
     history: tuple[str, ...] = ()

@@ -18,10 +18,15 @@ from thermostats.tables.selection import Selection
 from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
-ROWS = ("study", "study and measured", "study, external and measured", "measured", NURSERY)
-"""What a claim may say of whose rows it reads, `Rows:` of its words: `published` and `replicated` rows are
-the study's, `pooled` ones the study's, external and measured; `nursery` is not named next to others. A user's own are
-measured ones."""
+ROWS: Mapping[str, frozenset[str]] = {
+    NURSERY: frozenset({NURSERY}),
+    "measured": frozenset({MEASURED}),
+    "study": frozenset({PUBLISHED, REPLICATED, NURSERY}),
+    "study and measured": frozenset({PUBLISHED, REPLICATED, NURSERY, MEASURED}),
+    "study, external and measured": frozenset({PUBLISHED, REPLICATED, NURSERY, MEASURED, EXTERNAL, POOLED}),
+}
+"""What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that its findings and
+views may then have. A user's rows are measured ones."""
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")

@@ -254,14 +254,14 @@ def measure(
     options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
     models_asked, chosen = [*(models or ()), *(files or ())], parsed(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
-    rows = [asdict(outcome) for outcome in outcomes]
+    rows = [outcome.row() for outcome in outcomes]
     listed = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
     columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
     if dry_run:
         columns.insert(7, "disk")
     print_rows(listed, columns, as_json)
-    if failed := [row for row in rows if row["status"] == "failed"]:
-        step = with_option(failed[0], lab, data) or near_model(failed[0]["model"], data)
+    if failed := [outcome for outcome in outcomes if outcome.status == "failed"]:
+        step = with_option(failed[0], lab, data) or near_model(failed[0].model, data)
         say_next(step, visible=bool(step) and not as_json)
         raise typer.Exit(exit_code(outcomes))
     if not (dry_run or lab):

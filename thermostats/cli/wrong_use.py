@@ -7,9 +7,9 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -22,10 +22,6 @@ from thermostats.terminal import readable_in_part, refuse
 if TYPE_CHECKING:
     from thermostats.measurement.outcome import Outcome
 
-NO_FOLDER = "add --data mine"
-"""How the next step begins where no folder for one's own rows was named (`tables/folders.py`)."""
-OPTION = re.compile(r"Next: (--[a-z-]+ [a-z0-9_]+)")
-"""An option and its value as the next step of a model that failed."""
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
 
@@ -38,7 +34,7 @@ def run(app: typer.Typer) -> NoReturn:
         try:
             stopped = app(standalone_mode=False)
         except ThermostatsError as error:
-            refuse(_in_a_folder(error), as_json=as_json)
+            refuse(_with_command(error), as_json=as_json)
             sys.exit(error.exit_code)
         except WRONG_USE as error:
             sys.exit(_arguments(error, as_json))
@@ -71,11 +67,11 @@ def _arguments(error: Exception, as_json: bool) -> int:
     return UsageError.exit_code
 
 
-def _in_a_folder(error: ThermostatsError) -> ThermostatsError:
-    """The error for a folder that was not named with the whole command that names one."""
-    if not error.next_step.startswith(NO_FOLDER) or "--data" in sys.argv:
+def _with_command(error: ThermostatsError) -> ThermostatsError:
+    """The error with the whole command that would pass, where it lacks an option."""
+    if not error.options or error.options[0] in sys.argv:
         return error
-    command = shlex.join(["thermostats", *sys.argv[1:], *NO_FOLDER.split()[1:]])
+    command = shlex.join(["thermostats", *sys.argv[1:], *error.options])
     return error.ending_in(f"{error.next_step}: {command}")
 
 
@@ -98,7 +94,7 @@ def interrupted(*_: object) -> NoReturn:
 
 def exit_code(outcomes: Iterable[Outcome]) -> int:
     """Exit code of a verb that measured: 2 where all that failed was asked for wrongly, 1 where other things failed."""
-    failed = [outcome.wrong_use for outcome in outcomes if outcome.status == "failed"]
+    failed = [outcome.problem.wrong_use for outcome in outcomes if outcome.status == "failed"]
     return (2 if all(failed) else 1) if failed else 0
 
 
@@ -110,11 +106,11 @@ def near_model(model: str, data: Path | None) -> str:
     return "" if model in names else did_you_mean(model, names)
 
 
-def with_option(failed: Mapping[str, Any], lab: str, data: Path | None) -> str:
-    """The command that measures a failed model with the option that its reason names; empty where it names none."""
-    if not (option := OPTION.search(failed["reason"])):
+def with_option(failed: Outcome, lab: str, data: Path | None) -> str:
+    """The command that measures a failed model with the option that it lacked; empty where it lacked none."""
+    if not failed.problem.options:
         return ""
-    words = ["thermostats", "measure", failed["model"], *option[1].split()]
+    words = ["thermostats", "measure", failed.model, *failed.problem.options]
     words += [word for name, value in (("--lab", lab), ("--data", data)) if value for word in (name, str(value))]
     return shlex.join(words)
 

@@ -16,7 +16,7 @@ from thermostats.measurement.engines import Job
 from thermostats.measurement.estimate import Place, refusal, seconds
 from thermostats.measurement.hub import config_folder, download_bytes
 from thermostats.measurement.model_row import stored_dtype
-from thermostats.measurement.outcome import Outcome, failed
+from thermostats.measurement.outcome import Cost, Outcome, Problem, failed
 from thermostats.measurement.plan import folder_of, plan
 from thermostats.measurement.quantised import check_quantised
 from thermostats.measurement.spec import WHAT, RunSpec
@@ -43,12 +43,12 @@ def planned(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome
     except Exception as error:  # told as an outcome, as when it is measured
         return failed(spec, error)
     if outcome.status == "skipped" or job.need is None:
-        return replace(outcome, disk=disk)
+        return replace(outcome, cost=Cost(disk=disk))
     passes = len({WHAT[name][0] for name in left.what} - {"weights"})
     took = seconds(job.need.n_params, texts, passes, place.kind)
-    gigabytes, n_params = float(f"{job.need.total / 1e9:.3g}"), outcome.n_params or job.need.n_params
-    outcome = replace(outcome, n_params=n_params, gigabytes=gigabytes, disk=disk)
-    return replace(outcome, seconds=float(f"{took:.2g}"), reason=_words(cannot))
+    cost = Cost(float(f"{job.need.total / 1e9:.3g}"), disk, float(f"{took:.2g}"))
+    n_params = outcome.n_params or job.need.n_params
+    return replace(outcome, n_params=n_params, cost=cost, problem=Problem(_words(cannot)))
 
 
 def configured(spec: RunSpec) -> Path:

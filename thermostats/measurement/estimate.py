@@ -244,4 +244,5 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
             where=f"on {decoder.device}",
             got=f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",
             next_step="--set token_budget=512, shorter prompts, --dtype bfloat16, or no attention in --what",
+            options=("--set", "token_budget=512"),
         )

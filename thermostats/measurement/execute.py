@@ -129,8 +129,8 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     downloads.done(job)
                     yield _failed(job, data, failed(job.spec, error))
             for job, outcome in engine.wait(1.0):
-                if outcome.again and job.attempt <= retries:
-                    session.write_state(data, job.spec, spec_states.WAITING, outcome.reason, job.attempt + 1)
+                if outcome.problem.again and job.attempt <= retries:
+                    session.write_state(data, job.spec, spec_states.WAITING, outcome.problem.reason, job.attempt + 1)
                     engine.submit(replace(job, attempt=job.attempt + 1))
                     continue
                 running -= 1
@@ -143,13 +143,14 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
 def _with_need(job: Job, outcome: Outcome) -> Outcome:
     loads = job.need is not None and job.need.weights and outcome.status != "skipped"
     gigabytes = float(f"{job.need.total / 1e9:.3g}") if job.need is not None and loads else None
-    return replace(outcome, gigabytes=gigabytes, attempts=job.attempt)
+    return replace(outcome, cost=replace(outcome.cost, gigabytes=gigabytes), attempts=job.attempt)
 
 
 def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
-    reason = outcome.reason if job.attempt == 1 else f"tried {job.attempt} times, at last: {outcome.reason}"
+    last = outcome.problem.reason
+    reason = last if job.attempt == 1 else f"tried {job.attempt} times, at last: {last}"
     session.write_state(data, job.spec, spec_states.FAILED, reason, job.attempt)
-    return _with_need(job, replace(outcome, reason=reason))
+    return _with_need(job, outcome.because(reason))
 
 
 def _unless_refused(call: Callable[..., Found], *arguments: Any) -> Found | None:

@@ -41,9 +41,11 @@ def _other(folder: ModelFolder, what: str, got: str) -> UsageError:
     label = f"{folder.model_id} @ {folder.revision}"
     name = f"{folder.path.parent.name}/{folder.path.name}"
     step = f"--set name={name} measures it as a model of its own (name= in Python), --revision as another state of it"
+    options = ("--set", f"name={name}")
     if folder.commit:
         step = f"--revision {folder.commit} measures it as that state of the model"
-    return UsageError(what, where=f"{label}, {folder.path}", got=got, next_step=step)
+        options = ("--revision", folder.commit)
+    return UsageError(what, where=f"{label}, {folder.path}", got=got, next_step=step, options=options)
 
 
 def standing(

@@ -23,7 +23,7 @@ from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.identity import MEASURE_VERSION, check_name, standing
 from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import model_row, stored_dtype, unused
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.outcome import Cost, Outcome
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import AGAIN, PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.switches import check_switches
@@ -72,7 +72,8 @@ class MeasurementPlan:
         todo = tuple(run.run["run_id"] for run in self.runs if run.tables)
         finished = tuple(run.run["run_id"] for run in self.runs if not run.tables)
         folder, n_params = self.folder, int(self.model["n_params"])
-        return Outcome(folder.model_id, status, folder.revision, todo, finished, rows, n_params, seconds=seconds)
+        cost = Cost(seconds=seconds)
+        return Outcome(folder.model_id, status, folder.revision, todo, finished, rows, n_params, cost)
 
 
 def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
@@ -234,9 +235,13 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
     """
     other = [name for name in prompts["modality"].unique() if name != entry.reads]
     if other and set(kinds) - {"weights"}:
-        step = "--prompts images, or a folder of them" if entry.reads == "image" else "name a prompt set of texts"
-        what = f"a model that reads {entry.reads} cannot be given {other[0]}"
-        raise UsageError(what, where=prompts["prompt_set"].iloc[0], next_step=step)
+        images = entry.reads == "image"
+        raise UsageError(
+            f"a model that reads {entry.reads} cannot be given {other[0]}",
+            where=prompts["prompt_set"].iloc[0],
+            next_step="--prompts images, or a folder of them" if images else "name a prompt set of texts",
+            options=("--prompts", "images") if images else (),
+        )
     none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):

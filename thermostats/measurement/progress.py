@@ -36,10 +36,10 @@ class Lines:
         """What became of a model."""
         rows = sum((outcome.rows or {}).values())
         more = {
-            "measured": f"{len(outcome.runs)} runs, {rows} rows in {outcome.seconds:.0f} s",
+            "measured": f"{len(outcome.runs)} runs, {rows} rows in {outcome.cost.seconds:.0f} s",
             "planned": f"{len(outcome.runs)} runs to measure, {len(outcome.finished)} finished",
             "skipped": "every run is finished",
-            "failed": outcome.reason,
+            "failed": outcome.problem.reason,
         }
         model = outcome.model if outcome.revision in ("", "main") else f"{outcome.model}@{outcome.revision}"
         self.show(f"[{number}/{total}] {model} {outcome.status}: {more[outcome.status]}")

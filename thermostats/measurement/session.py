@@ -59,10 +59,11 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: Progress 
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)
         finished, sentence = ((), "") if planned is None else complete_runs(planned, data)
-        reason = f"{outcome.reason.rstrip('.')}. {sentence}" if sentence else outcome.reason
-        outcome = replace(outcome, finished=finished, reason=reason)
+        reason = outcome.problem.reason
+        reason = f"{reason.rstrip('.')}. {sentence}" if sentence else reason
+        outcome = replace(outcome, finished=finished).because(reason)
         with suppress(DataError):  # where nothing can be written, the outcome says it
-            write_state(data, spec, spec_states.FAILED, outcome.reason, attempt)
+            write_state(data, spec, spec_states.FAILED, reason, attempt)
         return outcome
     spec_states.clear(data, spec_id(spec))
     return outcome

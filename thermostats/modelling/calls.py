@@ -85,7 +85,7 @@ def _argument(name: str, value: Any, annotation: str) -> Any:
     if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
         allowed = f"names and what belongs to each: {name}={{…}}"
         raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
-    return value
+    return int(value) if kinds[0] == "int" else value
 
 
 def _refusal(

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import named, numbers
+from thermostats.modelling.classical.estimates import columns_of, named, numbers
 
 OURS = {
     "model": "model_id",
@@ -174,6 +174,16 @@ def frame_of(table: Any) -> pd.DataFrame:
         step = step.removeprefix("thermostats.")
         raise UsageError("not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step)
     return pd.DataFrame(table)
+
+
+def needing(*names: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """What reads rows to predict as they are; UsageError where they lack one of these columns."""
+
+    def read(new: pd.DataFrame) -> pd.DataFrame:
+        columns_of(new, *names)
+        return new
+
+    return read
 
 
 def units_once(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:

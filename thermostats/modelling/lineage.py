@@ -17,7 +17,9 @@ import pandas as pd
 
 from thermostats.errors import UsageError, unknown
 from thermostats.formatting import plural
+from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import columns_of, named, numbers
+from thermostats.modelling.columns import needing
 from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Law, Prior
@@ -51,6 +53,7 @@ EQUATIONS = {
 }
 
 
+@fits
 def fit_lineage(
     rows: pd.DataFrame,
     tree: Tree,
@@ -121,6 +124,7 @@ def fit_lineage(
         estimand=estimand,
         sources=sources,
         warnings=(*said_of(rows), *tree.notes, *warnings),
+        reads=needing("model_id", *columns, *([instrument] if instrument else [])),
     )
 
 

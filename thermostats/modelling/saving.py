@@ -9,7 +9,7 @@ import base64
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ import xarray
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fitted import Call, Fitted
+from thermostats.tables.tree import Tree
 
 FORMAT = "thermostats fit 2"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
-TABLE, SETTINGS = "a table as Parquet", "settings of the sampler"
+TABLE, SETTINGS, TREE = "a table as Parquet", "settings of the sampler", "a tree"
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
@@ -60,7 +61,8 @@ def _call_text(call: Call | None) -> str:
     if call is None or any(callable(value) for value in call.arguments.values()):
         return ""
     arguments = {name: _packed(value) for name, value in call.arguments.items()}
-    return json.dumps({"module": call.module, "function": call.function, "arguments": arguments})
+    record = {"module": call.module, "function": call.function, "arguments": arguments}
+    return json.dumps(record, default=lambda value: value.tolist())
 
 
 def read_call(text: str) -> Call:
@@ -73,6 +75,8 @@ def _packed(value: Any) -> Any:
         buffer = io.BytesIO()
         _storable(value).to_parquet(buffer)
         return {TABLE: base64.b64encode(buffer.getvalue()).decode()}
+    if isinstance(value, Tree):
+        return {TREE: {each.name: getattr(value, each.name) for each in fields(value) if each.repr}}
     return {SETTINGS: asdict(value)} if isinstance(value, Settings) else value
 
 
@@ -96,7 +100,21 @@ def read_rows(text: str) -> pd.DataFrame:
 def _unpacked(value: Any) -> Any:
     if isinstance(value, Mapping) and TABLE in value:
         return pd.read_parquet(io.BytesIO(base64.b64decode(value[TABLE])))
+    if isinstance(value, Mapping) and TREE in value:
+        return _tree(value[TREE])
     return Settings(**value[SETTINGS]) if isinstance(value, Mapping) and SETTINGS in value else value
+
+
+def _tree(record: Mapping[str, Any]) -> Tree:
+    return Tree(
+        names=tuple(record["names"]),
+        parents=tuple(map(tuple, record["parents"])),
+        shares=tuple(map(tuple, record["shares"])),
+        lengths=np.array(record["lengths"]),
+        kinds=tuple(record["kinds"]),
+        unit=record["unit"],
+        notes=tuple(record["notes"]),
+    )
 
 
 def read_file(path: Path) -> tuple[dict[str, str], dict[str, Any]]:

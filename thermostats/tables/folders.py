@@ -64,6 +64,7 @@ def own_folder(data: str | Path | None = None) -> Path:
             f"{unsaid}the tables that ship with the package are read-only",
             where=chosen or "",
             next_step=f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}; analyses read both",
+            options=("--data", "mine"),
         )
     return chosen
 
