@@ -98,6 +98,7 @@ def test_points_are_corners_and_what_lies_between() -> None:
     assert SEARCHES[1].world(**tried[3]).holds
 
 
+@pytest.mark.slow
 def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors correlated along x make the test err; the verdict of the very data is then left open."""
     only_normal = tuple(replace(one, kinds=("normal",), effort=Effort(few=100, fresh=400)) for one in SEARCHES)

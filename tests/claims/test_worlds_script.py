@@ -22,7 +22,9 @@ def committed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     """The committed rows, in place of which stand one of another claim and one of an earlier rule."""
     table, folder = error_rates.table(), tmp_path_factory.mktemp("data")
     other, earlier = (table[table["rule"].str.startswith(claim)].head(1) for claim in ("C02.", f"{CLAIM}."))
-    pd.concat([other, earlier.assign(digest="earlier")]).to_csv(folder / "worlds.csv", index=False)
+    pd.concat([other, earlier.assign(world="of an earlier rule", digest="earlier")]).to_csv(
+        folder / "worlds.csv", index=False
+    )
     monkeypatch.setattr(error_rates, "shipped", lambda _: folder)
     monkeypatch.setattr(worlds, "TABLE", folder / "worlds.csv")
     monkeypatch.setattr(worlds, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))

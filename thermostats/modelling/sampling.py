@@ -33,6 +33,8 @@ Declare = Callable[[Mapping[str, Any]], None]
 LONG = 10.0
 """Seconds from which on it is said how long sampling took."""
 SMALLEST_PAD = 8
+MOST_ELEMENTS = 256
+"""Of a variable whose mixing is looked at: a value a row of a long table is none that a statement reads."""
 RESERVED = {"chain", "draw"}
 """Names of the dimensions of draws."""
 CORES_VARIABLE = "THERMOSTATS_CORES"
@@ -79,7 +81,7 @@ class Sampled:
 
         Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
         0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
-        for arrays that are not finite, no rows, a model that declares no such outcome or one of another length or reads
+        for arrays that are not finite, a model that declares no such outcome or one of another length or reads
         what there is not; ThermostatsError where the log density at the start is not finite.
         """
         self._check()
@@ -182,8 +184,6 @@ class Sampled:
 
     def _check(self) -> None:
         self._check_finite()
-        if not self.observed.size:
-            raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         model = self._structure().model
         _check_variables(model, _name(self))
         observed = [rv.name for rv in model.observed_RVs]
@@ -249,10 +249,12 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
     values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
     check_finite(values)
+    values |= _by_row(sampled, trace.posterior)
     energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
-    table, effective = of_chains(values, energy, int(diverging.sum()))
+    judged = {name: drawn for name, drawn in values.items() if drawn[0, 0].size <= MOST_ELEMENTS}
+    table, effective = of_chains(judged, energy, int(diverging.sum()))
     return Draws(
-        values=values | _by_row(sampled, trace.posterior),
+        values=values,
         diagnostics=table,
         engine="nutpie" if draw is _with_nutpie else "pymc",
         settings=settings,
