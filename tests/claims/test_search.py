@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims import error_rates, operating, search, trial
+from thermostats.claims import error_rates, search, simulation, trial
 from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.judge import Question, standing
 from thermostats.claims.noise import BY_PROMPT, SHARED, Errors, PromptErrors
@@ -129,7 +129,7 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
 
 def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question()
-    made = pd.DataFrame([operating.simulated(asked, study(), world, 5) for world in asked.trial.worlds])
+    made = pd.DataFrame([simulation.simulated(asked, study(), world, 5) for world in asked.trial.worlds])
     monkeypatch.setattr(error_rates, "table", lambda: made)
     assert [named.id for named in error_rates.missing(asked, study())] == [one.id for one in SEARCHES]
     wider = replace(SEARCHES[0], bounds={**SEARCHES[0].bounds, "ar": (0.0, 0.9)})
@@ -219,10 +219,10 @@ def test_a_search_rates_the_false_verdict_alone_as_a_world_does() -> None:
     asked = question()
     asked = replace(asked, trial=replace(asked.trial, unit="heritage"))
     world = asked.trial.worlds[1]
-    both = operating.simulated(asked, study(), world, 20)
-    only = operating.simulated(asked, study(), world, 20, only=SUPPORTED)
+    both = simulation.simulated(asked, study(), world, 20)
+    only = simulation.simulated(asked, study(), world, 20, only=SUPPORTED)
     assert only["supported"] == both["supported"] and np.isnan(only["not_supported"]) and both["not_supported"] >= 0
-    true = operating.simulated(asked, study(), asked.trial.worlds[0], 20, only=AGAINST)
+    true = simulation.simulated(asked, study(), asked.trial.worlds[0], 20, only=AGAINST)
     assert true["not_supported"] == 0 and np.isnan(true["supported"]) and np.isnan(true["exaggeration"])
 
 

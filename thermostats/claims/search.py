@@ -25,7 +25,7 @@ import pandas as pd
 from scipy.stats import qmc
 
 from thermostats.claims.error_rates import WORST
-from thermostats.claims.operating import judged, plain, simulated
+from thermostats.claims.simulation import judged, plain, simulated
 from thermostats.claims.trial import digest, key
 from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
 from thermostats.claims.worlds import FULL, Search, World
