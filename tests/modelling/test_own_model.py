@@ -11,7 +11,8 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import Settings
+from thermostats.modelling import sampling
+from thermostats.modelling.draws import Settings, of_chains
 
 ROWS = pd.DataFrame(
     {"model_id": list("abcdefgh"), "heritage": list("xxyyxxyy"), "x": np.arange(8.0), "y": np.arange(8.0) ** 0.5}
@@ -133,3 +134,18 @@ def test_a_value_a_row_is_kept_through_checks_refits_and_files(tmp_path) -> None
     other.__name__ = "line"
     with pytest.raises(UsageError, match=r"draws are of another model.*has no level"):
         thermostats.load_fit(path, model=other).predict(table)
+
+
+@pytest.mark.slow
+def test_how_a_value_a_row_mixes_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def diagnosed(values: dict[str, Any], *rest: Any) -> Any:
+        seen.extend(values)
+        return of_chains(values, *rest)
+
+    monkeypatch.setattr(sampling, "of_chains", diagnosed)
+    constants = {"size": 2, "weights": [1.0, 2.0], "unit": 1.0}
+    few = Settings(draws=50, tune=100)
+    thermostats.fit(ROWS.assign(x=1.0), model=with_means(), per_row="x", constants=constants, settings=few)
+    assert {"mean", "slopes", "b", "s"} <= set(seen)

@@ -20,6 +20,7 @@ from thermostats.modelling.means import fit_means
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.sampling import Sampled
+from thermostats.modelling.transition import fit_transition
 
 Table = pd.DataFrame
 
@@ -194,3 +195,8 @@ def test_a_table_with_columns_of_no_kind_is_saved(tmp_path) -> None:
     again = thermostats.load_fit(fit.save(tmp_path / "line.nc"))
     assert again.summary().equals(fit.summary())
     assert again.rows["notes"].tolist() == ["1", "a"] * 12
+
+
+def test_a_published_formula_has_three_terms() -> None:
+    with pytest.raises(UsageError, match=r"three terms: got \(1, 2\)"):
+        fit_transition(CASES["transition"].good(12, 4), "peak", published=(1, 2), seed=1)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ Sign and size within and between labs; and is there a threshold, log gᵢ = a + 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,8 +22,8 @@ from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import log_gains_of_models
-from thermostats.modelling.leave_out import folds
+from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
+from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.lines import Line, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
@@ -52,18 +52,11 @@ STEPS: dict[str, Statement] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crowded:
-    """One row per model with log_gain, error, rho, log_rho and its parts within and between labs."""
+def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> ModelRows:
+    """The rows of `fit_crowding`: besides rho its logarithm, in all and within and between labs, each about its mean.
 
-    rows: pd.DataFrame
-    estimand: str
-    sources: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> Crowded:
-    """The rows of `fit_crowding`; raises as it does. `chosen`: source, error_from, prompt_counts."""
+    Raises as it does. `chosen`: source, error_from, prompt_counts.
+    """
     columns_of(table, "rho")
     models = log_gains_of_models(table, estimand, least=5, **chosen)
     frame, warnings = models.table.reset_index(drop=True), list(models.warnings)
@@ -81,7 +74,7 @@ def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **cho
     if labs.nunique() < 4:
         warnings.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
     rows = frame.assign(rho=rho, log_rho=x, within=x - lab_mean, between=lab_mean - x.mean(), centred=x - x.mean())
-    return Crowded(rows=rows, estimand=models.estimand, sources=models.sources, warnings=tuple(warnings))
+    return replace(models, table=rows, warnings=tuple(warnings))
 
 
 @fits
@@ -110,13 +103,13 @@ def fit_crowding(
     crowded = crowding_rows(
         columns.read(table), outcome, source=source, error_from=error_from, prompt_counts=prompt_counts
     )
-    line = _line(crowded.rows, "within", "between")
+    line = _line(crowded.table, "within", "between")
     law = Law(
         name="crowding",
         lay_out=line.lay_out,
         quantities=_slopes,
         statements=SLOPES,
-        statistics=partial(_statistics, crowded.rows),
+        statistics=partial(_statistics, crowded.table),
         equations=(
             "log gᵢ = a + b_w (xᵢ − x̄_lab(i)) + b_b (x̄_lab(i) − x̄) + u_lab(i) + εᵢ,  xᵢ = log ρᵢ = log(Hᵢ/d_h,ᵢ)",
             EQUATION,
@@ -160,7 +153,7 @@ def fit_threshold(
         lay_out=_lay_out_steps,
         quantities=_steps,
         statements=STEPS,
-        statistics=partial(_statistics, crowded.rows),
+        statistics=partial(_statistics, crowded.table),
         equations=("log gᵢ = a + δ [ρᵢ > c] + u_lab(i) + εᵢ,  ρᵢ = Hᵢ/d_h,ᵢ", EQUATION),
         priors=(
             LEVEL,
@@ -174,15 +167,15 @@ def fit_threshold(
     return _fitted(law, crowded, seed, columns)
 
 
-def _fitted(law: Law, crowded: Crowded, seed: int, columns: Columns) -> Fit:
+def _fitted(law: Law, crowded: ModelRows, seed: int, columns: Columns) -> Fit:
     return law_fitted(
         law,
-        crowded.rows,
+        crowded.table,
         seed=seed,
         estimand=crowded.estimand,
         sources=crowded.sources,
         warnings=crowded.warnings,
-        reads=partial(_of_new, columns, crowded.rows),
+        reads=partial(_of_new, columns, crowded.table),
     )
 
 
@@ -284,11 +277,10 @@ def _thresholds(fit: Fitted) -> pd.DataFrame:
 def _rivals(fit: Fitted) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
-    models = {name: _line(rows, *columns).lay_out(rows, None).model for name, columns in straight.items()}
-    models["step"] = _lay_out_steps(rows, None).model
-    exact = {name: model for name, model in models.items() if isinstance(model, (Gaussian, Mixture))}
-    ways = {"model": folds(rows["model_id"].astype(str).tolist()), "lab": folds(rows["heritage"].astype(str).tolist())}
-    return compare(exact, ways, seed=fit.seed)
+    rivals = {name: _line(rows, *columns).lay_out(rows, None).model for name, columns in straight.items()}
+    rivals["step"] = _lay_out_steps(rows, None).model
+    exact = {name: model for name, model in rivals.items() if isinstance(model, (Gaussian, Mixture))}
+    return compare(exact, by_model_and_lab(rows), seed=fit.seed)
 
 
 def _models(fit: Fitted) -> pd.DataFrame:

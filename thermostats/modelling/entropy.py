@@ -20,7 +20,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Quantities, Statistic
@@ -62,8 +62,7 @@ def fit_slopes(
     refuse_large(usable, usable["model_id"].nunique() + usable["prompt_id"].nunique() + 1)
     slopes = Slopes()
     others = {
-        "half the prior scales": replace(slopes, factor=0.5),
-        "twice the prior scales": replace(slopes, factor=2.0),
+        **{name: replace(slopes, factor=factor) for name, factor in WIDER.items()},
         "one slope for all models": replace(slopes, blocks=("prompt",)),
         "no effects of prompts": replace(slopes, blocks=("slope",)),
     }

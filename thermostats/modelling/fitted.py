@@ -32,6 +32,8 @@ Prior = tuple[str, str, str]
 """A quantity, its distribution in words or symbols, and the reason for it."""
 
 
+WIDER = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
+"""Alternatives to a law: factors of all its prior scales."""
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are right to ±0.013."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,17 +18,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import numbers
+from thermostats.modelling.classical.estimates import numbers, prior_scale
 from thermostats.modelling.classical.quantiles import quantile_power_law
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import log_gains_of_models
-from thermostats.modelling.leave_out import folds
+from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
+from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.sampling import Declare, Sampled, padded
@@ -63,18 +62,6 @@ REPORTED = ("k", "beta", "sigma", "lab_sd", "frontier_k", "frontier_beta", "belo
 OUTCOME = "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard error of yᵢ over prompts"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounded:
-    """One row per model with n_layers, log10_gain, its error and n_prompts."""
-
-    rows: pd.DataFrame
-    estimand: str
-    scale: float
-    """Prior scale of log10 G."""
-    sources: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
 def curve(data: Mapping[str, Any]) -> None:
     """The curve through the middle."""
     import pymc as pm  # noqa: PLC0415 - seconds
@@ -97,20 +84,13 @@ def envelope(data: Mapping[str, Any]) -> None:
 
 
 def bounded_rows(
-    table: pd.DataFrame,
-    estimand: str,
-    *,
-    error_from: str | None = "penultimate_gain",
-    scale: float | None = None,
-    **chosen: Any,
-) -> Bounded:
-    """The rows of `fit_kleiber`; raises as it does. `chosen`: source and prompt_counts."""
-    if scale is not None and not (math.isfinite(scale) and scale > 0):
-        raise UsageError("a prior scale must be above 0", where="scale", got=scale, allowed="a finite number above 0")
+    table: pd.DataFrame, estimand: str, *, error_from: str | None = "penultimate_gain", **chosen: Any
+) -> ModelRows:
+    """The rows of `fit_kleiber`, with log10_gain and its error; raises as it does. `chosen`: source, prompt_counts."""
     stands = error_from if error_from in table else None
     models = log_gains_of_models(table, estimand, error_from=stands, least=4, **chosen)
     rows, warnings = models.table.reset_index(drop=True), list(models.warnings)
-    L = numbers(rows["n_layers"], "n_layers", positive=True, varied=True)
+    numbers(rows["n_layers"], "n_layers", positive=True, varied=True)
     labs = rows["heritage"].astype(str)
     if labs.nunique() == 1:
         warnings.append("only one lab: nothing here applies to other labs, and no lab is left out")
@@ -118,15 +98,17 @@ def bounded_rows(
         warnings.append("one model of every lab: labs cannot be separated from models, so their prior decides")
     if not (rows["log_gain"] > 0).any():
         warnings.append("no gain is above 1: no envelope of the claimed form, and no quantile lines")
-    averaged = math.sqrt(max(_middle(L) - 2, 1)) if estimand.startswith("geometric_gain") else 1.0
     log10 = {"log10_gain": rows["log_gain"] / math.log(10), "log10_error": rows["error"] / math.log(10)}
-    return Bounded(
-        rows=rows.assign(**log10),
-        estimand=models.estimand,
-        scale=SCALE / averaged if scale is None else scale,
-        sources=models.sources,
-        warnings=tuple(warnings),
-    )
+    return replace(models, table=rows.assign(**log10), warnings=tuple(warnings))
+
+
+def _scale(models: ModelRows, scale: float | None) -> float:
+    """Prior scale of log10 G: that asked for, or `SCALE`, of a mean over the blocks over the root of their number."""
+    if scale is not None:
+        return prior_scale(scale, "scale")
+    of_blocks = models.estimand.startswith("geometric_gain")
+    blocks = max(_middle(models.table["n_layers"].to_numpy(dtype=np.float64)) - 2, 1) if of_blocks else 1.0
+    return SCALE / math.sqrt(blocks)
 
 
 @fits
@@ -157,17 +139,16 @@ def fit_kleiber(
     """
     columns = gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth)
     rows = columns.read(table)
-    bounded = bounded_rows(
-        rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
-    )
+    bounded = bounded_rows(rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    scale = _scale(bounded, scale)
     equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) + u_lab(i) + εᵢ,  u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²)", "k = m L₀^β")
     priors = (
-        ("m", f"N(0, {bounded.scale:.2g}²)", _factor(bounded)),
+        ("m", f"N(0, {scale:.2g}²)", _factor(scale)),
         ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
-        ("σ", f"half-normal({bounded.scale / 2**0.5:.2g})", "models within labs: half the variance of log10 gains"),
-        ("τ", f"half-normal({bounded.scale / 2**0.5:.2g})", "labs: the other half"),
+        ("σ", f"half-normal({scale / 2**0.5:.2g})", "models within labs: half the variance of log10 gains"),
+        ("τ", f"half-normal({scale / 2**0.5:.2g})", "labs: the other half"),
     )
-    return _fitted(curve, bounded, _of_curve, CURVE, equations, priors, seed, columns)
+    return _fitted(curve, bounded, scale, _of_curve, CURVE, equations, priors, seed, columns)
 
 
 @fits
@@ -191,22 +172,22 @@ def fit_envelope(
     """
     columns = gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth)
     rows = columns.read(table)
-    bounded = bounded_rows(
-        rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts, scale=scale
-    )
+    bounded = bounded_rows(rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    scale = _scale(bounded, scale)
     equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)", "k = m L₀^β")
     priors = (
-        ("m", f"half-normal({bounded.scale:.2g})", f"an envelope of this form lies above 1; {_factor(bounded)}"),
+        ("m", f"half-normal({scale:.2g})", f"an envelope of this form lies above 1; {_factor(scale)}"),
         ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
-        ("ω", f"half-normal({bounded.scale:.2g})", "models may lie far below an envelope"),
-        ("η", f"half-normal({NOISE * bounded.scale:.2g})", "few lie above it, and not far: a sixth of that"),
+        ("ω", f"half-normal({scale:.2g})", "models may lie far below an envelope"),
+        ("η", f"half-normal({NOISE * scale:.2g})", "few lie above it, and not far: a sixth of that"),
     )
-    return _fitted(envelope, bounded, _of_envelope, ENVELOPE, equations, priors, seed, columns)
+    return _fitted(envelope, bounded, scale, _of_envelope, ENVELOPE, equations, priors, seed, columns)
 
 
 def _fitted(
     model: Declare,
-    bounded: Bounded,
+    bounded: ModelRows,
+    scale: float,
     quantities: Any,
     statements: Mapping[str, Statement],
     equations: tuple[str, ...],
@@ -217,20 +198,20 @@ def _fitted(
     others = {"half the prior scale": 0.5, "twice the prior scale": 2.0}
     law = Law(
         name=model.__name__,
-        lay_out=partial(_lay_out, model, bounded.scale),
+        lay_out=partial(_lay_out, model, scale),
         quantities=quantities,
         reported=REPORTED,
         statements=statements,
         statistics=_statistics,
         equations=equations,
         priors=priors,
-        tables={"models": _models, "quantiles": _quantiles, "rivals": partial(_rivals, bounded.scale)},
+        tables={"models": _models, "quantiles": _quantiles, "rivals": partial(_rivals, scale)},
         figures={"fit": _figure},
     )
-    wider = {name: replace(law, lay_out=partial(_lay_out, model, f * bounded.scale)) for name, f in others.items()}
+    wider = {name: replace(law, lay_out=partial(_lay_out, model, f * scale)) for name, f in others.items()}
     return law_fitted(
         replace(law, alternatives=wider),
-        bounded.rows,
+        bounded.table,
         seed=seed,
         estimand=bounded.estimand,
         sources=bounded.sources,
@@ -336,10 +317,7 @@ def _rivals(scale: float, fit: Fitted) -> pd.DataFrame:
         if values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all():
             z = stats.zscore(np.log(values.to_numpy()))
             rivals[name] = _exact(rows, np.column_stack([constant, z]), scale)
-    ways = {"model": folds(rows["model_id"].astype(str).tolist())}
-    if rows["heritage"].nunique() > 1:
-        ways["lab"] = folds(rows["heritage"].astype(str).tolist())
-    return compare(rivals, ways, seed=fit.seed)
+    return compare(rivals, by_model_and_lab(rows), seed=fit.seed)
 
 
 def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
@@ -379,8 +357,8 @@ def _middle(L: Array) -> float:
     return float(np.exp(np.log(L).mean()))
 
 
-def _factor(bounded: Bounded) -> str:
-    return f"log10 gains within a factor of {10**bounded.scale:.2g} either way are no surprise"
+def _factor(scale: float) -> str:
+    return f"log10 gains within a factor of {10**scale:.2g} either way are no surprise"
 
 
 def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Array:

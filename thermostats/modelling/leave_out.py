@@ -70,6 +70,13 @@ def folds(names: Sequence[str]) -> list[str]:
     return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
 
 
+def by_model_and_lab(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Folds of models, and of labs where there are several."""
+    ways = {"model": folds(rows["model_id"].astype(str).tolist())}
+    labs = rows["heritage"].astype(str).tolist()
+    return ways | ({"lab": folds(labs)} if len(set(labs)) > 1 else {})
+
+
 def held_out(
     model: Gaussian, draws: Draws, folds: Sequence[str], *, seed: int, size: int = 1000, measured: bool = True
 ) -> LeftOut:

@@ -6,7 +6,6 @@ draws it. `fit_line` is the plain case, a mean or a slope over models, the count
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,12 +19,12 @@ from thermostats.errors import UsageError
 from thermostats.formatting import listed, short_name
 from thermostats.modelling import residuals
 from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import labels, numbers
+from thermostats.modelling.classical.estimates import labels, numbers, prior_scale
 from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
@@ -41,7 +40,6 @@ LEVEL = "level"
 """Name of the levels of `group` among the draws."""
 MOST_NAMED = 10
 """Groups that a legend can still tell apart."""
-WIDER = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +122,14 @@ def line_law(law: Law, line: Line, label: str = "lab") -> Law:
     return replace(law, lay_out=line.lay_out, alternatives=others)
 
 
+def gaussian_of(line: Line, rows: pd.DataFrame) -> Gaussian:
+    """The model of a line."""
+    model = line.lay_out(rows, None).model
+    if not isinstance(model, Gaussian):
+        raise TypeError("a line is Gaussian")
+    return model
+
+
 @fits
 def fit_line(
     table: pd.DataFrame,
@@ -164,8 +170,6 @@ def fit_line(
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows, group, warnings = units.rows, units.group, units.warnings
-    if scale is not None and not (math.isfinite(scale) and scale > 0):
-        raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
     y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
         numbers(rows[name], name, varied=True)
@@ -174,7 +178,8 @@ def fit_line(
         raise UsageError("a standard error below 0", where=error, got=f"{errors.min():g}", allowed="0 or above")
     group, of_levels = _levels(rows, group)
     warnings += [*of_levels, *_further(rows, group, levels)]
-    spread, centre = (float(y.std()), float(np.sqrt(np.square(y).mean()))) if scale is None else (scale, scale)
+    spread = float(y.std()) if scale is None else prior_scale(scale, outcome)
+    centre = float(np.sqrt(np.square(y).mean())) if scale is None else scale
     line = Line(
         outcome=outcome,
         covariates=tuple(named),

@@ -6,7 +6,6 @@ model's groups better than a_m, which is drawn given it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,14 +15,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import columns_of, labels, numbers
+from thermostats.modelling.classical.estimates import columns_of, labels, numbers, prior_scale
 from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.populations import populations, several_members
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
@@ -58,15 +56,13 @@ def fit_means(
     """
     columns_of(table, "model_id", outcome, group)
     table = table.reset_index(drop=True)
-    if not (math.isfinite(scale) and scale > 0):
-        raise UsageError("a prior scale must be above 0", where=outcome, got=scale, allowed="a finite number above 0")
+    prior_scale(scale, outcome)
     labels(table[group], group)
     for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
         numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
-    others = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
     law = partial(_law, outcome, group)
     return law_fitted(
-        replace(law(scale), alternatives={name: law(factor * scale) for name, factor in others.items()}),
+        replace(law(scale), alternatives={name: law(factor * scale) for name, factor in WIDER.items()}),
         table.reset_index(drop=True),
         seed=seed,
         settings=settings,

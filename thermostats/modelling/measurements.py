@@ -22,7 +22,7 @@ from thermostats.modelling.columns import comparable_only, needing, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Statement, Statistic
@@ -140,10 +140,7 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
 
 def _law(measurements: Measurements) -> Law:
     kinds = measurements.kinds
-    others = {
-        "half the prior scales": replace(measurements, factor=0.5),
-        "twice the prior scales": replace(measurements, factor=2.0),
-    }
+    others = {name: replace(measurements, factor=factor) for name, factor in WIDER.items()}
     if "heritage" in kinds:
         others["no effects of labs"] = replace(measurements, kinds=tuple(k for k in kinds if k != "heritage"))
     others["measurements taken as exact"] = replace(measurements, errors=False)

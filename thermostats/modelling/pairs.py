@@ -25,7 +25,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import informed_share, members, population
 from thermostats.modelling.sampling import Sampled, padded
@@ -78,8 +78,7 @@ def fit_invariance(
         raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
     rows, warnings = pairs_of(table, only_related=only_related)
     others = {
-        "half the prior scales": _law(margin, factor=0.5),
-        "twice the prior scales": _law(margin, factor=2.0),
+        **{name: _law(margin, factor=factor) for name, factor in WIDER.items()},
         "normal errors of the same variance": _law(margin, nu=NORMAL, wider=(NU / (NU - 2)) ** 0.5),
     }
     models = {*rows["base_id"], *rows["tuned_id"]}

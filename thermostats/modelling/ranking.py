@@ -24,7 +24,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.populations import effects, informed_share, members, population
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Quantities, Statistic
@@ -80,8 +80,7 @@ def fit_benchmark(
     elif len(order) < 2 or set(order) - set(rows["model_id"]) or len(set(order)) < len(order):
         raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(set(rows["model_id"])))
     others = {
-        "half the prior scales": _law(order, factor=0.5),
-        "twice the prior scales": _law(order, factor=2.0),
+        **{name: _law(order, factor=factor) for name, factor in WIDER.items()},
         "normal errors of the same variance": _law(order, nu=ALMOST_NORMAL, wider=(NU / (NU - 2)) ** 0.5),
     }
     return law_fitted(

@@ -33,6 +33,8 @@ Declare = Callable[[Mapping[str, Any]], None]
 LONG = 10.0
 """Seconds from which on it is said how long sampling took."""
 SMALLEST_PAD = 8
+MOST_ELEMENTS = 256
+"""Of a variable whose mixing is looked at: a value a row of a long table is none that a statement reads."""
 RESERVED = {"chain", "draw"}
 """Names of the dimensions of draws."""
 CORES_VARIABLE = "THERMOSTATS_CORES"
@@ -249,10 +251,12 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
     values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
     check_finite(values)
+    values |= _by_row(sampled, trace.posterior)
     energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
-    table, effective = of_chains(values, energy, int(diverging.sum()))
+    judged = {name: drawn for name, drawn in values.items() if drawn[0, 0].size <= MOST_ELEMENTS}
+    table, effective = of_chains(judged, energy, int(diverging.sum()))
     return Draws(
-        values=values | _by_row(sampled, trace.posterior),
+        values=values,
         diagnostics=table,
         engine="nutpie" if draw is _with_nutpie else "pymc",
         settings=settings,

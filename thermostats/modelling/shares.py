@@ -18,7 +18,7 @@ from thermostats.modelling.classical.estimates import labels
 from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import MUTED, forest
@@ -68,10 +68,7 @@ def fit_share(
     names = labels(rows[group], group) if group else np.full(len(rows), "all")
     rows = rows.assign(group_=names, holds_=rows[holds].astype(bool))
     grouped = rows["group_"].nunique() >= 2
-    others = {
-        "half the prior scales": _law(grouped, against, 0.5),
-        "twice the prior scales": _law(grouped, against, 2.0),
-    }
+    others = {name: _law(grouped, against, factor) for name, factor in WIDER.items()}
     if grouped:
         others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(False, against)
     law = replace(_law(grouped, against), alternatives=others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,14 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import at_position, columns_of, labels, named, numbers
+from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import log_gains_of_models
-from thermostats.modelling.leave_out import folds, held_out
-from thermostats.modelling.lines import Line, lab_statistics, line_law
+from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
+from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
+from thermostats.modelling.lines import Line, gaussian_of, lab_statistics, line_law
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import reference, scatter_labelled
@@ -47,19 +47,10 @@ PRIORS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpectralRows:
-    """One row per model with log_gain, error and log_ratio."""
-
-    rows: pd.DataFrame
-    sources: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
 def spectral_rows(
     table: pd.DataFrame, ratios: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any
-) -> SpectralRows:
-    """Join gains and ratios, as `fit_spectral` takes them and with its errors.
+) -> ModelRows:
+    """Join gains and ratios, as `fit_spectral` takes them and with its errors; the column log_ratio has the latter.
 
     `chosen`: source, error_from, prompt_counts.
     """
@@ -76,7 +67,7 @@ def spectral_rows(
     numbers(rows["log_ratio"], "log ratio", varied=True)
     numbers(rows["log_gain"], "log gain", varied=True)
     warnings = (*models.warnings, *_warnings(table, ratios, logs, rows, estimand))
-    return SpectralRows(rows=rows, sources=models.sources, warnings=warnings)
+    return replace(models, table=rows, warnings=warnings)
 
 
 @fits
@@ -108,7 +99,7 @@ def fit_spectral(
         lay_out=LINE.lay_out,
         quantities=_quantities,
         statements={"slope > 0": lambda q: q["slope"] > 0},
-        statistics=partial(_statistics, spectral.rows),
+        statistics=partial(_statistics, spectral.table),
         equations=EQUATIONS,
         priors=PRIORS,
         tables={"left_out": _left_out, "rivals": _rivals, "across_labs": _across_labs},
@@ -116,9 +107,9 @@ def fit_spectral(
     )
     return law_fitted(
         line_law(law, LINE),
-        spectral.rows,
+        spectral.table,
         seed=seed,
-        estimand=at_position(estimand, spectral.rows),
+        estimand=spectral.estimand,
         sources=spectral.sources,
         warnings=spectral.warnings,
         reads=_of_new,
@@ -169,8 +160,7 @@ def _warnings(
 
 def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     """The line with the ratio and without."""
-    laid = {"ratio": LINE.lay_out(rows, None).model, "constant": CONSTANT.lay_out(rows, None).model}
-    return {name: model for name, model in laid.items() if isinstance(model, Gaussian)}
+    return {"ratio": gaussian_of(LINE, rows), "constant": gaussian_of(CONSTANT, rows)}
 
 
 def _left_out(fit: Fitted) -> pd.DataFrame:
@@ -192,9 +182,7 @@ def _left_out(fit: Fitted) -> pd.DataFrame:
 
 
 def _rivals(fit: Fitted) -> pd.DataFrame:
-    rows = fit.rows
-    ways = {"model": folds(rows["model_id"].astype(str).tolist()), "lab": folds(rows["heritage"].astype(str).tolist())}
-    return compare(_exact(rows), ways, seed=fit.seed)
+    return compare(_exact(fit.rows), by_model_and_lab(fit.rows), seed=fit.seed)
 
 
 def _across_labs(fit: Fitted) -> pd.DataFrame:

@@ -147,6 +147,13 @@ def probability(value: float, name: str = "level") -> float:
     return value
 
 
+def prior_scale(value: float, where: str) -> float:
+    """Return a prior scale that is finite and above 0, or raise UsageError."""
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError("a prior scale must be above 0", where=where, got=value, allowed="a finite number above 0")
+    return value
+
+
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Holm-adjusted p-values of a family of tests, p_(i) → max_{j ≤ i} min(1, (m − j + 1) p_(j)).
 
