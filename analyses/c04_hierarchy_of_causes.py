@@ -29,7 +29,7 @@ from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
-from thermostats.modelling.heritage.shares import dominance
+from thermostats.modelling.heritage.variance_shares import dominance
 from thermostats.modelling.specification.estimators import difference_of_shares
 from thermostats.modelling.specification.null import across_labs
 from thermostats.modelling.under_descent import shares
@@ -40,19 +40,20 @@ from thermostats.studies.delia2026.shares_of_causes import (
     AGAINST_ARCHITECTURE,
     ALPHA,
     BLOCKS,
-    CODED,
-    COUNTED,
-    COUNTS,
-    FIRST,
+    GEOMETRY_MINUS_SCALE,
     HERITAGE,
-    LINE,
+    HERITAGE_MINUS_ARCHITECTURE,
     LINEAGE,
+    LINEAGE_MINUS_ARCHITECTURE,
     MARGIN,
-    SECOND,
     SEED,
-    SHARE,
-    SHARES,
+    SHARE_OF_SCALE,
     SPAN,
+    TABLE_OF_CODINGS,
+    TABLE_OF_COUNTS,
+    TABLE_OF_SHARES,
+    WEIGHT_COUNTS,
+    Division,
     by_architecture,
     by_geometry,
     by_lineage,
@@ -60,9 +61,7 @@ from thermostats.studies.delia2026.shares_of_causes import (
     compared,
 )
 
-LOGS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
-UNDER = {"architecture": {"architecture": SPAN}, "parts": {name: BLOCKS[name] for name in ("geometry", "scale")}}
-"""Blocks next to descent, which takes the place of the lab."""
+LOG_COLUMNS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
 GAINS = tuple(gain for gain in NAMED_GAINS if gain.column != "normed_gain")
 PRIMARY = GAINS[0]
 
@@ -73,7 +72,7 @@ CLAIM = Claim.read(__file__)
 def every_model(evidence: Evidence) -> pd.DataFrame:
     """Models with logs of shape and size."""
     rows = gains(evidence)
-    logs = rows.assign(**{name: np.log(rows[column].astype(float)) for name, column in LOGS.items()})
+    logs = rows.assign(**{name: np.log(rows[column].astype(float)) for name, column in LOG_COLUMNS.items()})
     return logs.assign(log_shape=logs["log_L"] - logs["log_d"], log_rho=np.log(rows["rho"].astype(float)))
 
 
@@ -85,73 +84,72 @@ def models(evidence: Evidence, gain: Case, groups: tuple[str, ...] = HERITAGE) -
     """
     rows = every_model(evidence)
     rows = rows[rows["comparable"]].assign(outcome=lambda rows: np.log(rows[gain.column]))
-    rows = rows.dropna(subset=["outcome", *SPAN, *COUNTS.values()])  # models joined need not state all facts
+    rows = rows.dropna(subset=["outcome", *SPAN, *WEIGHT_COUNTS.values()])  # models joined need not state all facts
     return (rows[rows.duplicated([*groups], keep=False)] if groups else rows).reset_index(drop=True)
 
 
-def every_lab(evidence: Evidence, gain: Case) -> pd.DataFrame:
-    """The same with labs of one model."""
+def models_of_all_labs(evidence: Evidence, gain: Case) -> pd.DataFrame:
+    """Comparable models of all labs, those of one model too."""
     return models(evidence, gain, ())
 
 
-def lines(evidence: Evidence, gain: Case) -> pd.DataFrame:
-    """The same of families of two models or more."""
+def models_of_families(evidence: Evidence, gain: Case) -> pd.DataFrame:
+    """Comparable models of families of two models or more."""
     return models(evidence, gain, LINEAGE)
 
 
-DIFFERENCE = V(SECOND)
-OF_CODINGS = Decide(
-    Each(CODED, (DIFFERENCE.interval > 0) & (V("geometry").p <= ALPHA)),
-    Each(CODED, (DIFFERENCE.interval < 0) & (V("scale").p <= ALPHA)),
-    divided=Some(CODED, DIFFERENCE > 0) & Some(CODED, DIFFERENCE < 0),
+DIFFERENCE = V(GEOMETRY_MINUS_SCALE)
+IN_EVERY_CODING = Decide(
+    Each(TABLE_OF_CODINGS, (DIFFERENCE.interval > 0) & (V("geometry").p <= ALPHA)),
+    Each(TABLE_OF_CODINGS, (DIFFERENCE.interval < 0) & (V("scale").p <= ALPHA)),
+    divided=Some(TABLE_OF_CODINGS, DIFFERENCE > 0) & Some(TABLE_OF_CODINGS, DIFFERENCE < 0),
 )
 """The larger block's own effect must be there: a share, averaged over orders, has part of what it shares with labs."""
-NEGLIGIBLE = Decide(Each(COUNTED, V(SHARE).upper < MARGIN), Each(COUNTED, V(SHARE).lower > MARGIN))
+NEGLIGIBLE = Decide(
+    Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).upper < MARGIN), Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).lower > MARGIN)
+)
 VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, REPLICATED, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 TRIALS = {
     name: Trial(rows, test, worlds=worlds, searches=searches)
     for name, rows, test, (worlds, searches) in (
-        ("architecture", models, by_architecture, cause_worlds.OF_ARCHITECTURE),
-        ("lineage", lines, by_lineage, cause_worlds.OF_LINES),
-        ("geometry", models, by_geometry, cause_worlds.OF_GEOMETRY),
-        ("size", models, by_size, cause_worlds.OF_SIZE),
+        ("architecture", models, by_architecture, cause_worlds.ARCHITECTURE_WORLDS),
+        ("lineage", models_of_families, by_lineage, cause_worlds.LINEAGE_WORLDS),
+        ("geometry", models, by_geometry, cause_worlds.GEOMETRY_WORLDS),
+        ("size", models, by_size, cause_worlds.SIZE_WORLDS),
     )
 }
 
 
 @CLAIM.shared
-def heritage_fit(evidence: Evidence, gain: Case, parts: str) -> Fit:
-    """The heritage model of the models' means, with architecture whole or in its two parts."""
+def heritage_fit(evidence: Evidence, gain: Case, division: Division) -> Fit:
+    """The heritage model of the models' means."""
     rows = heritage_rows(evidence, gain.column, PYTHIA, HUNT)
-    columns = ["model_id", *SPAN]
-    blocks: Mapping[str, tuple[str, ...]] = AGAINST_ARCHITECTURE if parts == "architecture" else BLOCKS
-    return fit_heritage(
-        rows.merge(every_model(evidence)[columns], on="model_id"), estimand=gain.column, blocks=blocks, seed=SEED
-    )
+    rows = rows.merge(every_model(evidence)[["model_id", *SPAN]], on="model_id")
+    return fit_heritage(rows, estimand=gain.column, blocks=division.blocks, seed=SEED)
 
 
 DESCENT = "shares under descent, next to those of the rule"
 
 
 @CLAIM.shared
-def under_descent(evidence: Evidence, gain: Case, blocks: str) -> pd.DataFrame | None:
+def under_descent(evidence: Evidence, gain: Case, division: Division) -> pd.DataFrame | None:
     """Shares of architecture, or of its two parts, next to descent along the tree in place of the lab."""
     rows = models(evidence, gain)
-    named = {name: rows[list(own)].to_numpy(np.float64) for name, own in UNDER[blocks].items()}
+    blocks = {name: columns for name, columns in division.blocks.items() if name != "heritage"}
+    designs = {name: rows[[*columns]].to_numpy(np.float64) for name, columns in blocks.items()}
     k = covariance_of(evidence, rows)
-    pair = ("descent", "architecture") if blocks == "architecture" else ("geometry", "scale")
-    return shares(rows["outcome"].to_numpy(np.float64), named, k, (pair,), seed=SEED)
+    return shares(rows["outcome"].to_numpy(np.float64), designs, k, (division.pair,), seed=SEED)
 
 
 def with_descent(
-    evidence: Evidence, gain: Case, blocks: str, tables: Mapping[str, pd.DataFrame]
+    evidence: Evidence, gain: Case, division: Division, tables: Mapping[str, pd.DataFrame]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     """Tables of the fit with the one under descent, and its rows by name for the words; the study's gain alone."""
-    found = under_descent(evidence, gain, blocks) if gain is PRIMARY else None
-    if found is None:
+    table = under_descent(evidence, gain, division) if gain is PRIMARY else None
+    if table is None:
         return dict(tables), {"descent": None}
-    return {**tables, DESCENT: found}, {"descent": {row.what: row for row in found.itertuples()}}
+    return {**tables, DESCENT: table}, {"descent": {row.what: row for row in table.itertuples()}}
 
 
 @CLAIM.overall(all_of=tuple(f"{name}.{PRIMARY.id}" for name in ("architecture", "geometry", "size")))
@@ -168,13 +166,13 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     )
 
 
-SHOWN = ("orders", "labs", "models", "classical", "dominance", "commonality", "left out")
+TABLES_OF_FIT = ("orders", "labs", "models", "classical", "dominance", "commonality", "left out")
 XLABEL = "corrected share of the variance of the log gain"
 
 
 @CLAIM.finding(
     "architecture",
-    primary=Above(FIRST, 0),
+    primary=Above(HERITAGE_MINUS_ARCHITECTURE, 0),
     robustness=Posterior("heritage > architecture"),
     over=GAINS,
     trial=TRIALS["architecture"],
@@ -182,26 +180,26 @@ XLABEL = "corrected share of the variance of the log gain"
 )
 def architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
-    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, "architecture")
+    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Division.UNDIVIDED)
     found = by_architecture(rows)
     tables, descent = with_descent(
-        evidence, gain, "architecture", tables_of(fit, SHOWN if gain is PRIMARY else ("orders",))
+        evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT if gain is PRIMARY else ("orders",))
     )
     return replace(
         found,
-        draw=drawing(forest, found.rows[SHARES], label="what", null=0.0, xlabel=XLABEL),
+        draw=drawing(forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL),
         inference=Inference(fit, tables=tables, panels=panels_of(fit) if gain is PRIMARY else ()),
         words={
             **descent,
-            "whole": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
+            "uncorrected": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
             "tests": block_f(rows, "outcome", AGAINST_ARCHITECTURE),
-            "every": by_architecture(every_lab(evidence, gain)).quantities[FIRST],
+            "with_labs_of_one": by_architecture(models_of_all_labs(evidence, gain)).headline,
             "rivals": rivals_of_lab(rows.join(inherited(evidence, rows["model_id"]))),
         },
     )
 
 
-ANY_CODING = {"heritage": HERITAGE, "architecture": curves.CODED}
+ANY_CODING = {"heritage": HERITAGE, "architecture": curves.SHAPE_AND_SIZE}
 """Architecture in the curve, whose universes divide it in several ways."""
 CLAIM.curve(
     f"architecture.{PRIMARY.id}",
@@ -209,7 +207,8 @@ CLAIM.curve(
     choices=curves.CAUSES,
     estimate=difference_of_shares("heritage", "architecture", ANY_CODING),
     null=replace(
-        across_labs(*curves.CODED), words="residuals given shape and size, as coded, among the models of all labs"
+        across_labs(*curves.SHAPE_AND_SIZE),
+        words="residuals given shape and size, as coded, among the models of all labs",
     ),
     test=partial(compared, blocks=ANY_CODING, pair=("heritage", "architecture")),
 )
@@ -217,7 +216,7 @@ CLAIM.curve(
 
 @CLAIM.finding(
     "geometry",
-    primary=OF_CODINGS,
+    primary=IN_EVERY_CODING,
     robustness=Posterior("geometry > scale"),
     over=GAINS,
     trial=TRIALS["geometry"],
@@ -225,17 +224,22 @@ CLAIM.curve(
 )
 def geometry(evidence: Evidence, gain: Case) -> Result:
     """Does shape at a given size explain more than size, whatever is called shape?"""
-    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, "geometry and scale")
+    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Division.DIVIDED)
     found = by_geometry(rows)
-    tables, descent = with_descent(evidence, gain, "parts", tables_of(fit, ("orders", "commonality")))
-    shown = found.rows[CODED].rename(
-        columns={SECOND: "estimate", f"{SECOND}_lower": "lower", f"{SECOND}_upper": "upper"}
+    tables, descent = with_descent(evidence, gain, Division.DIVIDED, tables_of(fit, ("orders", "commonality")))
+    shown = found.rows[TABLE_OF_CODINGS].rename(
+        columns={
+            GEOMETRY_MINUS_SCALE: "estimate",
+            f"{GEOMETRY_MINUS_SCALE}_lower": "lower",
+            f"{GEOMETRY_MINUS_SCALE}_upper": "upper",
+        }
     )
     return replace(
         found,
         draw=drawing(forest, shown, label="coding", null=0.0, xlabel="corrected share of geometry minus that of scale"),
         inference=Inference(fit, tables=tables),
-        words=descent | {"codings": found.rows[CODED].set_index("coding"), "tests": block_f(rows, "outcome", BLOCKS)},
+        words=descent
+        | {"codings": found.rows[TABLE_OF_CODINGS].set_index("coding"), "tests": block_f(rows, "outcome", BLOCKS)},
     )
 
 
@@ -251,14 +255,14 @@ def size(evidence: Evidence, gain: Case) -> Result:
     """Has size almost nothing to do with it, however it is counted?"""
     rows = models(evidence, gain)
     found = by_size(rows)
-    blocks = [BLOCKS | {"scale": (column,)} for column in COUNTS.values()]
-    tables, descent = with_descent(evidence, gain, "parts", {})
+    blocks = [BLOCKS | {"scale": (column,)} for column in WEIGHT_COUNTS.values()]
+    tables, descent = with_descent(evidence, gain, Division.DIVIDED, {})
     return replace(
         found,
-        inference=Inference(heritage_fit(evidence, gain, "geometry and scale"), tables=tables),
+        inference=Inference(heritage_fit(evidence, gain, Division.DIVIDED), tables=tables),
         words={
             **descent,
-            "counted": found.rows[COUNTED].set_index("weights"),
+            "counted": found.rows[TABLE_OF_COUNTS].set_index("weights"),
             "p": [block_f(rows, "outcome", each)["scale"].p_value for each in blocks],
             "r": float(np.corrcoef(rows["log_n"], rows["outcome"])[0, 1]),
         },
@@ -267,7 +271,7 @@ def size(evidence: Evidence, gain: Case) -> Result:
 
 @CLAIM.finding(
     "lineage",
-    primary=Above(LINE, 0),
+    primary=Above(LINEAGE_MINUS_ARCHITECTURE, 0),
     robustness=Posterior("lineage > architecture"),
     over=GAINS,
     trial=TRIALS["lineage"],
@@ -275,13 +279,13 @@ def size(evidence: Evidence, gain: Case) -> Result:
 )
 def lineage(evidence: Evidence, gain: Case) -> Result:
     """Exploratory: do lab and family together explain more than shape and size together?"""
-    rows, fit = lines(evidence, gain), heritage_fit(evidence, gain, "architecture")
+    rows, fit = models_of_families(evidence, gain), heritage_fit(evidence, gain, Division.UNDIVIDED)
     found = by_lineage(rows)
     nested = {"lab": HERITAGE, "family": ("family",), "architecture": SPAN}
     families = rows.groupby("heritage")["family"].nunique()
     return replace(
         found,
-        draw=drawing(forest, found.rows[SHARES], label="what", null=0.0, xlabel=XLABEL),
+        draw=drawing(forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL),
         inference=Inference(fit, tables=tables_of(fit, ("orders",))),
         words={
             "within": freedman_lane(rows, "outcome", nested, "family", seed=SEED),

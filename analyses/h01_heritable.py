@@ -27,8 +27,8 @@ from thermostats.claims.worlds.descent import worlds_of_descent
 from thermostats.modelling.heritability import enough, heritability
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree
-from thermostats.tables.growing import tree
 from thermostats.tables.model_rows import model_rows
+from thermostats.tables.tree_of_models import tree
 
 ALPHA, LITTLE = 0.05, 0.5
 """Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""

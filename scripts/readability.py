@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 GROUPS = {
     "words of claims": ("analyses/*.md",),
-    "templates of pages": ("thermostats/reporting/templates/*.md", "thermostats/templates/*.md.txt"),
+    "templates of pages": ("thermostats/reporting/templates/*.md", "thermostats/starting_points/*.md.txt"),
     "README": ("README.md",),
     "docs": ("docs/*.md", "docs/explanation/*.md", "docs/how-to/*.md"),
     "architecture, contributing": ("ARCHITECTURE.md", "CONTRIBUTING.md"),

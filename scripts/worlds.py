@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from thermostats.claims import error_rates, operating
+from thermostats.claims import error_rates, simulation
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import TooFew
 from thermostats.claims.run import claim_of
@@ -63,7 +63,7 @@ def tried(claim: str, design: Key, number: int, seconds: float) -> dict[str, Any
     chosen = worlds_of(question)[number]
     if isinstance(chosen, Search):
         return searched(question, rows, chosen, seconds)
-    return operating.simulated(question, rows, chosen, seconds=seconds)
+    return simulation.simulated(question, rows, chosen, seconds=seconds)
 
 
 def named(claim: str, design: Key, number: int) -> str:
@@ -77,7 +77,7 @@ def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
     for claim in claims:
         for design, (question, rows) in designs(claim).items():
             rates = error_rates.rates(question, len(rows))
-            least = operating.SIMULATIONS if math.isinf(seconds) else operating.LEAST
+            least = simulation.SIMULATIONS if math.isinf(seconds) else simulation.LEAST
             done = set(rates.loc[rates["simulations"] >= least, "world"])
             yield from ((claim, design, i) for i, w in enumerate(worlds_of(question)) if w.id not in done)
 

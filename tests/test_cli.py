@@ -21,6 +21,7 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.cli.app import app
 from thermostats.cli.new_analysis import new_claim
+from thermostats.reporting import report as engine
 from thermostats.tables import store
 from thermostats.tables.folders import shipped, shipped_models
 from thermostats.tables.join import join
@@ -202,8 +203,11 @@ def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_
 def test_a_report_is_opened_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    done = CliRunner().invoke(app, ["report", "C07", "--out", str(tmp_path / "out"), "--open"])
-    assert done.exit_code == 0, done.output
+    for ok in (True, False):
+        monkeypatch.setattr(engine, "report", lambda *_, ok=ok, **__: engine.ReportRun(ok, "out", ()))
+        for options in (["--open"], []):
+            done = CliRunner().invoke(app, ["report", "C07", "--out", str(tmp_path / "out"), *options])
+            assert done.exit_code == (not ok), done.output
     assert opened == [(tmp_path / "out" / "index.html").as_uri()]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -87,3 +89,11 @@ def test_the_earlier_question_to_a_posterior_and_argument_of_judge() -> None:
         pytest.raises(Exception, match="without questions"),
     ):
         claim.judge(Evidence(), kept=lambda *_: None)
+
+
+@pytest.mark.parametrize("name", earlier.MODULES)
+def test_a_module_is_imported_by_its_earlier_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.warns(DeprecationWarning, match=rf"{name} is {earlier.MODULES[name]} now"):
+        module = import_module(name)
+    assert module is import_module(earlier.MODULES[name])

@@ -217,6 +217,7 @@ def test_the_package_lists_its_functions_and_no_other_name() -> None:
         thermostats.loaded  # noqa: B018
 
 
+@pytest.mark.slow
 def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> None:
     """On 15 models of one's own only these; without any, all that ship: tests, rates, and who is left out."""
     rng, labs = np.random.default_rng(1), np.repeat(list("ABCDE"), 3)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from thermostats.earlier import Moved
 
 if TYPE_CHECKING:
     from thermostats.measurement.compare import compare as compare
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from thermostats.settings import options as options
     from thermostats.tables.export import export as export
     from thermostats.tables.forget import forget as forget
-    from thermostats.tables.growing import tree as tree
     from thermostats.tables.join import join as join
     from thermostats.tables.joining import neighbour_joining as neighbour_joining
     from thermostats.tables.model_rows import model_rows as model_rows
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from thermostats.tables.reading import models as models
     from thermostats.tables.runs import run_id as run_id
     from thermostats.tables.store import check as check
+    from thermostats.tables.tree_of_models import tree as tree
 
 __version__ = "0.2.0"
 
@@ -86,7 +89,7 @@ _HOME = {
     "spectral_angles": "thermostats.measurement.kinship",
     "specification_curve": "thermostats.modelling.specification.curve",
     "trajectories": "thermostats.plots.trajectories",
-    "tree": "thermostats.tables.growing",
+    "tree": "thermostats.tables.tree_of_models",
     "weight_distances": "thermostats.measurement.kinship",
 }
 _CALLED = "claims"
@@ -96,6 +99,8 @@ _GONE = {"import_published": "join, which takes rows and the texts of prompts"}
 """Names of earlier versions, and what does their job now."""
 _INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
 """Names that one may look for, and the call that does what they would."""
+
+sys.meta_path.append(Moved())
 
 
 def __getattr__(name: str) -> Any:

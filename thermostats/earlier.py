@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from operator import attrgetter
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+MODULES = {
+    "thermostats.claims.operating": "thermostats.claims.simulation",
+    "thermostats.modelling.heritage.shares": "thermostats.modelling.heritage.variance_shares",
+    "thermostats.tables.growing": "thermostats.tables.tree_of_models",
+}
+"""Modules that pages or files written by `thermostats new` imported by their earlier names, with those of today."""
+
+
+class Moved(MetaPathFinder, Loader):
+    """Imports a module of `MODULES` under its earlier name: the module of today itself."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A spec for an earlier name; None for any other."""
+        return ModuleSpec(fullname, self) if fullname in MODULES else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module of today in the place of the empty one."""
+        name = module.__name__
+        _warn(name, MODULES[name])
+        sys.modules[name] = import_module(MODULES[name])
 
 
 def arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -42,7 +42,7 @@ def analysis(claim: str) -> ModuleType:
 def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Finding]:
     """Findings by id without the claim's, of several sets of evidence the first; `only`: these and no others."""
     claim = module.CLAIM
-    asked = [q for q in claim.questions if not only or q.id.partition(".")[2] in only]
+    asked = [replace(q, views=None) for q in claim.questions if not only or q.id.partition(".")[2] in only]
     found = replace(claim, questions=asked).judge(tables)
     first: dict[str, Finding] = {}
     for finding in found:
@@ -158,5 +158,5 @@ def by_rules_alone(claim: str) -> ModuleType:
 
 def untried(module: ModuleType) -> ModuleType:
     """The same analysis, whose rules decide whatever their error rates are and whichever unit carries the verdict."""
-    module.CLAIM.questions[:] = [replace(question, trial=None, views=None) for question in module.CLAIM.questions]
+    module.CLAIM.questions[:] = [replace(question, trial=None) for question in module.CLAIM.questions]
     return module

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis
 
-from thermostats.claims.operating import judged as judged_rows
+from thermostats.claims.simulation import judged as judged_rows
 from thermostats.studies.delia2026.gains import NAMED_GAINS
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped
 
-from thermostats.claims import error_rates, operating
+from thermostats.claims import error_rates, simulation
 from thermostats.claims.search import world_at
 from thermostats.claims.worlds import World
-from thermostats.modelling.heritage.shares import shares_of_signals
+from thermostats.modelling.heritage.variance_shares import shares_of_signals
 from thermostats.studies.delia2026 import cause_worlds, shares_of_causes
 
 GAIN = "penultimate_gain"
@@ -70,7 +70,9 @@ def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
         assert (min(least) > 0) == world.holds, (world.id, least)
 
 
-@pytest.mark.parametrize("name", ["EVEN", "OF_ONE_LINE", "DIVIDED", "ALMOST"])
+@pytest.mark.parametrize(
+    "name", ["LAB_EQUALS_ARCHITECTURE", "LINEAGE_EQUALS_ARCHITECTURE", "GEOMETRY_EQUALS_SCALE", "SCALE_AT_MARGIN"]
+)
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
     rows, boundary = c04.models(shipped().named("published"), c04.PRIMARY), getattr(cause_worlds, name)
@@ -99,7 +101,7 @@ def test_a_side_that_errs_in_the_worst_world_that_was_found_is_withheld() -> Non
         row = rates.loc[search.id]
         side = "not_supported" if search.holds else "supported"
         world, rng = world_at(search, row["point"]), np.random.default_rng(99)
-        said = [operating.judged(question.primary, question.trial, world.change(rows, rng))[0] for _ in range(60)]
+        said = [simulation.judged(question.primary, question.trial, world.change(rows, rng))[0] for _ in range(60)]
         again = np.mean([verdict == (NO if search.holds else YES) for verdict in said])
         assert again == pytest.approx(row[side], abs=4 * np.sqrt(max(row[side], 0.02) / 60))
         known = error_rates.ErrorRates(rates.reset_index())

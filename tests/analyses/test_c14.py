@@ -18,7 +18,7 @@ def test_every_prompt_of_five_of_eight_models_is_not_on_one_side() -> None:
         assert c14.ANY.verdict(c14.crossing(c14.both_sides(rows))) == verdict, (turned, models)
 
 
-@pytest.mark.parametrize(("spread", "verdict"), [(0.0, YES), (0.001, YES), (0.5, NO)])
+@pytest.mark.parametrize(("spread", "verdict"), [(0.001, YES), (0.5, NO)])
 def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
     """Over the eight models of one family the rule says "supported" falsely too often, and so does not say it."""
 

@@ -16,11 +16,11 @@ import pytest
 from altered import ROOT, analysis, shipped
 from scipy import stats
 
-from thermostats.claims import conditions, error_rates, operating
-from thermostats.claims.operating import LEAST, simulated
+from thermostats.claims import conditions, error_rates, simulation
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.scripts import scripts
 from thermostats.claims.search import world_at
+from thermostats.claims.simulation import LEAST, simulated
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.errors import UsageError
 
@@ -45,7 +45,7 @@ def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
 def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
     """Of the rows and of three studies of each of a question's worlds, then of studies 4 and 16 times as large."""
     for times in (1, 4, 16):
-        rng, many = np.random.default_rng(1), rows if times == 1 else operating.multiplied(question.trial, rows, times)
+        rng, many = np.random.default_rng(1), rows if times == 1 else simulation.multiplied(question.trial, rows, times)
         for study in (many, *(world.change(many, rng) for world in question.trial.worlds for _ in range(3))):
             with suppress(UsageError, TooFew):
                 yield question.trial.test(study)

@@ -14,9 +14,9 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below
 from thermostats.claims.statements import must_agree
 from thermostats.errors import DataError
-from thermostats.reporting.about import About
 from thermostats.reporting.build import Build
 from thermostats.reporting.pages.entry import Entry
+from thermostats.reporting.pages_of_findings import About
 
 
 def finding(name: str, verdict: str, statement: str = "one") -> Finding:

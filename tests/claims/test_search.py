@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims import error_rates, operating, search
+from thermostats.claims import error_rates, search, simulation
 from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.judge import standing
 from thermostats.claims.noise import BY_PROMPT, SHARED, Errors, PromptErrors
@@ -99,6 +99,7 @@ def test_points_are_corners_and_what_lies_between() -> None:
     assert SEARCHES[1].world(**tried[3]).holds
 
 
+@pytest.mark.slow
 def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors correlated along x make the test err; the verdict of the very data is then left open."""
     only_normal = tuple(replace(one, kinds=("normal",), effort=Effort(few=100, fresh=400)) for one in SEARCHES)
@@ -129,7 +130,7 @@ def test_the_worst_world_is_found_and_that_side_is_withheld(monkeypatch: pytest.
 
 def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question()
-    made = pd.DataFrame([operating.simulated(asked, study(), world, 5) for world in asked.trial.worlds])
+    made = pd.DataFrame([simulation.simulated(asked, study(), world, 5) for world in asked.trial.worlds])
     monkeypatch.setattr(error_rates, "table", lambda: made)
     assert [named.id for named in error_rates.missing(asked, study())] == [one.id for one in SEARCHES]
     wider = replace(SEARCHES[0], bounds={**SEARCHES[0].bounds, "ar": (0.0, 0.9)})
@@ -219,10 +220,10 @@ def test_a_search_rates_the_false_verdict_alone_as_a_world_does() -> None:
     asked = question()
     asked = replace(asked, trial=replace(asked.trial, unit="heritage"))
     world = asked.trial.worlds[1]
-    both = operating.simulated(asked, study(), world, 20)
-    only = operating.simulated(asked, study(), world, 20, only=SUPPORTED)
+    both = simulation.simulated(asked, study(), world, 20)
+    only = simulation.simulated(asked, study(), world, 20, only=SUPPORTED)
     assert only["supported"] == both["supported"] and np.isnan(only["not_supported"]) and both["not_supported"] >= 0
-    true = operating.simulated(asked, study(), asked.trial.worlds[0], 20, only=AGAINST)
+    true = simulation.simulated(asked, study(), asked.trial.worlds[0], 20, only=AGAINST)
     assert true["not_supported"] == 0 and np.isnan(true["supported"]) and np.isnan(true["exaggeration"])
 
 

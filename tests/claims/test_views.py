@@ -236,6 +236,7 @@ def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(own_n
     assert sum(found.verdict != UNMEASURED for found in said.values()) > 15
 
 
+@pytest.mark.slow
 def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
     question = next(q for q in asked(CLAIMS["C04"]) if q.id == "C04.size.penultimate_gain")
     evidence = Evidence().named(POOLED)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from scripts import worlds
-from thermostats.claims import error_rates, operating
+from thermostats.claims import error_rates, simulation
 
 CLAIM, LIMIT = "C20", 60.0
 KEY = ["rule", "n_models", "world"]
@@ -22,7 +22,9 @@ def committed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     """The committed rows, in place of which stand one of another claim and one of an earlier rule."""
     table, folder = error_rates.table(), tmp_path_factory.mktemp("data")
     other, earlier = (table[table["rule"].str.startswith(claim)].head(1) for claim in ("C02.", f"{CLAIM}."))
-    pd.concat([other, earlier.assign(digest="earlier")]).to_csv(folder / "worlds.csv", index=False)
+    pd.concat([other, earlier.assign(world="of an earlier rule", digest="earlier")]).to_csv(
+        folder / "worlds.csv", index=False
+    )
     monkeypatch.setattr(error_rates, "shipped", lambda _: folder)
     monkeypatch.setattr(worlds, "TABLE", folder / "worlds.csv")
     monkeypatch.setattr(worlds, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
@@ -56,6 +58,6 @@ def test_worlds_that_are_through_stay_and_are_not_done_again(
     (missing,) = worlds.todo([CLAIM], LIMIT)
     assert missing[1] == done[1][:2]
     worlds.main([CLAIM], LIMIT)
-    short = table()["simulations"].iloc[1:] < operating.SIMULATIONS
+    short = table()["simulations"].iloc[1:] < simulation.SIMULATIONS
     assert done[-1] == done[1] and len(done) == len(rows) + 2 and not list(worlds.todo([CLAIM], LIMIT))
     assert len(list(worlds.todo([CLAIM], inf))) == short.sum() > 0

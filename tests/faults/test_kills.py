@@ -74,7 +74,7 @@ def forgotten(folder: Path) -> None:
     forget("tests", data=folder / "data")
 
 
-@pytest.mark.parametrize("command", [joined, forgotten])
+@pytest.mark.parametrize("command", [pytest.param(joined, marks=pytest.mark.slow), forgotten])
 def test_a_command_killed_at_a_file_operation_leaves_whole_files_and_ends_when_run_again(
     command: Callable[[Path], None], tmp_path: Path
 ) -> None:
@@ -106,6 +106,7 @@ def rows(writer: int) -> list[object]:
     return [table("models", own, model("lab/everyone")), table("runs", measured, shared), gains]
 
 
+@pytest.mark.slow
 def test_writers_at_once_one_of_them_killed_leave_every_row_once(tmp_path: Path) -> None:
     folder, alone = make_store(tmp_path / "data"), make_store(tmp_path / "alone")
     children = {}

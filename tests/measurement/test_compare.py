@@ -86,7 +86,7 @@ def test_models_of_other_shapes_are_refused_by_name(base: Path, tmp_path: Path) 
 
 
 def test_the_command_prints_what_changed(base: Path, tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from thermostats.cli.companion_verbs import compare
+    from thermostats.cli.tools import compare
 
     compare(base, tuned)
     said = capsys.readouterr().out

@@ -174,6 +174,7 @@ def test_a_model_of_two_stacks_is_two_runs_of_two_models(two_towers: Path, data:
     assert models.loc[f"{name}:vision", "n_params"] == parameters - head
 
 
+@pytest.mark.slow
 def test_swin_has_gains_within_stages_and_no_total(data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "swin"
     tiny.build("swin").save_pretrained(folder)

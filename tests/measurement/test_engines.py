@@ -75,6 +75,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     assert (Path(left.model).name, left.state) == ("nowhere", "failed")
 
 
+@pytest.mark.slow
 def test_a_refused_spec_is_not_loaded_and_the_others_are(small_specs: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "data"
     engine = Inline(EngineSettings(), data)

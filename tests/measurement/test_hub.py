@@ -93,6 +93,7 @@ def run(
     )
 
 
+@pytest.mark.slow
 def test_every_refusal_says_what_it_is_and_no_token(hub: str, tmp_path: Path) -> None:
     ran = run(["-c", ASK, *EXPECTED, "good/model"], hub, tmp_path)
     assert ran.returncode == 0, ran.stderr

@@ -226,6 +226,7 @@ def test_older_runs_that_are_measured_again_give_way(before: Path, folder: Path,
     assert set(measure(folder, before, prompts=prompts, what=WHAT)["run_id"]) == set(new["run_id"])
 
 
+@pytest.mark.slow
 def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> None:
     models = store.read(before / "models.csv", "models")
     models = models[models["model_id"] == "checkpoint-500"].assign(architecture="modernbert", gated_mlp=False)

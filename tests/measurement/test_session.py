@@ -72,6 +72,7 @@ def test_a_model_without_a_final_norm_is_finished_without_summaries(
     assert store.load("summaries", data).empty
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_taken_up_where_it_stopped(
     model: Path, prompts: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ BROKEN = {
 """What is done to a model's folder, and what is then said."""
 
 
+@pytest.mark.slow
 def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
     model: Path, prompts: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from statsmodels.stats.anova import anova_lm
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
-from thermostats.modelling.heritage.shares import dominance
+from thermostats.modelling.heritage.variance_shares import dominance
 
 BLOCKS = {"heritage": ["lab"], "geometry": ["depth", "heads", "head_width"], "scale": ["size"]}
 

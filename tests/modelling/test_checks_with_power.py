@@ -58,6 +58,7 @@ def test_statistics_are_those_of_textbooks() -> None:
     assert values["spread by group"] == pytest.approx(between)
 
 
+@pytest.mark.slow
 def test_limits_hold_for_all_statistics_together() -> None:
     """Replicated and observed data from one distribution: blamed as often as the level says."""
     d, rng = design(), np.random.default_rng(5)
@@ -81,7 +82,8 @@ def test_a_right_model_is_left_alone(alarms: Any, fit: str) -> None:
     assert sum(bool(gate.reasons) for gate in gates) <= stats.binom.isf(FALSE_ALARM, 4, FAILS + WARNS)
 
 
-@pytest.mark.parametrize("fit", ONE_IS_SLOW)
+@pytest.mark.slow
+@pytest.mark.parametrize("fit", ["line", "heritage"])
 def test_every_wrongness_at_twice_its_size_is_noticed(alarms: Any, fit: str) -> None:
     """In nine data sets of ten or more: it is missed in four one after the other once in ten thousand times at most."""
     for kind in alarms.KINDS:

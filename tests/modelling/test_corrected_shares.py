@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.shares import corrected_shares, share_table
+from thermostats.modelling.heritage.variance_shares import corrected_shares, share_table
 from thermostats.studies.nursery.rows import GEOMETRY, judged
 from thermostats.studies.nursery.shares import design_blocks
 from thermostats.studies.nursery.shipped import shipped_table

@@ -61,6 +61,7 @@ def covariance(model: Gaussian, scale: np.ndarray) -> np.ndarray:
     return v + sum(s**2 * z @ z.T for s, z in zip(scale[:-1], model.blocks.values(), strict=True))
 
 
+@pytest.mark.slow
 def test_quantiles_of_a_scale_are_those_of_an_exact_grid() -> None:
     model = dyestuff()
     draws = model.sample(seed=1, settings=Settings(draws=20_000))
@@ -76,6 +77,7 @@ def test_quantiles_of_a_scale_are_those_of_an_exact_grid() -> None:
     assert draws.status == "passed"
 
 
+@pytest.mark.slow
 def test_a_region_of_one_percent_is_drawn_as_an_exact_grid_has_it() -> None:
     """Prompts that differ by nothing, where the residual is wider: far from the mode, and seldom among its draws."""
     model = fit_slopes(benchmark_table(np.random.default_rng(1), [0.1, 0.3], prompts=20)).model
@@ -248,6 +250,7 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
         assert uniform(column) > FALSE_ALARM / 3
 
 
+@pytest.mark.slow
 def test_effects_are_drawn_given_the_drawn_scales() -> None:
     """Where τ is next to nothing the data say nothing of the batches: u/τ is standard normal, whatever τ is drawn."""
     draws = dyestuff().sample(seed=2, settings=Settings(draws=20_000))

@@ -101,6 +101,7 @@ def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said
     assert warned(table, "families are not stated") and "family" not in fitted(table).constants["bases"]
 
 
+@pytest.mark.slow
 def test_measured_folders(tmp_path: Path) -> None:
     """Eight models of three labs measured here; one of them a second time elsewhere."""
     rng = np.random.default_rng(0)

@@ -252,6 +252,7 @@ def test_a_saved_fit_has_its_tree_and_predicts(process: str, tmp_path: Path) -> 
         again.predict(new.drop(columns="n_heads"))
 
 
+@pytest.mark.slow
 def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
     rows = made(lab_sd=0.4)
     tree = thermostats.tree(rows)

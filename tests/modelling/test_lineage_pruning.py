@@ -42,7 +42,7 @@ def test_products_are_those_of_the_dense_covariance_where_inner_nodes_are_models
     assert cross == pytest.approx(w.T @ np.linalg.solve(v, w))
 
 
-@pytest.mark.parametrize(("n", "seconds"), [(1_000, 10), (10_000, 120)])
+@pytest.mark.parametrize(("n", "seconds"), [(1_000, 10), pytest.param(10_000, 120, marks=pytest.mark.slow)])
 def test_large_trees_take_seconds(n: int, seconds: float) -> None:
     tree = grown(n)
     rng, drift = np.random.default_rng(2), np.zeros(len(tree))

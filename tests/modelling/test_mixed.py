@@ -58,6 +58,7 @@ def by_matrices(frame: pd.DataFrame, group_sd: float, residual_sd: float) -> tup
     return effects, -0.5 * float(logs + (n - p) * math.log(2 * math.pi))
 
 
+@pytest.mark.slow
 def test_small_variances_on_random_tables() -> None:
     at_zero = 0
     for seed in range(60):

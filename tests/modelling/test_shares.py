@@ -37,8 +37,10 @@ def test_without_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:
     k, n = int(table["holds"].sum()), len(table)
     weight = stats.norm.pdf(mu, 0, 1.5) * stats.binom.pmf(k, n, expit(mu))
     expected = float((weight * expit(mu)).sum() / weight.sum())
-    found, error = mean_of(fit_share(table, "holds", group=None, seed=1), "share")
-    assert abs(found - expected) < ERRORS * error
+    fit = fit_share(table, "holds", group=None, seed=1)
+    mean, error = mean_of(fit, "share")
+    assert abs(mean - expected) < ERRORS * error
+    assert fit.loo().refits <= 1 and fit.check(refits=False).checks, "without its only count the model is its prior"
 
 
 def test_with_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:

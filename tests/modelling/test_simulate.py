@@ -57,6 +57,7 @@ def test_contributions_have_the_stated_shares() -> None:
         assert square == pytest.approx(0.09 * share, rel=0.1), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shares", "at_most"), WRONG[::3])
 def test_false_positives(shares: dict[str, float], at_most: float) -> None:
     """`supported` where it is false, in a large study, where it would be easiest to say; few data sets."""
@@ -124,6 +125,7 @@ def test_limits_are_those_of_clopper_and_pearson() -> None:
     assert "heritage above geometry in 50% of cases and the whole order in 0%" in planned.sentence()
 
 
+@pytest.mark.slow
 def test_verb() -> None:
     arguments = ["power", "--models", "8", "--labs", "3", "--shares", "0.9,0.05,0", "--simulations", "20"]
     shown = CliRunner().invoke(app, [*arguments, "--json"])

@@ -11,7 +11,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import correlation
-from thermostats.modelling.heritage.shares import share_table
+from thermostats.modelling.heritage.variance_shares import share_table
 from thermostats.modelling.specification.curve import moved_by, specification_curve
 from thermostats.modelling.specification.estimators import (
     correlation_with,

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
@@ -64,6 +65,7 @@ def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> No
             assert len(said.split()) <= 25 and not re.search(rf"\b({NAMES})", said), said
 
 
+@pytest.mark.slow
 def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> None:
     workplace = make_workplace(tmp_path)
     for path in workplace["analyses"].glob("*.py"):

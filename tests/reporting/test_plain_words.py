@@ -18,7 +18,7 @@ OF_PAGES = (*BANNED, "commoner", "goes on", "speaks of", "in the place of", "hel
 TEMPLATES = ROOT / "thermostats" / "reporting" / "templates"
 FILES = [*TEMPLATES.glob("*.md"), *TEMPLATES.glob("*.html"), *(ROOT / "analyses").glob("*.md")]
 FILES += [ROOT / "thermostats" / "studies" / "delia2026" / "figures" / "captions.md", ROOT / "README.md"]
-FILES += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "thermostats" / "templates").glob("*.txt")]
+FILES += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "thermostats" / "starting_points").glob("*.txt")]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -40,6 +40,7 @@ def kept(out: Path) -> dict[str, bytes]:
     return files_of(out / "snapshot")
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     build: Callable[..., ReportRun], workplace: dict[str, Path]
 ) -> None:

@@ -18,6 +18,7 @@ def page() -> dict[str, bytes]:
     return sources.files(Evidence())
 
 
+@pytest.mark.slow
 def test_the_first_sentence_says_where_lab_and_source_coincide(page: dict[str, bytes]) -> None:
     pooled = Evidence().named(POOLED)
     said = coincidence(pooled, set(pooled.table("features")["model_id"]))
@@ -25,6 +26,7 @@ def test_the_first_sentence_says_where_lab_and_source_coincide(page: dict[str, b
     assert said and body.startswith(said)
 
 
+@pytest.mark.slow
 def test_sources_are_fitted_and_hold_the_plain_differences(page: dict[str, bytes]) -> None:
     levels = pd.read_csv(io.BytesIO(page["levels-of-sources.csv"])).set_index(["gain", "kind", "level"])
     spreads = pd.read_csv(io.BytesIO(page["spreads-of-sources.csv"]))

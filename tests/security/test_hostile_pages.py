@@ -110,6 +110,7 @@ def test_no_page_runs_loads_or_follows_what_a_table_contains(browser: Any, out: 
     context.close()
 
 
+@pytest.mark.slow
 def test_every_page_forbids_scripts_that_are_not_its_own(out: Path) -> None:
     for path in out.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
@@ -121,6 +122,7 @@ def test_every_page_forbids_scripts_that_are_not_its_own(out: Path) -> None:
         assert not re.search(r"script-src[^;]*(\*|unsafe|https?:)", policy[1]), path
 
 
+@pytest.mark.slow
 def test_markdown_twins_hold_no_html_that_a_table_put_there(out: Path) -> None:
     for path in out.rglob("*.md"):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -128,6 +130,7 @@ def test_markdown_twins_hold_no_html_that_a_table_put_there(out: Path) -> None:
             assert not re.search(r"(?<!\\)\]\(javascript:", line), (path, line)
 
 
+@pytest.mark.slow
 def test_rows_that_are_no_tree_are_said_to_be_none_and_the_report_is_whole(out: Path) -> None:
     page = (out / "lineage.md").read_text(encoding="utf-8")
     assert "**No tree can be drawn of these rows:** an orphan" in page and "## Branches" not in page

@@ -8,9 +8,9 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.modelling.draws import Array
-from thermostats.tables.growing import grown
 from thermostats.tables.lineage import joined
 from thermostats.tables.tree import Tree
+from thermostats.tables.tree_of_models import grown
 
 
 def tree_of(evidence: Evidence, rows: pd.DataFrame) -> Tree:

@@ -1,6 +1,6 @@
 """What is known of a rule's errors: its rows of `data/worlds.csv`, and which side errs too often to be given.
 
-`make worlds` makes the table by `operating.py`, one row per rule, number of models and world; reports read it and
+`make worlds` makes the table by `simulation.py`, one row per rule, number of models and world; reports read it and
 simulate nothing.
 """
 

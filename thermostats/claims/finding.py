@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.columns import ByColumn
+from thermostats.claims.by_column import ByColumn
 from thermostats.claims.posterior import FittedModel
 from thermostats.claims.result import Audit, Estimate
 from thermostats.claims.verdict import Reason

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.columns import ByColumn
+from thermostats.claims.by_column import ByColumn
 from thermostats.claims.verdict import OPEN
 from thermostats.modelling.checks import Gate
 

@@ -25,8 +25,8 @@ import pandas as pd
 from scipy.stats import qmc
 
 from thermostats.claims.error_rates import WORST
-from thermostats.claims.operating import judged, plain, simulated
 from thermostats.claims.question import Question
+from thermostats.claims.simulation import judged, plain, simulated
 from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
 from thermostats.claims.worlds import FULL, Search, World
 

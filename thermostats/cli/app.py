@@ -13,7 +13,7 @@ import typer
 
 from thermostats import __version__
 from thermostats.claims.study import named, studies
-from thermostats.cli.companion_verbs import app as tools
+from thermostats.cli.tools import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import UsageError, did_you_mean

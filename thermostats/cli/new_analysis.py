@@ -1,4 +1,4 @@
-"""Files that begin a piece of one's own work, from the templates that ship with the package."""
+"""Files that begin a piece of one's own work, from the starting points that ship with the package."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
     words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
     fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:], **more}
     path = folder / f"{free[0]}_{slug}.py"
-    templates = resources.files("thermostats").joinpath("templates")
+    templates = resources.files("thermostats").joinpath("starting_points")
     texts = {
         suffix: templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8") for suffix in (".md", ".py")
     }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from thermostats.cli.gone import replaced
+from thermostats.cli.removed_verbs import replaced
 from thermostats.command_options import NEW
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.tables import folders

@@ -25,7 +25,7 @@ from thermostats.measurement.plan import MeasurementPlan, PlannedRun, missing_ta
 from thermostats.measurement.spec import AGAIN, RunSpec
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import spec_states, store
-from thermostats.tables.confirm import confirm
+from thermostats.tables.confirm_model import confirm
 from thermostats.tables.join import join
 from thermostats.tables.model_facts import set_facts
 

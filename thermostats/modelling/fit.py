@@ -181,6 +181,8 @@ def fit(
     """
     law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
     table = frame_of(rows).reset_index(drop=True)
+    if table.empty:
+        raise UsageError("an empty table", got="0 rows", allowed="at least one row")
     columns_of(table, outcome, *([] if tuple(units) == UNITS else law.units))
     return law_fitted(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
 

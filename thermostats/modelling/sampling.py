@@ -81,7 +81,7 @@ class Sampled:
 
         Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
         0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
-        for arrays that are not finite, no rows, a model that declares no such outcome or one of another length or reads
+        for arrays that are not finite, a model that declares no such outcome or one of another length or reads
         what there is not; ThermostatsError where the log density at the start is not finite.
         """
         self._check()
@@ -184,8 +184,6 @@ class Sampled:
 
     def _check(self) -> None:
         self._check_finite()
-        if not self.observed.size:
-            raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         model = self._structure().model
         _check_variables(model, _name(self))
         observed = [rv.name for rv in model.observed_RVs]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.claims.run import Run, run_all
-from thermostats.reporting.about import About
 from thermostats.reporting.digest import machine, package_sha, sha, sha_of
 from thermostats.reporting.files import remove_files, write_files
 from thermostats.reporting.names import CHECKSUMS
 from thermostats.reporting.pages.claim import claim_files
+from thermostats.reporting.pages_of_findings import About
 from thermostats.reporting.progress import read_seconds, with_progress, write_seconds
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import LINKS, Record, write_manifest

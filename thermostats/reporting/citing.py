@@ -37,7 +37,7 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     runs, sources = store.load("runs", data), store.load("sources", data)
     used = set(runs["source"])
     published = sources[sources["file"].isin(used)]
-    citations = tomllib.loads((files("thermostats") / "templates" / "citations.toml").read_text("utf-8"))
+    citations = tomllib.loads((files("thermostats.reporting") / "citations.toml").read_text("utf-8"))
     if not used & {OURS, NURSERY}:
         del citations["transformers"]
     package, *libraries = (Citation(key=key, **entry) for key, entry in citations.items())

@@ -35,6 +35,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @without_sentences
 def test_importing_again_gives_the_committed_bytes(data: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts/delia2026/import_study.py", WHOLE, "--data", data], check=True)

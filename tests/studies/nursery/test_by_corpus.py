@@ -59,6 +59,7 @@ def test_residuals_are_as_unlike_between_recipes_as_was_found(rows: pd.DataFrame
     assert errors.most / errors.least > 20 and errors.p < 1e-12
 
 
+@pytest.mark.slow
 def test_synthetic_prompts_are_one_prompt_three_times(tables: Evidence) -> None:
     table = languages.by_language(tables).set_index("prompts")
     assert table.loc["synthetic", "alike"] > 0.98 and table.loc["english", "alike"] < 0.9

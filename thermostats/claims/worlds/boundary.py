@@ -19,7 +19,7 @@ from thermostats.claims.worlds.searches import FULL, Effort, Search
 from thermostats.claims.worlds.world import TOTAL, World
 from thermostats.formatting import declared
 from thermostats.modelling.heritage.designs import Blocks
-from thermostats.modelling.heritage.shares import shares_of_signals
+from thermostats.modelling.heritage.variance_shares import shares_of_signals
 
 ANGLES = 91
 """Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""

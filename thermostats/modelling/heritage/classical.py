@@ -16,7 +16,7 @@ from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.heritage.blocks import FAMILY
 from thermostats.modelling.heritage.law import groups_of
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
-from thermostats.modelling.heritage.shares import corrected_shares, dominance, r_squared_of_sets
+from thermostats.modelling.heritage.variance_shares import corrected_shares, dominance, r_squared_of_sets
 
 PERMUTATIONS = 4999
 Blocks = dict[str, list[str]]

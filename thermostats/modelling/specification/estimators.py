@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.shares import share_difference
+from thermostats.modelling.heritage.variance_shares import share_difference
 from thermostats.modelling.specification.universes import OUTCOME
 
 Array = npt.NDArray[np.float64]

@@ -71,31 +71,21 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
     made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
     """
     files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
-    lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
-    views = [
-        _view(number, each, files, number == lead)
-        for number, each in enumerate(made, 1)
-        if not each.finding.sample.view_of
-    ]
-    if lead:  # the first figure there is heads the page
-        views[lead - 1]["figure"], views[0]["figure"] = Text(), views[lead - 1]["figure"]
-    rules = [finding.criterion.words for finding in findings]
-    for view in views:
-        view["ruled_by"] = rules.index(view["finding"].criterion.words) + 1
+    parts = _parts(made, files)
     page = text(
         "claim.md",
         claim=claim,
-        views=views,
-        compared=compared_figures(views),
-        others=_others(findings),
-        elsewhere=_elsewhere(findings),
-        named=_named(findings),
-        coincident=_coincident(findings),
+        parts=parts,
+        compared=compared_figures(parts),
+        other_sets=_on_other_sets(findings),
+        other_verdicts=_other_verdicts(findings),
+        model_names=_model_names(findings),
+        lone_sources=_lone_sources(findings),
         notes=list(dict.fromkeys(note for finding in findings if finding.sample.view_of for note in finding.notes)),
-        robust=len(views) > 1 or views[0]["posterior"] is not None,
+        robust=len(parts) > 1 or parts[0]["posterior"] is not None,
         file=script,
         own=is_own(claim.id),
-        fixed=_fixed(claim, findings),
+        rule_fixed=_when_the_rule_was_fixed(claim, findings),
         folded=FOLDED,
         draws=draws,
         checks=checks,
@@ -110,25 +100,85 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
     return files.contents
 
 
-def _fixed(claim: Claim, findings: Sequence[Finding]) -> str:
-    """When the rule was fixed, in words."""
-    study = study_of(claim.id)
-    if study is None or not study.fixed:
-        return "as the script states it"
-    fitted = any(finding.posterior for finding in findings)
-    return str(Template(study.fixed).render(changed=bool(claim.history), fitted=fitted))
+def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
+    """A part of the page for every finding on its own set; the first figure that one has heads the page."""
+    lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
+    parts = [
+        _part(number, each, files, number == lead)
+        for number, each in enumerate(made, 1)
+        if not each.finding.sample.view_of
+    ]
+    if lead:
+        parts[lead - 1]["figure"], parts[0]["figure"] = Text(), parts[lead - 1]["figure"]
+    rules = [part["finding"].criterion.words for part in parts]
+    return [part | {"ruled_by": rules.index(rule) + 1} for part, rule in zip(parts, rules, strict=True)]
 
 
-def _others(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Findings put to other sets of evidence, one row each; sets that carry none of them are named in one row."""
+def _part(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any]:
+    """What a template shows of a finding: figure, table, curve, published figures, rates of the rule, posterior."""
+    finding, suffix = made.finding, "" if number == 1 else f"-{number}"
+    figure, table = Text(), Text()
+    if made.figure:
+        name = f"figure{'' if is_lead else suffix}.svg"
+        figure = files.figure(made.figure, name, finding.figure.caption or finding.plain)
+    if finding.table is not None:
+        table = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
+    published, reproduced = (
+        {name: float(value) for name, value in figures.items()}
+        for figures in (finding.audit.published, finding.audit.reproduced)
+    )
+    return {
+        **{"finding": finding, "number": number, "figure": figure, "table": table},
+        "universes": universes_of(finding, number, files),
+        "compared": formatting.comparison(published, reproduced),
+        **_rates(finding, suffix, files),
+        **_posterior(made, number, suffix, files),
+    }
+
+
+def _rates(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
+    """How often the rule gives each verdict, as a table, and the row of the declared effect in a study of this size."""
+    rates = finding.criterion.rates
+    if rates is None:
+        return {"rates": Text(), "declared": None}
+    here = rates["declared"].astype(bool) & (rates["n_models"] == finding.sample.n_models)
+    label, excerpt = "How often the rule gives each verdict", rates[list(RATES)].rename(columns=RATES)
+    table = files.table(rates, label, f"worlds{suffix}.csv", excerpt=excerpt)
+    return {"rates": table, "declared": next(iter(rates[here].to_dict("records")), None)}
+
+
+def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
+    """The fitted model, how many models and groups it rests on, its intervals, and its figures and tables by place."""
+    sample, posterior = made.finding.sample, made.finding.posterior
+    if posterior is None:
+        return {"posterior": None}
+    placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
+    for name, other in UNFOLDED.items():
+        if number > 1:
+            placed[other] = placed[name] + placed[other]
+    numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
+    rests_on = [formatting.plural(n, noun) for n, noun in numbered if n]
+    return {"posterior": posterior, "rests_on": rests_on, "intervals": _kinds(posterior), "placed": placed}
+
+
+def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
+    """Every published figure once, with the recomputed one; of equal names each says which finding it belongs to."""
+    first = {row: part["number"] for part in reversed(parts) for row in part["compared"]}
+    times = Counter(row.name for row in first)
+    rows = dict.fromkeys(row for part in parts for row in part["compared"])
+    return [row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row for row in rows]
+
+
+def _on_other_sets(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row."""
     views = [finding for finding in findings if finding.sample.view_of]
-    carried = [finding for finding in views if finding.verdict != UNMEASURED]
-    first = {finding.sample.evidence: finding for finding in reversed(views) if finding.verdict == UNMEASURED}
-    short = [finding for name, finding in first.items() if name not in {view.sample.evidence for view in carried}]
-    return [{"finding": finding, "by_p": _by_p(finding)} for finding in (*carried, *short)]
+    carried = [view for view in views if view.verdict != UNMEASURED]
+    first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
+    short = [view for name, view in first.items() if name not in {other.sample.evidence for other in carried}]
+    return [{"finding": view, "by_p": _decided_by_p(view)} for view in (*carried, *short)]
 
 
-def _by_p(finding: Finding) -> bool:
+def _decided_by_p(finding: Finding) -> bool:
     """Whether a p-value decided where the interval holds a number that the rule compares with."""
     head, rule = finding.headline, finding.criterion
     bars = [bar for bar in (rule.above, rule.below) if bar is not None]
@@ -137,7 +187,7 @@ def _by_p(finding: Finding) -> bool:
     return formatting.is_p_value(head.p_kind) and any(head.lower < bar < head.upper for bar in bars)
 
 
-def _elsewhere(findings: Sequence[Finding]) -> list[Finding]:
+def _other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
     """The first question on other sets, where its verdict is another: any on all rows together, or a decided one."""
     first = findings[0]
     views = [view for view in findings if view.sample.view_of and view.id == first.id and view.verdict != first.verdict]
@@ -146,63 +196,30 @@ def _elsewhere(findings: Sequence[Finding]) -> list[Finding]:
     ]
 
 
-def _named(findings: Sequence[Finding]) -> dict[str, str]:
+def _model_names(findings: Sequence[Finding]) -> dict[str, str]:
     """Models of small sets of evidence, by set: of its finding that rests on most of them."""
-    return {view.sample.evidence: names for view in _views(findings) if (names := view.plain.partition(": ")[2])}
+    named = ((view.sample.evidence, view.plain.partition(": ")[2]) for view in _by_models(findings))
+    return {name: models for name, models in named if models}
 
 
-def _coincident(findings: Sequence[Finding]) -> dict[str, str]:
+def _lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
     """Labs that one source alone measured, by set: of its finding that rests on most models."""
-    samples = (view.sample for view in _views(findings))
+    samples = (view.sample for view in _by_models(findings))
     return {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
 
 
-def _views(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings on other sets of evidence than the first, those of most models last."""
+def _by_models(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings on other sets of evidence, those of most models last."""
     return sorted((finding for finding in findings if finding.sample.view_of), key=lambda view: view.sample.n_models)
 
 
-def compared_figures(views: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
-    """Every published figure once, with the recomputed one; of equal names each says which finding it belongs to."""
-    first = {row: view["number"] for view in reversed(views) for row in view["compared"]}
-    times = Counter(row.name for row in first)
-    rows = dict.fromkeys(row for view in views for row in view["compared"])
-    return [row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row for row in rows]
-
-
-def _view(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any]:
-    """What a template shows of a finding."""
-    finding, suffix = made.finding, "" if number == 1 else f"-{number}"
-    drawn, behind, posterior = Text(), Text(), finding.posterior
-    if made.figure:
-        drawn = files.figure(
-            made.figure, f"figure{'' if is_lead else suffix}.svg", finding.figure.caption or finding.plain
-        )
-    if finding.table is not None:
-        behind = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
-    published, reproduced = (
-        {name: float(value) for name, value in figures.items()}
-        for figures in (finding.audit.published, finding.audit.reproduced)
-    )
-    view = {"finding": finding, "number": number, "figure": drawn, "table": behind, "posterior": posterior}
-    view["operating"], view["declared"] = Text(), None
-    view["universes"] = universes_of(finding, number, files)
-    view["compared"] = formatting.comparison(published, reproduced)
-    sample, rates = finding.sample, finding.criterion.rates
-    if rates is not None:
-        here = rates["declared"].astype(bool) & (rates["n_models"] == sample.n_models)
-        view["declared"] = next(iter(rates[here].to_dict("records")), None)
-        label, named = "How often the rule gives each verdict", rates[list(RATES)].rename(columns=RATES)
-        view["operating"] = files.table(rates, label, f"worlds{suffix}.csv", excerpt=named)
-    if posterior is not None:
-        numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
-        view["rests_on"] = [formatting.plural(n, noun) for n, noun in numbered if n]
-        view["intervals"] = _kinds(posterior)
-        view["placed"] = placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
-        for name, other in UNFOLDED.items():
-            if number > 1:
-                placed[other] = placed[name] + placed[other]
-    return view
+def _when_the_rule_was_fixed(claim: Claim, findings: Sequence[Finding]) -> str:
+    """When the rule was fixed, in words."""
+    study = study_of(claim.id)
+    if study is None or not study.fixed:
+        return "as the script states it"
+    fitted = any(finding.posterior for finding in findings)
+    return str(Template(study.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
 def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:

@@ -14,10 +14,10 @@ from thermostats.plots.svg import drawn
 from thermostats.plots.tree import draw_tree
 from thermostats.reporting.digest import machine
 from thermostats.reporting.text import Files, text
-from thermostats.tables.growing import FAMILY, LAB
 from thermostats.tables.lineage import check_lineage
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.tree import Tree
+from thermostats.tables.tree_of_models import FAMILY, LAB
 
 GAIN, WORDS = "penultimate_gain", "penultimate gain"
 LEAST = 4

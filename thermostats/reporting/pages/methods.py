@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermostats.claims import error_rates, operating
+from thermostats.claims import error_rates, simulation
 from thermostats.claims.rule import NEAR
 from thermostats.claims.verdict import SURE
 from thermostats.modelling import checks, draws
@@ -28,7 +28,7 @@ def methods_text() -> str:
         level_of_posteriors=LEVEL,
         settings=Settings(),
         level=CLASSICAL_LEVEL,
-        simulations=operating.SIMULATIONS,
+        simulations=simulation.SIMULATIONS,
         most_false=error_rates.FALSE,
         worst=error_rates.WORST,
         fair=error_rates.FAIR,

@@ -11,8 +11,8 @@ from thermostats.studies.delia2026.shares_of_causes import (
     CODINGS,
     HERITAGE,
     LINEAGE,
+    LINEAGE_AGAINST_ARCHITECTURE,
     MARGIN,
-    OF_LINEAGE,
     SPAN,
 )
 
@@ -25,13 +25,18 @@ COLUMNS = {
     "architecture": SPAN,
     "curve": ("log_L",),
 }
-EVEN = Boundary(
+LAB_EQUALS_ARCHITECTURE = Boundary(
     "outcome", (AGAINST_ARCHITECTURE,), ("heritage", "architecture"), HERITAGE, SPAN, "lab and architecture alike"
 )
-OF_ONE_LINE = Boundary(
-    "outcome", (OF_LINEAGE,), ("lineage", "architecture"), LINEAGE, SPAN, "lineage and architecture alike"
+LINEAGE_EQUALS_ARCHITECTURE = Boundary(
+    "outcome",
+    (LINEAGE_AGAINST_ARCHITECTURE,),
+    ("lineage", "architecture"),
+    LINEAGE,
+    SPAN,
+    "lineage and architecture alike",
 )
-DIVIDED = Boundary(
+GEOMETRY_EQUALS_SCALE = Boundary(
     "outcome",
     tuple(coding.blocks for coding in CODINGS),
     ("geometry", "scale"),
@@ -40,7 +45,7 @@ DIVIDED = Boundary(
     "geometry and scale alike in the coding where geometry is least",
     beside=0.4,
 )
-ALMOST = Boundary(
+SCALE_AT_MARGIN = Boundary(
     "outcome",
     (BLOCKS,),
     ("scale",),
@@ -70,7 +75,7 @@ def of_heritage(boundary: Boundary, *, families: bool) -> tuple[World, ...]:
     )
 
 
-GEOMETRY = worlds_of_shares(
+GEOMETRY_SIGNALS = worlds_of_shares(
     "outcome",
     COLUMNS,
     {
@@ -84,7 +89,7 @@ GEOMETRY = worlds_of_shares(
     declared="as claimed",
     kinds=KINDS,
 )
-SIZE = worlds_of_shares(
+SIZE_SIGNALS = worlds_of_shares(
     "outcome",
     COLUMNS,
     {
@@ -98,13 +103,20 @@ SIZE = worlds_of_shares(
 )
 ALONG = "log_n"
 
-OF_ARCHITECTURE = of_heritage(EVEN, families=False), searches_at(EVEN, KINDS, ALONG)
-OF_LINES = of_heritage(OF_ONE_LINE, families=True), searches_at(OF_ONE_LINE, KINDS, ALONG, families=(0.0, 0.0))
-OF_GEOMETRY = (
-    (*GEOMETRY, *worlds_at(DIVIDED, KINDS, 1.0)),
-    searches_at(DIVIDED, KINDS, ALONG, effort=QUICK, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
+ARCHITECTURE_WORLDS = (
+    of_heritage(LAB_EQUALS_ARCHITECTURE, families=False),
+    searches_at(LAB_EQUALS_ARCHITECTURE, KINDS, ALONG),
 )
-OF_SIZE = (
-    (*SIZE, *worlds_at(ALMOST, KINDS, 1.0)),
-    searches_at(ALMOST, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
+LINEAGE_WORLDS = (
+    of_heritage(LINEAGE_EQUALS_ARCHITECTURE, families=True),
+    searches_at(LINEAGE_EQUALS_ARCHITECTURE, KINDS, ALONG, families=(0.0, 0.0)),
 )
+GEOMETRY_WORLDS = (
+    (*GEOMETRY_SIGNALS, *worlds_at(GEOMETRY_EQUALS_SCALE, KINDS, 1.0)),
+    searches_at(GEOMETRY_EQUALS_SCALE, KINDS, ALONG, effort=QUICK, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
+)
+SIZE_WORLDS = (
+    (*SIZE_SIGNALS, *worlds_at(SCALE_AT_MARGIN, KINDS, 1.0)),
+    searches_at(SCALE_AT_MARGIN, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
+)
+"""Of each comparison: the worlds in which its rule is tried, and where worse ones are searched for."""

@@ -88,7 +88,7 @@ NONE = "0 * n_layers"
 SHAPED = {"log_L": "log(n_layers / d_model)", "log_H": "log(rho)", "log_d_h": NONE, "log_m": NONE}
 PLAIN = {"log_L": "log(n_layers)", "log_H": "log(n_heads)", "log_d_h": "log(d_head)", "log_m": NONE}
 WEIGHTS, EVERY_WEIGHT = {"log_n": "log(n_params_nonembedding)"}, {"log_n": "log(n_params)"}
-CODINGS: Mapping[str, Option] = {
+CODING_OPTIONS: Mapping[str, Option] = {
     "L, H, d_h | weights": PLAIN | WEIGHTS,
     "L, H, d_h | all weights": PLAIN | EVERY_WEIGHT,
     "L/d, ρ | weights": SHAPED | WEIGHTS,
@@ -97,15 +97,15 @@ CODINGS: Mapping[str, Option] = {
     "ρ | L, d": SHAPED | {"log_L": NONE, "log_n": "log(n_layers)", "log_m": "log(d_model)"},
 }
 """What counts as shape | as size."""
-BLOCKS = {"heritage": ["heritage"], "geometry": ["log_L", "log_H", "log_d_h"], "scale": ["log_n", "log_m"]}
-CODED = tuple(column for block in ("geometry", "scale") for column in BLOCKS[block])
+CODED_BLOCKS = {"heritage": ["heritage"], "geometry": ["log_L", "log_H", "log_d_h"], "scale": ["log_n", "log_m"]}
+SHAPE_AND_SIZE = tuple(column for block in ("geometry", "scale") for column in CODED_BLOCKS[block])
 
 CAUSES: Choices = {
     "gain": outcomes("normed_gain"),
     "prompts": PROMPTS,
     "models": MODELS,
     "lab": LABS,
-    "shape | size": CODINGS,
+    "shape | size": CODING_OPTIONS,
     "outcome": ERRORS,
 }
 """Without other people's models: a lab that one source alone measured cannot be separated from the source."""

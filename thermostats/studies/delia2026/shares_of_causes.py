@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import pandas as pd
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.modelling.heritage.designs import Blocks
-from thermostats.modelling.heritage.shares import share_table
+from thermostats.modelling.heritage.variance_shares import share_table
 from thermostats.studies.delia2026.gains import LEVEL
 
 SEED = 4
 ALPHA, MARGIN = 0.05, 0.05
 """Level of a block's own test, and the share of the variance below which size counts for almost nothing."""
-COUNTS = {"without embeddings": "log_n", "all": "log_n_all"}
+WEIGHT_COUNTS = {"without embeddings": "log_n", "all": "log_n_all"}
+"""Ways to count weights, each with its column."""
 HERITAGE, LINEAGE = ("heritage",), ("heritage", "family")
 
 
@@ -42,9 +44,32 @@ BLOCKS = CODINGS[0].blocks
 SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
 """Architecture, shape and size together, whatever is called which."""
 AGAINST_ARCHITECTURE = {"heritage": HERITAGE, "architecture": SPAN}
-OF_LINEAGE = {"lineage": LINEAGE, "architecture": SPAN}
-FIRST, LINE, SECOND = "heritage − architecture", "lineage − architecture", "geometry − scale"
-SHARE, SHARES, CODED, COUNTED = "share of scale", "shares", "codings", "ways to count weights"
+LINEAGE_AGAINST_ARCHITECTURE = {"lineage": LINEAGE, "architecture": SPAN}
+
+
+class Division(Enum):
+    """How architecture enters next to the lab: as one block, or as geometry and scale."""
+
+    UNDIVIDED = "undivided"
+    DIVIDED = "divided"
+
+    @property
+    def blocks(self) -> Blocks:
+        """All blocks by name, the lab among them."""
+        return AGAINST_ARCHITECTURE if self is Division.UNDIVIDED else BLOCKS
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two blocks that are compared where descent takes the place of the lab."""
+        return ("descent", "architecture") if self is Division.UNDIVIDED else ("geometry", "scale")
+
+
+HERITAGE_MINUS_ARCHITECTURE = "heritage − architecture"
+LINEAGE_MINUS_ARCHITECTURE = "lineage − architecture"
+GEOMETRY_MINUS_SCALE, SHARE_OF_SCALE = "geometry − scale", "share of scale"
+"""Quantities that the rules read, by the names that they state."""
+TABLE_OF_SHARES, TABLE_OF_CODINGS, TABLE_OF_COUNTS = "shares", "codings", "ways to count weights"
+"""Tables of rows in the results."""
 
 
 def compared(rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: float = LEVEL) -> Result:
@@ -53,7 +78,7 @@ def compared(rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: f
     interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed"
     by_name = {row["what"]: row for row in table.to_dict("records")}
     shares = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in by_name.items()}
-    return Result.of(rows, shares, estimate=" − ".join(pair), rows={SHARES: table}, table=table)
+    return Result.of(rows, shares, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table)
 
 
 def by_architecture(rows: pd.DataFrame) -> Result:
@@ -63,20 +88,24 @@ def by_architecture(rows: pd.DataFrame) -> Result:
 
 def by_lineage(rows: pd.DataFrame) -> Result:
     """Lab and family against shape and size together."""
-    return compared(rows, OF_LINEAGE, ("lineage", "architecture"))
+    return compared(rows, LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture"))
 
 
 def by_geometry(rows: pd.DataFrame) -> Result:
     """Shape against size, by the declared coding and by the others."""
     tried = {coding.id: compared(rows, coding.blocks, ("geometry", "scale")) for coding in CODINGS}
     table = pd.DataFrame([{"coding": name, **_of_coding(result)} for name, result in tried.items()])
-    return replace(tried[CODINGS[0].id], rows={CODED: table}, table=table)
+    return replace(tried[CODINGS[0].id], rows={TABLE_OF_CODINGS: table}, table=table)
 
 
 def _of_coding(result: Result) -> dict[str, float | None]:
     """Difference with its interval, shares, and p of each block when it enters last."""
-    difference, by_name = result.quantities[SECOND], result.rows[SHARES].set_index("what")
-    ends = {SECOND: difference.value, f"{SECOND}_lower": difference.lower, f"{SECOND}_upper": difference.upper}
+    difference, by_name = result.quantities[GEOMETRY_MINUS_SCALE], result.rows[TABLE_OF_SHARES].set_index("what")
+    ends = {
+        GEOMETRY_MINUS_SCALE: difference.value,
+        f"{GEOMETRY_MINUS_SCALE}_lower": difference.lower,
+        f"{GEOMETRY_MINUS_SCALE}_upper": difference.upper,
+    }
     shares = {name: by_name.loc[name, "estimate"] for name in BLOCKS}
     return {**ends, **shares, **{f"{name}_p": by_name.loc[name, "p"] for name in ("geometry", "scale")}}
 
@@ -85,12 +114,17 @@ def by_size(rows: pd.DataFrame) -> Result:
     """Corrected share of size, for each way to count weights."""
     counted = {
         name: compared(rows, BLOCKS | {"scale": (column,)}, ("geometry", "scale")).quantities["scale"]
-        for name, column in COUNTS.items()
+        for name, column in WEIGHT_COUNTS.items()
     }
     table = pd.DataFrame(
         [
-            {"weights": name, SHARE: share.value, f"{SHARE}_lower": share.lower, f"{SHARE}_upper": share.upper}
+            {
+                "weights": name,
+                SHARE_OF_SCALE: share.value,
+                f"{SHARE_OF_SCALE}_lower": share.lower,
+                f"{SHARE_OF_SCALE}_upper": share.upper,
+            }
             for name, share in counted.items()
         ]
     )
-    return Result.of(rows, {SHARE: next(iter(counted.values()))}, rows={COUNTED: table}, table=table)
+    return Result.of(rows, {SHARE_OF_SCALE: next(iter(counted.values()))}, rows={TABLE_OF_COUNTS: table}, table=table)

@@ -18,7 +18,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.partial_f import block_f
-from thermostats.modelling.heritage.shares import corrected_shares, share_table
+from thermostats.modelling.heritage.variance_shares import corrected_shares, share_table
 from thermostats.plots.general import reference
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.rows import GEOMETRY, SCALE, columns_of_block, distinct, jackknife, judged, slopes

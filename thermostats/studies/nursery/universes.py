@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
-from thermostats.modelling.heritage.shares import share_difference
+from thermostats.modelling.heritage.variance_shares import share_difference
 from thermostats.modelling.specification.estimators import Statistic
 from thermostats.modelling.specification.null import Null, across_labs
 from thermostats.modelling.specification.universes import OUTCOME, Choices

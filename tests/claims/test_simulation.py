@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims import error_rates, operating
+from thermostats.claims import error_rates, simulation
 from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.judge import answered
 from thermostats.claims.left_out import hangs_on
 from thermostats.claims.noise import BY_PROMPT, ERRORS
-from thermostats.claims.operating import simulated
 from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
+from thermostats.claims.simulation import simulated
 from thermostats.claims.template import Template
 from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED
@@ -216,7 +216,7 @@ def test_a_study_of_prompts_grows_by_prompts() -> None:
 def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
     rows = pd.DataFrame({"n": [1, 2, None], "whole": [1, 2, 3], "sure": [True, False, True], "name": ["a", "b", None]})
     rows = rows.convert_dtypes().astype({"name": "string"})
-    made = operating.plain(rows)
+    made = simulation.plain(rows)
     assert [kind.kind for kind in made.dtypes] == ["f", "i", "b", "O"]
     assert made["whole"].tolist() == [1, 2, 3] and made["n"].isna().tolist() == [False, False, True]
-    pd.testing.assert_frame_equal(operating.plain(made), made)
+    pd.testing.assert_frame_equal(simulation.plain(made), made)
