@@ -46,7 +46,7 @@ def models(evidence: Evidence) -> pd.DataFrame:
 
 
 def outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
-    """The same with one named gain as the outcome."""
+    """The models with one named gain as the outcome."""
     return models(evidence).assign(outcome=lambda rows: rows[gain.column]).dropna(subset="outcome")
 
 

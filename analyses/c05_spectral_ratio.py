@@ -32,7 +32,7 @@ ALIKE = 0.25
 LEAST_BLOCKS = 3
 """In a model of two blocks the penultimate block is the first, which lifts the embedding."""
 TABLES = ("left_out", "rivals")
-"""Of the spectral model, a slope on the log ratio with labs at levels of their own."""
+"""Tables of the spectral model, a slope on the log ratio with labs at levels of their own."""
 R, FOLD = V("rank correlation"), V("ratio")
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope on log(‖W_V‖₂/‖W_O‖₂) < 0", draws=V("slope") < 0)
@@ -56,7 +56,7 @@ def ranked(rows: pd.DataFrame) -> Result:
 
 
 def ranked_recipes(rows: pd.DataFrame) -> Result:
-    """The same of the means of recipes."""
+    """The correlation of ratio and gain over the means of recipes."""
     means = rows.groupby("heritage", as_index=False).agg(ratio=("ratio", "mean"), gain=("gain", "mean"))
     return replace(ranked(means.assign(model_id=means["heritage"])), n_models=len(rows))
 

@@ -44,7 +44,7 @@ def as_said(rows: pd.DataFrame, behaviour: str, variant: str) -> pd.DataFrame:
 
 
 def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Result:
-    """The same with its words."""
+    """Pairs of an expander and a dampener, with how behaviour and trace were taken in words."""
     return by_files(as_said(rows, behaviour, variant)).adding(words={"how": how, "alpha": ALPHA})
 
 

@@ -53,7 +53,7 @@ def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
 
 
 def gained_by(rows: pd.DataFrame, other: str, formula: str = "error_formula") -> pd.DataFrame:
-    """The same with the error of another rule minus that of the formula."""
+    """The rows with `gained`, the error of another rule minus that of the formula."""
     return rows.assign(gained=rows[other] - rows[formula])
 
 
@@ -127,7 +127,7 @@ def placed(evidence: Evidence) -> Fit:
     return fit_transition(rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED)
 
 
-def left_out(evidence: Evidence) -> pd.DataFrame:
+def rows_without_own_lab(evidence: Evidence) -> pd.DataFrame:
     """Errors of every rule where the model's lab was left out, and what the formula gains on the mean fraction."""
     models = placed(evidence).table("models")
     errors = {name: 100 * (models[name] - models["L_star"]).abs() / models["n_layers"] for name in RULES}
@@ -135,7 +135,7 @@ def left_out(evidence: Evidence) -> pd.DataFrame:
 
 
 def over_labs(rows: pd.DataFrame) -> Result:
-    """The same mean, by its own name."""
+    """Mean of the column `gained`, by the name that it has across labs."""
     return nearer(rows, OVER_LABS)
 
 
@@ -143,11 +143,11 @@ def over_labs(rows: pd.DataFrame) -> Result:
     "across_labs",
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
-    trial=Trial(left_out, over_labs, worlds=WORLDS, searches=SEARCHES),
+    trial=Trial(rows_without_own_lab, over_labs, worlds=WORLDS, searches=SEARCHES),
 )
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
-    rows, fit = left_out(evidence), placed(evidence)
+    rows, fit = rows_without_own_lab(evidence), placed(evidence)
     words = {"errors": rows[list(RULES)].mean().to_dict(), "shape": float(SHAPE.truth(fit.quantities).mean())}
     tables = {name.replace("_", " "): fit.table(name) for name in TABLES}
     return over_labs(rows).adding(words=words, inference=replace(line(rows), tables=tables))

@@ -120,7 +120,7 @@ BASES, FOUR, SENSIBLE, HERE = (
 
 @CLAIM.overall(all_of=("entropy.base", "cliches"))
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
-    """Both parts of the claim together."""
+    """Entropy and clichés, the two parts of the claim, together."""
     parts = {name: found[name] for name in ("entropy.base", "cliches", "entropy.without_nonsense")}
     own = bases(evidence)
     counts = {"n_models": own["model_id"].nunique(), "n_groups": own["heritage"].nunique()}

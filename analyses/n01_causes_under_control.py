@@ -373,7 +373,7 @@ def carry_over(evidence: Evidence) -> Result:
     **STUDY,
 )
 def of_both_studies(evidence: Evidence) -> Result:
-    """The same of both studies together."""
+    """Components of both controlled studies together."""
     rows = together.models(evidence)
     return by_both(rows).adding(words={"slopes": together.by_study(rows).to_dict("records")})
 

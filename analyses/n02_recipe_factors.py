@@ -112,7 +112,7 @@ def of_third(evidence: Evidence) -> pd.DataFrame:
 
 
 def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
-    """The same, means over corpora."""
+    """Recipes of the third study, means over corpora and shapes."""
     return crossed_factors.means(third.recipes(evidence))
 
 

@@ -374,7 +374,7 @@ def through_trace(evidence: Evidence) -> Result:
     **STUDY,
 )
 def of_both_studies(evidence: Evidence, term: Case) -> Result:
-    """The same of both studies, each with a level of its own."""
+    """The slope in both studies together, each with a level of its own."""
     return by_both(of_both(evidence, term))
 
 

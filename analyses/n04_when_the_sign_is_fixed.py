@@ -288,7 +288,7 @@ def tuned(evidence: Evidence) -> pd.DataFrame:
 
 
 def tuned_of_third(evidence: Evidence) -> pd.DataFrame:
-    """The same of the third."""
+    """Pairs of a base and a tuned model of the third study."""
     return TUNED.of(third.pairs(evidence))
 
 

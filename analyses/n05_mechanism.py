@@ -34,7 +34,7 @@ def recipes(evidence: Evidence) -> pd.DataFrame:
 
 @CLAIM.shared
 def crossed(evidence: Evidence) -> pd.DataFrame:
-    """The same of the third study's, means over the corpora."""
+    """Means of the third study's recipes with decay whose steps have a set size, means over the corpora."""
     return RECIPES.of(third.by_recipe(third.enough(evidence)))
 
 
@@ -45,7 +45,7 @@ def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
 
 
 def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
-    """The same of the third."""
+    """Recipes of the third study with the spectrum of one matrix."""
     rows = crossed(evidence)
     return rows.assign(spectrum=rows[matrix.id])
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.views import left_out
+from thermostats.claims.views import own_models_missing
 from thermostats.tables import store
 
 MODELS = [
@@ -51,11 +51,11 @@ class Rows(Evidence):
 def test_every_model_left_out_has_its_reason(mine: Path) -> None:
     evidence = Rows(mine)
     evidence.name = MEASURED
-    told = list(left_out("C03", ["gains"], {"me/used"}, evidence))
+    told = list(own_models_missing("C03", ["gains"], {"me/used"}, evidence))
     assert len(told) == len(SAID)
     for name, words in SAID.items():
         assert any(line.startswith(name) and words.format(mine) in line for line in told), name
 
 
 def test_nobody_is_named_without_own_rows() -> None:
-    assert not list(left_out("C03", ["gains"], set(), Evidence().named(MEASURED)))
+    assert not list(own_models_missing("C03", ["gains"], set(), Evidence().named(MEASURED)))

@@ -19,7 +19,7 @@ from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.oracle import PROOF, conformance, relative_difference
-from thermostats.measurement.proof import OF_SUBBLOCKS, check_proof, left_out, proved
+from thermostats.measurement.proof import OF_SUBBLOCKS, check_proof, proved, without_unproven
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_proved_of_one_quantity_leaves_the_others() -> None:
     decoder, wanted = broken(mlp_out="mlp.up_proj"), measure_gains(tiny.opened("llama"), tiny.prompts(5, 2))
     proof = check_proof(decoder, needed=("stream",))
     assert proof.failed == ("residual",) and "the writes do not add up" in proof.reasons[0]
-    rows = left_out(measure_gains(decoder, tiny.prompts(5, 2)), proof).layers
+    rows = without_unproven(measure_gains(decoder, tiny.prompts(5, 2)), proof).layers
     np.testing.assert_array_equal(rows["gain_block"], wanted.layers["gain_block"])
     np.testing.assert_array_equal(rows["anisotropy"], wanted.layers["anisotropy"])
     assert rows[OF_SUBBLOCKS].isna().all(axis=None)

@@ -26,7 +26,7 @@ from thermostats.measurement import spectra
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.gguf_files import gguf_folder
-from thermostats.measurement.proof import check_proof, left_out
+from thermostats.measurement.proof import check_proof, without_unproven
 from thermostats.measurement.quantised import check_quantised
 
 
@@ -41,7 +41,7 @@ def keys_for_values(_: Path) -> None:
     decoder = tiny.opened("llama")
     decoder = replace(decoder, entry=replace(decoder.entry, value="self_attn.k_proj"))
     measured, proof = measure_gains(decoder, tiny.prompts(5)), check_proof(decoder, needed=("stream",))
-    assert left_out(measured, proof).layers.equals(measured.layers)
+    assert without_unproven(measured, proof).layers.equals(measured.layers)
     check_proof(decoder, needed=("value",))
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.carriers import NONE, kinship, leads, left_out, predicted
+from thermostats.modelling.carriers import NONE, density_by_fold, kinship, leads, predicted
 
 
 def log_marginal(y: np.ndarray, x: np.ndarray, k: np.ndarray, lam: float) -> float:
@@ -32,7 +32,7 @@ def study(seed: int = 1, n: int = 24) -> tuple[np.ndarray, np.ndarray, list[str]
 def test_leaving_out_is_what_two_fits_with_and_without_the_fold_give() -> None:
     y, x, lab, script = study()
     k = kinship(script)
-    found = left_out(y, x, k, lab)
+    found = density_by_fold(y, x, k, lab)
     for fold in ("l0", "l3"):
         rest = np.array([name != fold for name in lab])
 
@@ -51,7 +51,7 @@ def test_without_a_carrier_the_prediction_is_the_t_distribution_of_least_squares
     b, rss, *_ = np.linalg.lstsq(x[rest], y[rest], rcond=None)
     h = x[7] @ np.linalg.solve(x[rest].T @ x[rest], x[7])
     scale = np.sqrt(rss[0] / 21 * (1 + h))
-    found = left_out(y, x, np.eye(24), range(24))
+    found = density_by_fold(y, x, np.eye(24), range(24))
     assert found[7] == pytest.approx(stats.t.logpdf(y[7], 21, x[7] @ b, scale), rel=1e-9)
 
 
@@ -71,4 +71,4 @@ def test_what_carries_leads_and_a_label_that_is_not_stated_is_shared_with_none()
 def test_too_few_models_are_refused() -> None:
     y, x, lab, _ = study(n=24)
     with pytest.raises(UsageError, match="too few models"):
-        left_out(y[:6], x[:6], np.eye(6), lab[:6])
+        density_by_fold(y[:6], x[:6], np.eye(6), lab[:6])

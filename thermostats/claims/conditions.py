@@ -69,16 +69,16 @@ class Condition:
     bars: tuple[tuple[str, str, float], ...] = ()
     """Numbers that quantities are compared with: name, < or >, number."""
     short: str = ""
-    """The same in fewer words, for a sentence; empty where there are none."""
+    """The condition in fewer words, for a sentence; empty where there are none."""
     loosened: Callable[[], Condition] | None = None
     """Makes the condition that is nearly this one; None: it is as strict when one unit is left out."""
 
     def nearly(self) -> Condition:
-        """The same with its bars loosened: ends of intervals are the estimate, and a p is small up to `NEAR`."""
+        """The condition with its bars loosened: ends of intervals are the estimate, and a p is small up to `NEAR`."""
         return self.loosened() if self.loosened is not None else self
 
     def __and__(self, other: Condition) -> Condition:
-        """Both."""
+        """The condition that both conditions hold."""
         if NEVER in (self, other):
             return NEVER
         return Condition(

@@ -52,7 +52,7 @@ def labs(fit: Fit) -> Panel:
     return Panel(name="labs", draw=lambda axes: fit.plot("labs", axes), caption=caption)
 
 
-def left_out(fit: Fit, by: str) -> Panel:
+def left_out_panel(fit: Fit, by: str) -> Panel:
     """Predictions without every model, or without every lab (`by` as in `leave_one_out`)."""
     held = leave_one_out(fit, by=by)
     what, helped = ("model", "its lab") if by == "model" else ("lab", "geometry and scale")
@@ -67,5 +67,5 @@ def left_out(fit: Fit, by: str) -> Panel:
 
 
 def panels_of(fit: Fit) -> tuple[Panel, ...]:
-    """All of them."""
-    return (variance_shares(fit), orders(fit), labs(fit), left_out(fit, "model"), left_out(fit, "heritage"))
+    """Every panel of a heritage fit: shares, orders, labs, predictions without a model and without a lab."""
+    return (variance_shares(fit), orders(fit), labs(fit), left_out_panel(fit, "model"), left_out_panel(fit, "heritage"))

@@ -84,7 +84,7 @@ class Drawn(Protocol):
 
     @property
     def kind(self) -> str:
-        """Their kind."""
+        """Kind of the errors, by the name that worlds give it."""
 
     def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
         """One error for each row, of variance 1 but for what is aberrant."""
@@ -127,7 +127,7 @@ class Errors:
 
 
 def _correlated(errors: Array, ar: float) -> Array:
-    """The same errors as a chain whose neighbours are correlated."""
+    """Independent errors made into a chain whose neighbours are correlated at `ar`."""
     chain = errors.copy()
     for place in range(1, chain.size):
         chain[place] = ar * chain[place - 1] + (1 - ar**2) ** 0.5 * errors[place]

@@ -67,7 +67,7 @@ class Decide:
         return SUPPORTED if self.supported.holds(result) else AGAINST if self.against.holds(result) else OPEN
 
     def nearly(self) -> Decide:
-        """The same by conditions that are nearly these: what must still be met when one unit is left out."""
+        """The rule by conditions that are nearly its own: what must still be met when one unit is left out."""
         return replace(self, supported=self.supported.nearly(), against=self.against.nearly())
 
     def words(self) -> str:
@@ -85,11 +85,11 @@ class Decide:
         return [*sentences, divided] if self.divided is not NEVER else sentences
 
     def __and__(self, other: Decide) -> Decide:
-        """Both must be met."""
+        """The rule that both rules must be met: supported where both support, against where either does."""
         return Decide(self.supported & other.supported, self.against | other.against)
 
     def __or__(self, other: Decide) -> Decide:
-        """One must be met."""
+        """The rule that one of two must be met: supported where either supports, against where both do."""
         return Decide(self.supported | other.supported, self.against & other.against)
 
 
@@ -153,7 +153,7 @@ class AtLeast:
         return SUPPORTED if enough else UNMEASURED
 
     def nearly(self) -> AtLeast:
-        """The same: a count is met or not."""
+        """This rule itself: a count is met or not."""
         return self
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
@@ -226,11 +226,11 @@ class Posterior:
         return AGAINST if result.inference.probability(self.against) <= 1 - self.sure else OPEN
 
     def nearly(self) -> Posterior:
-        """The same, sure from a probability of 1 − `NEAR` on."""
+        """The rule that is sure from a probability of 1 − `NEAR` on."""
         return replace(self, sure=min(self.sure, 1 - NEAR), refuted=self.refuted.nearly())
 
     def words(self) -> str:
-        """Both limits of the probability."""
+        """The rule in words: both limits of the probability."""
         statement = re.sub(r"{(\w+)[^}]*}", r"the \1", self.statement) + (
             f", for {self.pick.words}" if self.pick else ""
         )
@@ -265,7 +265,7 @@ class Given:
         return self.rule.nearly()
 
     def words(self) -> str:
-        """Both."""
+        """The rule in words: when there is too little data, and what decides where there is enough."""
         return f"too little data unless {self.enough.words}; {self.rule.words()}"
 
     def brief(self) -> list[str]:

@@ -41,7 +41,7 @@ class Run:
     made: tuple[Made, ...] = ()
     selections: dict[str, str] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    """Of a page: its files by name within the report."""
+    """A page: its files by name within the report."""
     error: str = ""
     seconds: float = 0.0
 

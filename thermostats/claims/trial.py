@@ -18,7 +18,7 @@ class Trial:
     """What a primary rule reads, as a function of rows alone, so that other rows can be put in their place."""
 
     rows: Callable[..., pd.DataFrame]
-    """Of the evidence, and of the record that the finding is asked over."""
+    """Rows of models, of the evidence and, where the finding is asked over records, of one of these."""
     test: Callable[[pd.DataFrame], Result]
     unit: str = "heritage"
     """Column of the units that are left out one by one; empty: one counterexample decides, or the unit is the claim."""

@@ -68,7 +68,7 @@ def viewed(
     try:
         rows = trial.of(evidence, question.over)
         used = set(rows["model_id"])
-        finding = replace(finding, notes=tuple(left_out(claim, measures, used, evidence)))
+        finding = replace(finding, notes=tuple(own_models_missing(claim, measures, used, evidence)))
         rows = needs.of(rows)
         sample = replace(finding.sample, coincidence=coincidence(evidence, used))
         finding = replace(finding, plain=f"{finding.plain[:-1]}{_named(rows)}.", sample=sample)
@@ -76,7 +76,7 @@ def viewed(
         result = trial.test(rows)
     except TooFew as few:
         errors = ErrorRates(nearest(question, needs.models)[0], larger=trial.larger)
-        notes = finding.notes if used else tuple(left_out(claim, measures, used, evidence))
+        notes = finding.notes if used else tuple(own_models_missing(claim, measures, used, evidence))
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
         takes = f"{lacks}It {needs.words()}. {errors.takes(group, needs.models)}".strip()
@@ -114,7 +114,7 @@ def _with(finding: Finding, result: Result, **criterion: Any) -> Finding:
     )
 
 
-def left_out(claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence) -> Iterator[str]:
+def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence) -> Iterator[str]:
     """One sentence for each own model in the set `measured` that is not among those used.
 
     measures: what the claim reads of a model; where that is not stated, there are none.

@@ -62,7 +62,7 @@ def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The same in words."""
+    """The first answer in words, a line each."""
     if not result["questions"]:
         return [f"No first answer: too few models with a {result['gain']} and a lab.", *result["left_out"]]
     whose = "your own" if result["whose"] == "your" else "all"

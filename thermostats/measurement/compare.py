@@ -44,7 +44,7 @@ class Comparison:
     gains: pd.DataFrame
     """gain, source, prompt_set, first, second, ratio of second to first; empty where no source has both on one set."""
     distance: float
-    """Of all tensors together."""
+    """Distance of all tensors together."""
     notes: tuple[str, ...] = ()
     """What is not compared: heads that only one of the two has."""
 

@@ -64,7 +64,7 @@ class Outcome:
     attempts: int = 1
 
     def because(self, reason: str) -> Outcome:
-        """The same with its reason in other words."""
+        """The outcome with its reason in other words."""
         return replace(self, problem=replace(self.problem, reason=reason))
 
     def row(self) -> dict[str, Any]:

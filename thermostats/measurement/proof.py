@@ -53,7 +53,7 @@ def check_finite(decoder: Decoder) -> None:
         raise DataError(what, where=name, got=f"{decoder.dtype}".removeprefix("torch."), next_step=step)
 
 
-def left_out(measured: Measured, proof: Conformance) -> Measured:
+def without_unproven(measured: Measured, proof: Conformance) -> Measured:
     """The rows without what rests on a proof that failed: the columns of the sub-blocks, or `normed_gain`."""
     layers, summaries = measured.layers, measured.summaries
     if "residual" in proof.failed:

@@ -33,7 +33,7 @@ PACKAGES = ("thermostats", "torch", "transformers", "numpy")
 Progress = Callable[[str, str, int, int], None]
 """Called with the model, what is being measured, prompts done and prompts in all."""
 PartProgress = Callable[[str, int, int], None]
-"""The same without the model."""
+"""Called with what is being measured, prompts done and prompts in all."""
 
 
 def take_answers(planned: MeasurementPlan, data: Path) -> None:
@@ -145,14 +145,14 @@ def _weights(planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress 
 
 def _residual(planned: MeasurementPlan, run: PlannedRun, progress: PartProgress | None) -> dict[str, Any]:
     from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
-    from thermostats.measurement.proof import check_proof, left_out, proved  # noqa: PLC0415 - as above
+    from thermostats.measurement.proof import check_proof, proved, without_unproven  # noqa: PLC0415 - as above
 
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     proof = check_proof(loaded.decoder, needed=("stream",))
     decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     measure, alone = partial(measure_gains, loaded.decoder), {"token_budget": 1, "packed": False}
     measured, again = proved(measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone)
-    measured = left_out(measured, proof)
+    measured = without_unproven(measured, proof)
     frames = {"layers": measured.layers, "summaries": measured.summaries, **_proven(provenance, proof, again)}
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 

@@ -35,7 +35,7 @@ class EngineSettings:
     spread: bool = False
     """Models are spread over all devices."""
     address: str | None = None
-    """Of a Ray cluster that exists."""
+    """Address of a Ray cluster that exists."""
     gpu_memory: int | None = None
     """Bytes of one GPU of a cluster; without it models run on CPUs there."""
     gpus: int = 1

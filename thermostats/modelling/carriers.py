@@ -33,7 +33,7 @@ def kinship(labels: Sequence[Hashable]) -> Array:
     return np.asarray((held[:, None] == held).astype(np.float64))
 
 
-def left_out(y: Array, x: Array, k: Array, folds: Sequence[Hashable]) -> dict[Hashable, float]:
+def density_by_fold(y: Array, x: Array, k: Array, folds: Sequence[Hashable]) -> dict[Hashable, float]:
     """log p(y_fold | y_rest) of every fold, over λ. Raises UsageError where a fold leaves too few models."""
     n, p = x.shape
     distinct = list(dict.fromkeys(folds))
@@ -84,7 +84,7 @@ def predicted(
 ) -> pd.DataFrame:
     """Log predictive density of every fold (rows) by every carrier and by none (columns)."""
     kernels = {NONE: np.eye(len(y))} | {name: kinship(labels) for name, labels in carriers.items()}
-    return pd.DataFrame({name: left_out(y, x, k, folds) for name, k in kernels.items()})
+    return pd.DataFrame({name: density_by_fold(y, x, k, folds) for name, k in kernels.items()})
 
 
 def leads(density: pd.DataFrame, carrier: str, clades: Mapping[Hashable, Hashable]) -> pd.DataFrame:

@@ -122,7 +122,7 @@ def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed
         prior_sensitivity(sensitivity(fit, statements, refits=refits)),
     ]
     if refits:
-        checks.append(influence(left_out(fit, statements)))
+        checks.append(influence(probabilities_without_units(fit, statements)))
     return Gate(checks=tuple(checks))
 
 
@@ -243,7 +243,7 @@ def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: boo
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
 
 
-def left_out(fit: Fitted, statements: Mapping[str, Statement]) -> pd.DataFrame:
+def probabilities_without_units(fit: Fitted, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Probabilities of statements with nothing left out and without each unit: statement, left_out, probability.
 
     A unit without which the statement cannot be put is passed over.

@@ -250,7 +250,7 @@ def _steps(values: Mapping[str, Array], constants: Constants) -> dict[str, Array
 
 
 def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statistic]:
-    """Of the rows that were laid out."""
+    """Statistics by lab of the rows that were laid out."""
     here = rows.loc[list(constants["outcomes"])]
     return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
 

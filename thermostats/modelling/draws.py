@@ -25,7 +25,7 @@ from thermostats.settings import options
 Array = NDArray[np.float64]
 
 SEED = 1
-"""Of a fit that names none."""
+"""Seed of a fit that names none."""
 KIND = "ETI"
 """Equal-tailed: the interval of a log gain, exponentiated, is the interval of the gain."""
 EXACT = "exact"
@@ -88,7 +88,7 @@ class Draws:
     engine: str
     """`exact`, or the sampler."""
     settings: Settings
-    """Of the attempt that counts."""
+    """Settings of the attempt that counts."""
     attempts: int = 1
     effective: float = math.inf
     """Effective number: of the importance weights, or the smallest of any quantity."""

@@ -89,14 +89,14 @@ class Slopes:
     """What rows become, in which variant."""
 
     factor: float = 1.0
-    """Of all prior scales."""
+    """Factor by which all prior scales are multiplied."""
     blocks: tuple[str, ...] = ("slope", "prompt")
     """Kinds of effects: slopes of models about their mean, and levels of prompts."""
     without: str = ""
     """Category that is left out."""
 
     def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
-        """Both columns standardised, and the gain split into what prompts share and the rest."""
+        """Log gain and entropy standardised, and the gain split into what prompts share and the rest."""
         if like is None and self.without:
             rows = _usable(rows[rows["category"] != self.without])[0]
         x, z, scales = _standardised(rows, like)

@@ -38,11 +38,11 @@ class Gaussian:
     X: Array
     """n × p."""
     sd: Array
-    """Of the normal priors of β, about 0."""
+    """Standard deviations of the normal priors of β, about 0."""
     blocks: Mapping[str, Array]
     """Design of every kind of effect, n × levels."""
     prior: Scales
-    """Of the blocks' scales in their order, and of the residual's, which is the last."""
+    """Prior of the blocks' scales in their order, and of the residual's, which is the last."""
     error: Array
     """Standard errors of the outcomes; 0 where there is none."""
     freedom: Array | None = None

@@ -23,9 +23,9 @@ from thermostats.modelling.sampling import Sampled
 SIZE = 1000
 """Draws that are weighted."""
 REFIT = Settings(draws=500)
-"""Of a refit without one outcome."""
+"""Settings of a refit without one outcome."""
 OF_FOLD = Settings(draws=250)
-"""Of an exact refit without a fold."""
+"""Settings of an exact refit without a fold."""
 LARGE = 0.1
 """Share of the outcomes from which on a fold of several is left out by a refit: weights would have to carry too far."""
 JITTER = 1e-10

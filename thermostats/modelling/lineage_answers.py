@@ -226,7 +226,7 @@ def upcoming(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"below": tree.names, "what": what, **_summary(fit.predicted(frame), fit.level)})
 
 
-def left_out(fit: Fitted) -> pd.DataFrame:
+def clades_predicted(fit: Fitted) -> pd.DataFrame:
     """Every clade predicted from the others, exactly: the fit, and the same without descent and without each block."""
     lineage: Lineage = fit.constants["lineage"]
     folds = fit.rows["clade"].tolist()
@@ -257,6 +257,6 @@ TABLES: Mapping[str, Callable[[Fitted], pd.DataFrame]] = {
     "branches": branches,
     "sides": sides,
     "next": upcoming,
-    "left out": left_out,
+    "left out": clades_predicted,
     "power": power,
 }

@@ -41,7 +41,7 @@ class Lineage:
     logs: bool
     """Columns enter by their logarithms."""
     total_sd: float
-    """Of the half-normal prior of τ."""
+    """Scale of the half-normal prior of τ."""
     concentration: float = 1.0
     instrument: str = ""
     """Column of who measured; empty: one instrument."""

@@ -25,7 +25,7 @@ TOLD, WANTED, TRIED = 0.6, 0.8, 400
 TIMES = (1, 2, 3, 4, 6, 8, 12, 18, 27, 40)
 MOST = 1_000
 SIMULATIONS = 10_000
-"""Of the null distribution."""
+"""Data sets simulated for the null distribution."""
 RATE_RANGE = (math.log(1e-3), math.log(1e4))
 
 

@@ -49,11 +49,11 @@ class Line:
     outcome: str
     covariates: tuple[str, ...] = ()
     sd: tuple[float, ...]
-    """Of the intercept and of every slope."""
+    """Standard deviations of the normal priors of the intercept and of every slope."""
     sigma: float
     """Scale of the half-normal prior of σ."""
     tau: float
-    """Of τ."""
+    """Scale of the half-normal prior of τ."""
     group: str | None = "heritage"
     """Column whose values have a level of their own; None: no levels."""
     levels: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Line:
         return ({} if self.group is None else {LEVEL: self.group}) | {name: name for name in self.levels}
 
     def wider(self, factor: float) -> Line:
-        """The same with all prior scales times a factor."""
+        """The line with all prior scales times a factor."""
         sd = tuple(factor * scale for scale in self.sd)
         return replace(self, sd=sd, sigma=factor * self.sigma, tau=factor * self.tau)
 

@@ -47,7 +47,7 @@ class Measurements:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Of half-normals."""
+        """Scales of the half-normal priors: of the SD of every kind of levels, then of σ."""
         each = (OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS for kind in self.kinds)
         return tuple(self.factor * scale for scale in (*each, OF_LEVELS))
 

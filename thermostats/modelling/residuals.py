@@ -58,7 +58,7 @@ class Design:
         return np.asarray(1 - np.square(self.basis).sum(axis=1))
 
     def residuals(self, y: Array) -> Array:
-        """Of every data set, … × n."""
+        """Residuals of every data set, … × n."""
         return np.asarray(y - (y @ self.basis) @ self.basis.T)
 
     def scaled(self, y: Array) -> Array:
@@ -82,7 +82,7 @@ def slopes_by_group(design: Design) -> Statistic | None:
 
 
 def curvature(design: Design) -> Statistic | None:
-    """The same of the square of a covariate, the largest."""
+    """The largest share of the residuals' squares that the square of a covariate explains."""
     off = design.x - design.x.mean(axis=0)
     shares = [share for square in np.square(off).T if (share := _explained(design, square[:, None]))]
     return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None

@@ -102,7 +102,7 @@ def fit_spectral(
         statistics=partial(_statistics, spectral.table),
         equations=EQUATIONS,
         priors=PRIORS,
-        tables={"left_out": _left_out, "rivals": _rivals, "across_labs": _across_labs},
+        tables={"left_out": _labs_predicted, "rivals": _rivals, "across_labs": _across_labs},
         figures={"fit": _figure},
     )
     return law_fitted(
@@ -163,7 +163,7 @@ def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     return {"ratio": gaussian_of(LINE, rows), "constant": gaussian_of(CONSTANT, rows)}
 
 
-def _left_out(fit: Fitted) -> pd.DataFrame:
+def _labs_predicted(fit: Fitted) -> pd.DataFrame:
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     ratio, constant = (
         held_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed) for model in _exact(fit.rows).values()

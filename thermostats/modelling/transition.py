@@ -18,7 +18,7 @@ from thermostats.errors import UsageError, unknown
 from thermostats.modelling import transition_rules as rules
 from thermostats.modelling.bounds import between
 from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, left_out, named, numbers
+from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, models_missing, named, numbers
 from thermostats.modelling.columns import Columns, gain_columns, units_once
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
@@ -210,7 +210,7 @@ def _rows(
     rows = chosen[chosen[column].notna()]
     if not pd.api.types.is_numeric_dtype(rows[column]):
         rows = rows.assign(**{column: numbers(rows[column], column, least=1)})
-    warnings = left_out(chosen["model_id"], rows["model_id"], "no L* of this definition")
+    warnings = models_missing(chosen["model_id"], rows["model_id"], "no L* of this definition")
     units_once(rows, ())
     models = rows.groupby("model_id")
     facts = models[["heritage", "n_layers", "n_heads"]]

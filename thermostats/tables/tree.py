@@ -30,13 +30,13 @@ class Tree:
 
     names: tuple[str, ...]
     parents: tuple[tuple[int, ...], ...]
-    """Of every node, as places in `names`; none of the root."""
+    """Parents of every node, as places in `names`; none of the root."""
     shares: tuple[tuple[float, ...], ...]
-    """Of every parent; together 1."""
+    """Shares of a node's parents in it; together 1."""
     lengths: Array
-    """Of the branch above every node; 0 of the root."""
+    """Length of the branch above every node; 0 for the root."""
     kinds: tuple[str, ...]
-    """Of that branch: lab, family, scratch, tuned, …; empty where not stated."""
+    """Kind of that branch: lab, family, scratch, tuned, …; empty where not stated."""
     unit: str = EQUAL
     """What lengths are: equal, tokens, distance, or as given."""
     notes: tuple[str, ...] = ()

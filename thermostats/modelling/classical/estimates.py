@@ -124,7 +124,7 @@ def named(names: Iterable[str], most: int = NAMED) -> str:
     return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def left_out(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
+def models_missing(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
     """A warning that says which models are left out and why; none where all are there."""
     all_units, remaining = set(before), set(after)
     gone = all_units - remaining

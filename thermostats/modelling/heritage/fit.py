@@ -32,7 +32,7 @@ SUMMED = ("total_amplification", "total_amplification_from_input")
 SUMMED_TOTAL_SD = 2.0
 """For gains that multiply over all layers."""
 CAREFUL = Settings(target_accept=0.98)
-"""Of PyMC: shares near 0 need smaller steps."""
+"""Settings of PyMC: shares near 0 need smaller steps."""
 
 
 @fits

@@ -28,7 +28,7 @@ class BlockF:
     p_holm: float = math.nan
     """Adjusted for the other blocks."""
     r_squared: float
-    """Of the full model."""
+    """R² of the full model, all blocks in it."""
 
 
 def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:

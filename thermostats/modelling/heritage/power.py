@@ -26,7 +26,7 @@ DRAWN = Settings(draws=250)
 TOTAL, ERROR = 0.2, 0.01
 """SD of log gain between models; standard error of a model's mean over prompts."""
 LEVEL = 0.95
-"""Of the intervals for the rates."""
+"""Level of the intervals for the rates."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import at_position, columns_of, labels, left_out, named, numbers
+from thermostats.modelling.classical.estimates import at_position, columns_of, labels, models_missing, named, numbers
 from thermostats.modelling.columns import units_once
 from thermostats.tables import store
 from thermostats.tables.features import LAST, by_prompt, features
@@ -64,7 +64,7 @@ def chosen_rows(
     files: Sequence[str] | None = None,
     incomparable: bool = False,
 ) -> pd.DataFrame:
-    """The same from tables at hand: `features`, `prompts`, and gains prompt by prompt as `by_prompt` gives them."""
+    """Rows for `fit_heritage` from tables at hand: `features`, `prompts`, and gains by prompt as of `by_prompt`."""
     if estimand not in GAINS:
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
     unstated = (table["variant"] == "") & (table["source"] != NURSERY)  # there: unfinished, or trained on
@@ -76,7 +76,7 @@ def chosen_rows(
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
     base = in_question[in_question["variant"] == "base"]
     with_gain = base[base[estimand].notna()]
-    notes = left_out(base["model_id"], with_gain["model_id"], f"no {estimand}")
+    notes = models_missing(base["model_id"], with_gain["model_id"], f"no {estimand}")
     if pinned := set(with_gain["model_id"]) - set(rows["model_id"]):
         notes.append("left out, since normalised after the sum: " + named(pinned))
     if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(base["model_id"]):
@@ -163,7 +163,7 @@ def log_gains_of_models(
     in_question = _of_sources(table, estimand, files, table[estimand].notna())
     rows = in_question[in_question[estimand].notna()]
     labels(rows["heritage"], "heritage")
-    notes = left_out(in_question["model_id"], rows["model_id"], f"no {estimand}")
+    notes = models_missing(in_question["model_id"], rows["model_id"], f"no {estimand}")
     pinned = ~_column(rows, "comparable", True).astype(bool)
     if pinned.any():
         notes.append("left out, since normalised after the sum: " + named(set(rows.loc[pinned, "model_id"])))

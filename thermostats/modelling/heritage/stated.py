@@ -14,7 +14,7 @@ from thermostats.modelling.heritage.quantities import log_gains, quantities
 from thermostats.plots.general import forest
 
 PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
-"""Of prior probabilities; draws times models: of very many models fewer draws."""
+"""Draws for prior probabilities, and draws times models at most: of very many models fewer draws."""
 
 
 def equations(heritage: Heritage) -> tuple[str, ...]:

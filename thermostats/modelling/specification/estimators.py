@@ -41,7 +41,7 @@ def correlation_with(column: str, *, method: Literal["pearson", "spearman"] = "p
 
 
 def difference_of_shares(first: str, second: str, blocks: Mapping[str, Sequence[str]]) -> Estimator:
-    """Difference between the corrected shares of two blocks: `heritage.shares.share_difference`."""
+    """Difference between the corrected shares of two blocks: `heritage.variance_shares.share_difference`."""
     return lambda rows: share_difference(rows, OUTCOME, blocks, first, second)
 
 

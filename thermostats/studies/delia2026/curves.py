@@ -82,7 +82,7 @@ MODELS: Mapping[str, Option] = {
 }
 LABS: Mapping[str, Option] = {"lab": "", "family in its place": {"heritage": "family"}}
 CATEGORIES = ("Factual", "Syntactic", "Cliche", "Novel", "Nonsense")
-"""Of prompts."""
+"""Categories of the study's prompts."""
 NONE = "0 * n_layers"
 """A column that is the same in all rows explains nothing and has no degree of freedom."""
 SHAPED = {"log_L": "log(n_layers / d_model)", "log_H": "log(rho)", "log_d_h": NONE, "log_m": NONE}

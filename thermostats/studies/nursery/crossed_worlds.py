@@ -32,7 +32,7 @@ class CrossedWorld:
     alike: float
     """Share of the variance between recipes that is the same in all corpora."""
     slopes: float = 0.033
-    """Of recipe × depth."""
+    """SD of the slopes on depth between recipes (recipe × depth)."""
     residual: float = 0.05
     spread: float = 0.7
     """SD of the log of a recipe's errors."""

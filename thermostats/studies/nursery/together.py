@@ -41,7 +41,7 @@ from thermostats.studies.nursery.rows import by_t, columns_of_block, final, judg
 PENULTIMATE = "penultimate_gain"
 LINES = list(second.LOGS)
 SEED = 101
-"""Of the draws of components."""
+"""Seed of the draws of components."""
 LEVELS = dict.fromkeys(("corpus", "optimiser", "schedule"), "levels")
 """Factors that both studies have."""
 
@@ -136,12 +136,12 @@ def as_ratios(rows: pd.DataFrame, parts: Components, estimate: str = OVER) -> Re
 
 
 def by_components(rows: pd.DataFrame) -> Result:
-    """Of the second study, recipes that were seen at every shape."""
+    """Components, as ratios of gains, of the second study's recipes that were seen at every shape."""
     return as_ratios(rows, of_study(second.by_corpus(rows), seed=SEED))
 
 
 def by_corpora(rows: pd.DataFrame) -> Result:
-    """The same, headed by the corpus."""
+    """The same ratios, headed by the corpus."""
     return replace(by_components(rows), estimate=CORPUS)
 
 
