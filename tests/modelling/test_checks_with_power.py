@@ -18,7 +18,6 @@ from thermostats.modelling.residuals import Design
 ROOT = Path(__file__).parents[2]
 FAILS, WARNS = 0.02, 0.10
 ALL = {**residuals.CLOSING, **residuals.WARNING}
-ONE_IS_SLOW = ["line", pytest.param("heritage", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +73,8 @@ def test_limits_hold_for_all_statistics_together() -> None:
     assert low <= sum(blamed) <= high
 
 
-@pytest.mark.parametrize("fit", ONE_IS_SLOW)
+@pytest.mark.slow
+@pytest.mark.parametrize("fit", ["line", "heritage"])
 def test_a_right_model_is_left_alone(alarms: Any, fit: str) -> None:
     """It fails and warns in no more of four data sets than the declared rates allow."""
     gates = [checked(alarms, fit, alarms.RIGHT_MODEL, seed) for seed in range(4)]

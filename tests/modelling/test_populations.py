@@ -19,7 +19,8 @@ def model(data: Any) -> None:
     pm.Normal("y", 0.0, 1.0, observed=data["y_observed"])
 
 
-@pytest.mark.parametrize("weight", [0.4, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.0, 1.0))])
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [0.4, 0.0, 1.0])
 def test_levels_have_their_mean_and_covariance_seen_or_not(weight: float) -> None:
     """Levels are N(m, 0.5²), m ~ N(2, 1.5²): every variance 2.5, every covariance with another and with m 2.25."""
     data = {**members(N, SIZE), "mean_sd": np.asarray(1.5), "scale": np.asarray(0.5), "y_observed": np.zeros(2)}

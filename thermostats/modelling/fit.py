@@ -22,9 +22,10 @@ from thermostats.modelling.calls import READ
 from thermostats.modelling.checks import Gate
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers
 from thermostats.modelling.columns import frame_of
+from thermostats.modelling.declared import Declare
 from thermostats.modelling.draws import SEED, Array, Settings, to_arviz
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior, as_it_is
-from thermostats.modelling.sampling import Declare, Sampled
+from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.statements import Statement
 from thermostats.settings import at_level
 

@@ -22,6 +22,7 @@ from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import numbers, prior_scale
 from thermostats.modelling.classical.quantiles import quantile_power_law
 from thermostats.modelling.columns import Columns, gain_columns
+from thermostats.modelling.declared import Declare
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
@@ -30,7 +31,7 @@ from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.rivals import compare
-from thermostats.modelling.sampling import Declare, Sampled, padded
+from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.marks import ABOVE

@@ -12,10 +12,10 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.calls import again
+from thermostats.modelling.declared import Declare
 from thermostats.modelling.draws import Draws, Settings
 from thermostats.modelling.fit import Fit, own_law
 from thermostats.modelling.fitted import Law
-from thermostats.modelling.sampling import Declare
 from thermostats.modelling.saving import read_call, read_file, read_rows
 
 

@@ -1,21 +1,17 @@
 """Whatever is not Gaussian: a model declared in PyMC, drawn by NUTS through nutpie, without it by PyMC's own sampler.
 
-A model is a function `declare(data)` that declares variables inside an open PyMC model. Arrays in `data` are `pm.Data`:
-a structure (the function, the constants, the kinds of the arrays) is compiled once in a process, PyTensor keeps what
-numba compiled on disk, and a refit with other arrays takes no compilation. Sizes of parameters are constants; a
-`Deterministic` may have a value a row and is computed from the draws. The only seam to PyMC, 5 and 6, and to nutpie;
-both are imported on first use.
+A structure (`declared`) is compiled once in a process, PyTensor keeps what numba compiled on disk, and a refit with
+other arrays takes no compilation. With `declared` the only seam to PyMC, 5 and 6, and to nutpie; both are imported on
+first use.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import logging
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,33 +20,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermostats.errors import ThermostatsError, UsageError, first_line, unknown
+from thermostats.errors import ThermostatsError, UsageError, first_line
+from thermostats.modelling.declared import (
+    Declare,
+    Structure,
+    build,
+    by_row,
+    check_arrays,
+    check_outcome,
+    check_variables,
+    name_of,
+    pymc,
+    quiet,
+    stored,
+    structure_of,
+)
 from thermostats.modelling.draws import Array, Draws, Settings, check_finite, of_chains
 from thermostats.settings import cores_there_are, options
 from thermostats.terminal import looked_at
 
-Declare = Callable[[Mapping[str, Any]], None]
 LONG = 10.0
 """Seconds from which on it is said how long sampling took."""
 SMALLEST_PAD = 8
 MOST_ELEMENTS = 256
 """Of a variable whose mixing is looked at: a value a row of a long table is none that a statement reads."""
-RESERVED = {"chain", "draw"}
-"""Names of the dimensions of draws."""
 CORES_VARIABLE = "THERMOSTATS_CORES"
-_STRUCTURES: dict[Any, Structure] = {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Structure:
-    """A model that was built once, and what is compiled of it."""
-
-    model: Any
-    """The PyMC model, its arrays mutable."""
-    plain: Any
-    """The same in which no variable is transformed."""
-    compiled: dict[str, Any]
-    """nutpie's model, and functions of the free variables, by name; each is compiled when first asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +65,11 @@ class Sampled:
     def observed(self) -> Array:
         """The outcomes."""
         return np.asarray(self.data[f"{self.outcome}_observed"], dtype=np.float64)
+
+    @property
+    def structure(self) -> Structure:
+        """The built model with this data in it."""
+        return structure_of(self.declare, self.data)
 
     def rows(self, which: NDArray[np.bool_]) -> Sampled:
         """The same model of some of the outcomes."""
@@ -93,7 +92,7 @@ class Sampled:
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | …), size × n."""
-        rows = self._densities("likelihood", lambda model: [model[self.outcome]], values)
+        rows = self._densities(f"likelihood of {self.outcome}", lambda model: [model[self.outcome]], values)
         return np.array([density for [density] in rows], dtype=np.float64)
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
@@ -102,19 +101,19 @@ class Sampled:
         def of_prior(model: Any) -> list[Any]:
             return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
 
-        rows = self._densities("prior", of_prior, values)
+        rows = self._densities(f"prior of {self.priors}", of_prior, values)
         return np.array([sum(density.sum() for density in densities) for densities in rows], dtype=np.float64)
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
-        drawn = _predictive(self._structure().model, values, [self.outcome], rng)
+        drawn = _predictive(self.structure.model, values, [self.outcome], rng)
         return np.asarray(drawn[self.outcome], dtype=np.float64)
 
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of every variable and of the outcome from the prior."""
-        pm = _pymc()
-        with _quiet():
-            trace = pm.sample_prior_predictive(draws=size, model=self._structure().model, random_seed=_seed(rng))
+        pm = pymc()
+        with quiet():
+            trace = pm.sample_prior_predictive(draws=size, model=self.structure.model, random_seed=_seed(rng))
         groups = [getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)]
         return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
 
@@ -124,13 +123,13 @@ class Sampled:
         A variable that has more elements here (a lab never seen) is drawn anew given all others, and those that were
         fitted keep their draws.
         """
-        self._check_finite()
-        model = _build(self)
+        check_arrays(self.data)
+        model = build(self.declare, self.data)
         shapes = {rv.name: tuple(rv.type.shape) for rv in model.free_RVs}
         if strange := [name for name in shapes if name not in values]:
             raise UsageError(
                 "the draws are of another model",
-                where=_name(self),
+                where=name_of(self.declare),
                 got=f"draws of {', '.join(values)}",
                 allowed=f"draws of {', '.join(shapes)}",
                 next_step=f"give the model that has no {', '.join(strange)}",
@@ -146,90 +145,26 @@ class Sampled:
             drawn_before |= {name: fresh[name] for name in grown}
         return np.asarray(_predictive(model, drawn_before, [self.outcome], rng)[self.outcome], dtype=np.float64)
 
-    def _structure(self) -> Structure:
-        """The built model with this data in it."""
-        arrays = {k: v for k, v in self.data.items() if isinstance(v, np.ndarray)}
-        constants = tuple((k, v) for k, v in sorted(self.data.items()) if k not in arrays)
-        kinds = tuple((k, v.dtype.str, v.ndim) for k, v in sorted(arrays.items()))
-        key = (self.declare, self.outcome, constants, kinds)
-        if key not in _STRUCTURES:
-            model = _build(self)
-            untransformed = importlib.import_module("pymc.model.transform.conditioning").remove_value_transforms
-            _STRUCTURES[key] = Structure(model=model, plain=untransformed(model), compiled={})
-        for model in (_STRUCTURES[key].model, _STRUCTURES[key].plain):
-            _pymc().set_data({name: values for name, values in arrays.items() if name in model.named_vars}, model=model)
-        return _STRUCTURES[key]
+    def _check(self) -> None:
+        check_arrays(self.data)
+        model = self.structure.model
+        check_variables(model, name_of(self.declare))
+        check_outcome(model, self.outcome, self.observed, name_of(self.declare))
 
     def _densities(
         self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]
     ) -> Iterator[list[Array]]:
         """Log densities of some variables at every draw, each element by element."""
-        structure = self._structure()
+        structure = self.structure
         model = structure.plain
         if name not in structure.compiled:
             densities = model.logp(vars=variables(model), sum=False)
-            with _quiet():
+            with quiet():
                 compiled = model.compile_fn(densities, inputs=model.value_vars, on_unused_input="ignore")
             structure.compiled[name] = compiled
         inputs = [(model.rvs_to_values[rv].name, values[rv.name]) for rv in model.free_RVs]
         for i in range(len(inputs[0][1])):
             yield structure.compiled[name]({value: draws[i] for value, draws in inputs})
-
-    def _check_finite(self) -> None:
-        arrays = {name: values for name, values in self.data.items() if isinstance(values, np.ndarray)}
-        if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
-            raise UsageError(
-                "missing or infinite values in a model's data", got=", ".join(bad), allowed="finite numbers"
-            )
-
-    def _check(self) -> None:
-        self._check_finite()
-        model = self._structure().model
-        _check_variables(model, _name(self))
-        observed = [rv.name for rv in model.observed_RVs]
-        if self.outcome not in observed:
-            raise UsageError(
-                "the model declares no such outcome",
-                where=_name(self),
-                got=f"outcome={self.outcome!r}",
-                allowed=", ".join(observed) or "a variable with observed=…",
-                next_step=f"outcome={observed[0]!r}" if observed else "give one variable its data by observed=…",
-            )
-        size = model[self.outcome].shape.eval()
-        if tuple(size) != self.observed.shape:
-            raise UsageError(
-                "the outcome has another length than the rows",
-                where=self.outcome,
-                got=f"{tuple(int(n) for n in size)}",
-                allowed=f"{self.observed.shape}",
-            )
-
-
-def _check_variables(model: Any, where: str) -> None:
-    """Raise UsageError for variables that NUTS cannot draw, and for names that draws have."""
-    if counts := [rv.name for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]:
-        raise UsageError(
-            "variables that take whole numbers alone cannot be drawn",
-            where=where,
-            got=", ".join(counts),
-            allowed="continuous variables",
-            next_step="sum over their values: pm.Mixture, or a likelihood written with pm.math.logsumexp",
-        )
-    if taken := RESERVED & set(model.named_vars):
-        raise UsageError(
-            "a variable has a name that is taken", where=where, got=", ".join(sorted(taken)), next_step="rename it"
-        )
-
-
-class _Data(dict[str, Any]):
-    """What a model reads."""
-
-    def __missing__(self, name: str) -> Any:
-        raise unknown("a model reads what its data do not have", name, self, where="data")
-
-
-def _name(sampled: Sampled) -> str:
-    return str(getattr(sampled.declare, "__name__", "model"))
 
 
 def padded(levels: int) -> int:
@@ -249,7 +184,7 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
     values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
     check_finite(values)
-    values |= _by_row(sampled, trace.posterior)
+    values |= by_row(sampled.structure.model, trace.posterior)
     energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
     judged = {name: drawn for name, drawn in values.items() if drawn[0, 0].size <= MOST_ELEMENTS}
     table, effective = of_chains(judged, energy, int(diverging.sum()))
@@ -263,28 +198,11 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     )
 
 
-def _stored(model: Any) -> list[str]:
-    """Variables of a trace: those of which the data do not set the size, which is compiled."""
-    return [variable.name for variable in [*model.free_RVs, *model.deterministics] if None not in variable.type.shape]
-
-
-def _by_row(sampled: Sampled, posterior: Any) -> dict[str, Array]:
-    """The deterministics of which the data set the size, chain × draw × …"""
-    model = sampled._structure().model
-    names = [variable.name for variable in model.deterministics if None in variable.type.shape]
-    if not names:
-        return {}
-    draws = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
-    with _quiet():
-        table = _pymc().compute_deterministics(draws, var_names=names, model=model, progressbar=False)
-    return {name: np.asarray(table[name].values, dtype=np.float64) for name in names}
-
-
 def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
-    nutpie, structure = importlib.import_module("nutpie"), sampled._structure()
+    nutpie, structure = importlib.import_module("nutpie"), sampled.structure
     if "nutpie" not in structure.compiled:
-        with _quiet():
-            compiled = nutpie.compile_pymc_model(structure.model, var_names=_stored(structure.model))
+        with quiet():
+            compiled = nutpie.compile_pymc_model(structure.model, var_names=stored(structure.model))
         structure.compiled["nutpie"] = compiled
     compiled = structure.compiled["nutpie"]
     mutable = (
@@ -300,7 +218,7 @@ def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> 
 
 
 def _with_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
-    pm, model = _pymc(), sampled._structure().model
+    pm, model = pymc(), sampled.structure.model
     try:
         return pm.sample(
             random_seed=seed,
@@ -308,7 +226,7 @@ def _with_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> An
             progressbar=bar,
             compute_convergence_checks=False,
             model=model,
-            var_names=_stored(model),
+            var_names=stored(model),
             **_options(settings),
         )
     except pm.exceptions.SamplingError as error:
@@ -319,7 +237,7 @@ def _no_start(sampled: Sampled, error: Exception) -> ThermostatsError:
     """The error where the log density is not finite at any start."""
     return ThermostatsError(
         "sampling cannot start: the log density is not finite",
-        where=_name(sampled),
+        where=name_of(sampled.declare),
         got=first_line(error),
         next_step="look at the priors, and at outcomes outside the support of their distribution",
     )
@@ -339,35 +257,19 @@ def _predictive(
     """Draws of some variables given draws of others, size × …"""
     fixed = [rv for rv in model.free_RVs if rv.name in values]
     outputs = [model[name] for name in names]
-    with _quiet():
-        draw = _pymc().pytensorf.compile(fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore")
+    with quiet():
+        draw = pymc().pytensorf.compile(fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore")
     size = len(next(iter(values.values())))
     drawn = [draw(*(values[rv.name][i] for rv in fixed)) for i in range(size)]
     return {name: np.array([row[k] for row in drawn], dtype=np.float64) for k, name in enumerate(names)}
-
-
-def _build(sampled: Sampled) -> Any:
-    """The PyMC model; raises ThermostatsError where the size of a parameter follows from an array."""
-    pm = _pymc()
-    with pm.Model() as model, _quiet():
-        arrays = {k: pm.Data(k, v) for k, v in sampled.data.items() if isinstance(v, np.ndarray)}
-        sampled.declare(_Data({**sampled.data, **arrays}))
-    if unsized := [rv.name for rv in model.free_RVs if None in rv.type.shape]:
-        raise ThermostatsError(
-            "sizes of parameters must be constants of the model",
-            where=_name(sampled),
-            got=", ".join(unsized),
-            next_step="give their sizes as whole numbers in the data",
-        )
-    return model
 
 
 @contextmanager
 def _announced(sampled: Sampled, settings: Settings) -> Iterator[bool]:
     """Whether to draw a bar; what takes long is announced on standard error, and how long it took."""
     alone = CORES_VARIABLE not in os.environ  # fits side by side have their caller's progress
-    begin, new = time.perf_counter(), "nutpie" not in sampled._structure().compiled
-    name = _name(sampled)
+    begin, new = time.perf_counter(), "nutpie" not in sampled.structure.compiled
+    name = name_of(sampled.declare)
     if alone and new:
         work = f"{settings.chains} chains of {settings.tune} + {settings.draws}"
         print(f"compiling the model “{name}” (10 to 60 s, once), then sampling {work}", file=sys.stderr)
@@ -382,18 +284,3 @@ def _seed(rng: np.random.Generator) -> int:
 
 def _installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
-
-
-def _pymc() -> Any:
-    logging.getLogger("pymc").setLevel(logging.WARNING)
-    with _quiet():
-        return importlib.import_module("pymc")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the remark that no BLAS was found, which slows down nothing that is done here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
-        yield
