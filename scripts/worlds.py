@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from thermostats.claims import error_rates, simulation, trial
+from thermostats.claims import error_rates, simulation
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import TooFew
 from thermostats.claims.run import claim_of
@@ -48,7 +48,7 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
             continue
         with suppress(TooFew):
             rows = question.trial.of(evidence().named(question.evidence), question.over)
-            by_design.setdefault((trial.key(question), len(rows)), (question, rows))
+            by_design.setdefault((question.key, len(rows)), (question, rows))
     return by_design
 
 
@@ -85,7 +85,7 @@ def todo(claims: list[str], seconds: float) -> Iterator[tuple[str, Key, int]]:
 def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
     """Rows of rules as they stand; those of other claims stay."""
     stands = {
-        (*design, world.id, trial.digest(question, world))
+        (*design, world.id, question.digest(world))
         for claim in claims
         for design, (question, _) in designs(claim).items()
         for world in worlds_of(question)

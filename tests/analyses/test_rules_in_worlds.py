@@ -21,7 +21,6 @@ from thermostats.claims.result import Result, TooFew
 from thermostats.claims.scripts import scripts
 from thermostats.claims.search import world_at
 from thermostats.claims.simulation import LEAST, simulated
-from thermostats.claims.trial import key
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.errors import UsageError
 
@@ -39,14 +38,14 @@ def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
     for question in asked:
         with suppress(TooFew):
             rows = question.trial.of(shipped().named(question.evidence), question.over)
-            found.setdefault(f"{key(question)} {len(rows)}", (question, rows))
+            found.setdefault(f"{question.key} {len(rows)}", (question, rows))
     return found
 
 
 def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
     """Of the rows and of three studies of each of a question's worlds, then of studies 4 and 16 times as large."""
     for times in (1, 4, 16):
-        rng, many = np.random.default_rng(1), rows if times == 1 else simulation.multiplied(question, rows, times)
+        rng, many = np.random.default_rng(1), rows if times == 1 else simulation.multiplied(question.trial, rows, times)
         for study in (many, *(world.change(many, rng) for world in question.trial.worlds for _ in range(3))):
             with suppress(UsageError, TooFew):
                 yield question.trial.test(study)

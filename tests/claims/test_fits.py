@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.fits import posterior_of
-from thermostats.claims.judge import Question, answered
+from thermostats.claims.judge import answered
+from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Inference, Result
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.template import Template

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims import error_rates, search, simulation, trial
+from thermostats.claims import error_rates, search, simulation
 from thermostats.claims.error_rates import ErrorRates
-from thermostats.claims.judge import Question, standing
+from thermostats.claims.judge import standing
 from thermostats.claims.noise import BY_PROMPT, SHARED, Errors, PromptErrors
+from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, V
 from thermostats.claims.trial import Trial
@@ -133,14 +134,14 @@ def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(error_rates, "table", lambda: made)
     assert [named.id for named in error_rates.missing(asked, study())] == [one.id for one in SEARCHES]
     wider = replace(SEARCHES[0], bounds={**SEARCHES[0].bounds, "ar": (0.0, 0.9)})
-    assert trial.digest(asked, wider) != trial.digest(asked, SEARCHES[0])
+    assert asked.digest(wider) != asked.digest(SEARCHES[0])
 
 
 @pytest.mark.parametrize("setting", ["few", "more", "fresh", "best", "between"])
 def test_a_row_of_a_search_with_another_setting_counts_for_nothing(setting: str) -> None:
     asked, full = question(), replace(SEARCHES[0], effort=Effort(*UNSAID))
     other = replace(full, effort=replace(full.effort, **{setting: 7}))
-    assert trial.digest(asked, other) != trial.digest(asked, full)
+    assert asked.digest(other) != asked.digest(full)
     assert f"{setting} 7" in other.words and "fresh" not in full.words
 
 

@@ -13,9 +13,10 @@ from scipy import stats
 from thermostats.claims import error_rates, simulation
 from thermostats.claims.error_rates import ErrorRates
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.judge import Question, answered
+from thermostats.claims.judge import answered
 from thermostats.claims.left_out import hangs_on
 from thermostats.claims.noise import BY_PROMPT, ERRORS
+from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.claims.simulation import simulated

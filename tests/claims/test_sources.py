@@ -9,8 +9,9 @@ import pytest
 
 from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.error_rates import ErrorRates
-from thermostats.claims.judge import Question, standing
+from thermostats.claims.judge import standing
 from thermostats.claims.left_out import hangs_on_source
+from thermostats.claims.question import Question
 from thermostats.claims.rule import Above, Below
 from thermostats.claims.sources import READS, coincidence, lacking, sources_by_lab
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason

@@ -13,8 +13,8 @@ import thermostats
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.judge import Question, Views
 from thermostats.claims.needs import needs
+from thermostats.claims.question import Question, Views
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.claims.verdict import OPEN, UNMEASURED

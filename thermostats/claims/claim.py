@@ -25,7 +25,8 @@ from thermostats import earlier
 from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
-from thermostats.claims.judge import Question, Views, answered, together, unmeasured
+from thermostats.claims.judge import answered, together, unmeasured
+from thermostats.claims.question import Question, Views
 from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.statements import must_agree

@@ -10,13 +10,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.trial import digest, key
+from thermostats.claims.question import Question
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason, Verdict
 from thermostats.claims.worlds import Search, World
 from thermostats.formatting import plural
@@ -206,19 +205,19 @@ def table() -> pd.DataFrame:
     return pd.read_csv(path, dtype=COLUMNS).reindex(columns=list(COLUMNS)).fillna({"point": ""})
 
 
-def rates(question: Any, n_models: int) -> pd.DataFrame:
+def rates(question: Question, n_models: int) -> pd.DataFrame:
     """Rows of the table for one finding, of this version of its rule and a design of so many rows; may be empty."""
     every = table()
     if question.trial is None or every.empty:
         return every.iloc[:0]
-    rows = every[(every["rule"] == key(question)) & (every["n_models"] == n_models)]
-    valid = {named.id: digest(question, named) for named in (*question.trial.worlds, *question.trial.searches)}
+    rows = every[(every["rule"] == question.key) & (every["n_models"] == n_models)]
+    valid = {named.id: question.digest(named) for named in question.trial.places}
     return rows[rows["world"].map(valid) == rows["digest"]].reset_index(drop=True)
 
 
-def nearest(question: Any, n_models: int) -> tuple[pd.DataFrame, int]:
+def nearest(question: Question, n_models: int) -> tuple[pd.DataFrame, int]:
     """Rates of a finding's rule on the design nearest in size that it was tried on, and the size of that design."""
-    sizes = table().loc[lambda frame: frame["rule"] == key(question), "n_models"].unique()
+    sizes = table().loc[lambda frame: frame["rule"] == question.key, "n_models"].unique()
     by_size = {int(n): rates(question, int(n)) for n in sizes}
     tried = [n for n, rows in by_size.items() if len(rows)]
     if not tried:
@@ -227,7 +226,7 @@ def nearest(question: Any, n_models: int) -> tuple[pd.DataFrame, int]:
     return by_size[size], size
 
 
-def missing(question: Any, rows: pd.DataFrame) -> Iterator[World | Search]:
+def missing(question: Question, rows: pd.DataFrame) -> Iterator[World | Search]:
     """Worlds and searches in which the finding's rule has not been tried as it is."""
-    done = set(rates(question, len(rows))["world"])
-    yield from (named for named in (*question.trial.worlds, *question.trial.searches) if named.id not in done)
+    done, (_, trial) = set(rates(question, len(rows))["world"]), question.on_trial()
+    yield from (named for named in trial.places if named.id not in done)

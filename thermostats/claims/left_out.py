@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.question import Question
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Decide, Rule
 from thermostats.claims.trial import Trial
@@ -32,7 +34,9 @@ def hangs_on(rule: Rule, trial: Trial, rows: pd.DataFrame, verdict: Verdict) -> 
     return _falls_without(rule, verdict, units, rest)
 
 
-def hangs_on_source(question: Any, evidence: Any, rows: pd.DataFrame, verdict: Verdict, least: AtLeast | None) -> str:
+def hangs_on_source(
+    question: Question, evidence: Evidence, rows: pd.DataFrame, verdict: Verdict, least: AtLeast | None
+) -> str:
     """The source of rows without which a decisive verdict would not be near; empty where there is none.
 
     The rows are chosen anew without each source of the set in turn, so that a model which others measured too stays.
@@ -40,22 +44,23 @@ def hangs_on_source(question: Any, evidence: Any, rows: pd.DataFrame, verdict: V
     passed over, as nothing is known of it; and a set of one source has none to leave out. Where one counterexample
     decides (`Trial.unit` is empty), a verdict against the statement stands: leaving its source out takes nothing back.
     """
-    if verdict == AGAINST and not question.trial.unit:
+    primary, trial = question.on_trial()
+    if verdict == AGAINST and not trial.unit:
         return ""
     sources = evidence.sources(set(rows["model_id"])) if "model_id" in rows else []
     if len(sources) < 2:
         return ""
 
     def rest(source: str) -> Result:
-        others = question.trial.of(evidence.without(source), question.over)
+        others = trial.of(evidence.without(source), question.over)
         if least is not None and not least.rows:
             least.of(others)
-        result: Result = question.trial.test(others)
+        result = trial.test(others)
         if least is not None and least.rows and least.verdict(result) == UNMEASURED:
             raise TooFew(result)
         return result
 
-    return _falls_without(question.primary, verdict, sources, rest)
+    return _falls_without(primary, verdict, sources, rest)
 
 
 def _falls_without(rule: Rule, verdict: Verdict, parts: Iterable[Any], rest: Callable[[Any], Result]) -> str:

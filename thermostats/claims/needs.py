@@ -13,7 +13,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
-from thermostats.claims.judge import Question
+from thermostats.claims.question import Question
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.claims.views import TABLES, viewed
 from thermostats.tables.reading import of_last_revision

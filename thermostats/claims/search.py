@@ -25,8 +25,8 @@ import pandas as pd
 from scipy.stats import qmc
 
 from thermostats.claims.error_rates import WORST
+from thermostats.claims.question import Question
 from thermostats.claims.simulation import judged, plain, simulated
-from thermostats.claims.trial import digest, key
 from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
 from thermostats.claims.worlds import FULL, Search, World
 
@@ -52,12 +52,13 @@ def points(search: Search) -> Iterator[Point]:
             yield {**point, **({"like": signal} if signal else {}), "kind": kind}
 
 
-def errs(question: Any, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
+def errs(question: Question, rows: pd.DataFrame, world: World, n: int, seed: str) -> float:
     """Share of n studies with the verdict that is false in a world."""
-    rng = np.random.default_rng(zlib.crc32(f"{key(question)} {len(rows)} {seed}".encode()))
+    primary, trial = question.on_trial()
+    rng = np.random.default_rng(zlib.crc32(f"{question.key} {len(rows)} {seed}".encode()))
     false, rows = false_in(world), plain(rows)
-    said = (judged(question.primary, question.trial, world.change(rows, rng), false)[0] for _ in range(n))
-    return sum(verdict == false for verdict in said) / n
+    verdicts = (judged(primary, trial, world.change(rows, rng), false)[0] for _ in range(n))
+    return sum(verdict == false for verdict in verdicts) / n
 
 
 def false_in(named: World | Search) -> Verdict:
@@ -65,7 +66,7 @@ def false_in(named: World | Search) -> Verdict:
     return AGAINST if named.holds else SUPPORTED
 
 
-def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
+def worst(question: Question, rows: pd.DataFrame, search: Search) -> Point:
     """The point within the bounds at which the rule errs most."""
 
     def rated(tried: list[Point], n: int) -> list[Point]:
@@ -77,7 +78,7 @@ def worst(question: Any, rows: pd.DataFrame, search: Search) -> Point:
     return rated([{**point, "kind": kind} for point in best for kind in search.kinds], effort.more)[0]
 
 
-def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
+def searched(question: Question, rows: pd.DataFrame, search: Search, seconds: float = math.inf) -> dict[str, Any]:
     """The row of the table for a search: the rate of the false verdict at its worst point.
 
     A rate within two standard errors of the bar is made of as many studies as a full search has.
@@ -88,7 +89,7 @@ def searched(question: Any, rows: pd.DataFrame, search: Search, seconds: float =
     rate = row["supported" if false == SUPPORTED else "not_supported"]
     if abs(rate - WORST) < 2 * (rate * (1 - rate) / row["simulations"]) ** 0.5:
         row = simulated(question, rows, world, FULL.fresh, LONGER * seconds, false)
-    return {**row, "world": search.id, "point": text(point), "digest": digest(question, search)}
+    return {**row, "world": search.id, "point": text(point), "digest": question.digest(search)}
 
 
 def text(point: Point) -> str:

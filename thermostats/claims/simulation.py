@@ -20,9 +20,10 @@ from pandas.api.extensions import ExtensionDtype
 
 from thermostats.claims.error_rates import COLUMNS, LARGER, WANTED
 from thermostats.claims.left_out import hangs_on
+from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, TooFew
 from thermostats.claims.rule import Rule
-from thermostats.claims.trial import Trial, digest, key
+from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Verdict
 from thermostats.claims.worlds import World
 from thermostats.errors import UsageError
@@ -60,7 +61,7 @@ def _covered(headlines: Sequence[Estimate], truth: float) -> float:
 
 
 def simulated(
-    question: Any,
+    question: Question,
     rows: pd.DataFrame,
     world: World,
     n: int = SIMULATIONS,
@@ -75,12 +76,13 @@ def simulated(
     exaggeration: mean estimate of the studies that support the statement over that of all, where it holds (type M;
     Gelman and Carlin 2014, doi:10.1177/1745691614551642).
     """
-    seed = zlib.crc32(f"{key(question)} {len(rows)} {world.id}".encode())
+    primary, trial = question.on_trial()
+    seed = zlib.crc32(f"{question.key} {len(rows)} {world.id}".encode())
     rng, rows = np.random.default_rng(seed), plain(rows)
     outcomes: list[tuple[Verdict, Estimate]] = []
     start = time.process_time()
     while len(outcomes) < n and (len(outcomes) < LEAST or time.process_time() - start < seconds):
-        outcomes.append(judged(question.primary, question.trial, world.change(rows, rng), only))
+        outcomes.append(judged(primary, trial, world.change(rows, rng), only))
     verdicts = pd.Series([verdict for verdict, _ in outcomes])
     estimates = pd.Series([headline.value for _, headline in outcomes], dtype=float)
     covered = np.nan if world.truth is None else _covered([headline for _, headline in outcomes], world.truth)
@@ -88,7 +90,7 @@ def simulated(
     power = float(yes.mean()) if only != AGAINST else np.nan
     wanted = larger(question, rows, world, power) if world.declared else (np.nan, np.nan)
     values = (
-        key(question),
+        question.key,
         world.id,
         world.words,
         world.holds,
@@ -100,35 +102,36 @@ def simulated(
         float(estimates[yes].mean() / estimates.mean()) if world.holds and not only and yes.any() else np.nan,
         *wanted,
         seed,
-        digest(question, world),
+        question.digest(world),
         "",
         covered,
     )
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def larger(question: Any, rows: pd.DataFrame, world: World, power: float) -> tuple[float, float]:
+def larger(question: Question, rows: pd.DataFrame, world: World, power: float) -> tuple[float, float]:
     """Models (or pairs, prompts) and groups that would give a power of 0.8: rows multiplied, each copy by itself.
 
     Units are not left out here: of many units none carries a verdict.
     """
-    counted = "prompt_id" if question.trial.larger == "prompt" else "model_id"
+    primary, trial = question.on_trial()
+    counted = "prompt_id" if trial.larger == "prompt" else "model_id"
     if power >= WANTED:
         return rows[counted].nunique(), rows["heritage"].nunique()
-    every = replace(question.trial, unit="")
+    every = replace(trial, unit="")
 
     def enough(times: int) -> bool:
-        many, rng = multiplied(question, rows, times), np.random.default_rng(times)
+        many, rng = multiplied(trial, rows, times), np.random.default_rng(times)
         missed = 0
         for _ in range(TRIED):
-            missed += judged(question.primary, every, world.change(many, rng))[0] != SUPPORTED
+            missed += judged(primary, every, world.change(many, rng))[0] != SUPPORTED
             if missed > TRIED * (1 - WANTED):
                 return False
         return True
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
         return np.nan, np.nan
-    many = multiplied(question, rows, LARGER[place])
+    many = multiplied(trial, rows, LARGER[place])
     return many[counted].nunique(), many["heritage"].nunique()
 
 
@@ -142,9 +145,9 @@ def plain(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.astype(kinds).copy()
 
 
-def multiplied(question: Any, rows: pd.DataFrame, times: int) -> pd.DataFrame:
+def multiplied(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
     """A study so many times as large, each copy of the rows with names of its own."""
-    names = ("prompt_id",) if question.trial.larger == "prompt" else NAMES
+    names = ("prompt_id",) if trial.larger == "prompt" else NAMES
     copies = [
         rows.assign(**{name: rows[name].astype(str) + f" {copy}" for name in names if name in rows})
         for copy in range(times)

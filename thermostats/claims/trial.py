@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.claims.worlds import Search, World
 
@@ -32,20 +32,11 @@ class Trial:
     version: int = 1
     """Raised by whoever changes what `test` computes or a world makes, so that rates of before count for nothing."""
 
-    def of(self, evidence: Any, over: Any) -> pd.DataFrame:
+    @property
+    def places(self) -> tuple[World | Search, ...]:
+        """Worlds, and searches for worlds, in which the rule is tried."""
+        return (*self.worlds, *self.searches)
+
+    def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""
         return self.rows(evidence) if over is None else self.rows(evidence, over)
-
-
-def key(question: Any) -> str:
-    """The finding's id without what it is asked over."""
-    return str(question.id if question.over is None else question.id.rpartition(".")[0])
-
-
-def digest(question: Any, named: World | Search) -> str:
-    """Of the rule, the version of the test and the world's words: rates of another version of them count for nothing.
-
-    Whoever changes what a test computes raises its `Trial.version`; a test simulates some studies of every rule anew.
-    """
-    parts = (str(question.trial.version), question.primary.words(), str(named.holds), named.id, named.words)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

@@ -12,8 +12,9 @@ import pandas as pd
 from thermostats.claims.error_rates import ErrorRates, nearest
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Criterion, Finding, Sample
-from thermostats.claims.judge import Question, headline, standing
+from thermostats.claims.judge import headline, standing
 from thermostats.claims.left_out import hangs_on, hangs_on_source
+from thermostats.claims.question import Question
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.verdict import UNMEASURED
