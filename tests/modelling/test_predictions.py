@@ -145,6 +145,13 @@ def test_statements_are_put_to_quantities_that_there_are(line: Fit) -> None:
         line.probability(lambda q: np.stack([q["mean"]] * 3, axis=-1) > 0)
 
 
+@pytest.mark.parametrize("out", [np.ones(3, dtype=bool), np.zeros(24), ["m1"]])
+def test_rows_are_left_out_one_by_one(line: Fit, out: Any) -> None:
+    with pytest.raises(UsageError, match="for each of 24 rows"):
+        line.without(out)
+    assert len(line.without(line.rows["heritage"] == "lab1").rows) == 18
+
+
 def test_what_is_no_fit_is_not_compared(line: Fit) -> None:
     with pytest.raises(UsageError, match="not a fit: got 'other'"):
         line.compare("other")  # type: ignore[arg-type]

@@ -189,8 +189,15 @@ class Fitted:
         return self.summary(level=level).set_index("quantity")[["lower", "upper"]]
 
     def without(self, out: NDArray[np.bool_] | pd.Series) -> Self:
-        """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the exact engine."""
-        return self._again(self.law, self.rows[~np.asarray(out)])
+        """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the exact engine.
+
+        Raises UsageError for what is no truth value of every row.
+        """
+        gone = np.asarray(out)
+        if gone.shape != (len(self.rows),) or gone.dtype != bool:
+            got, allowed = f"{gone.dtype} of {gone.shape}", f"true or false for each of {len(self.rows)} rows"
+            raise UsageError("rows to leave out are not said one by one", got=got, allowed=allowed)
+        return self._again(self.law, self.rows[~gone])
 
     def under(self, law: Law) -> Self:
         """Another law fitted to the same rows, with fewer draws like `without`."""
