@@ -1,8 +1,9 @@
 """The report and the commands of every day, each a process of its own: CPU and wall-clock seconds beside their goals.
 
-    python benchmarks/report.py              # all but the tests, the cold report last; a quarter of an hour
-    python benchmarks/report.py commands     # what takes seconds: no cold report
-    python benchmarks/report.py tests        # `make test`, where it is set up
+    python benchmarks/report.py                   # all but the tests; half an hour
+    python benchmarks/report.py commands cold     # some: commands, which take seconds; cold, the report from nothing,
+                                                  # again and with rows joined; many, with 500 models; memory
+    python benchmarks/report.py tests             # `make test`, where it is set up
 
 Nothing else should run beside it; the load while a line was measured is written beside it. Results go to
 results/report.csv and report.md; a line that is measured again replaces the old one. The lines of the sampler and of
@@ -17,7 +18,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,13 +41,22 @@ LOAD = (
     "    seconds = time.process_time() - start\nprint(seconds)"
 )
 LIGHT = (["--help"], ["ls", "claims"], ["ls", "models"], ["ls", "columns"], ["ls", "tables"], ["findings"], ["doctor"])
+REPORT = (*THERMOSTATS, "report", "--all", "--out")
+COLD, AGAIN, JOINED, MANY, SINGLE, LOADED = (
+    "report --all, cold",
+    "report --all, nothing changed",
+    "report --all, rows of five models joined",
+    "report --all, 500 own models",
+    "report C17 into an empty folder",
+    "load every shipped table, second time",
+)
 GOALS = {
-    "report --all, cold": "≤ 300 CPU-s",
-    "report --all, nothing changed": "≤ 1.5 CPU-s",
-    "report --all, rows of five models joined": "≤ 25 s wall",
-    "report --all, 500 own models": "≤ 180 s wall",
-    "report C17 into an empty folder": "≤ 10 s wall",
-    "load every shipped table, second time": "≤ 0.4 s",
+    COLD: "≤ 300 CPU-s",
+    AGAIN: "≤ 1.5 CPU-s",
+    JOINED: "≤ 25 s wall",
+    MANY: "≤ 180 s wall",
+    SINGLE: "≤ 10 s wall",
+    LOADED: "≤ 0.4 s",
 }
 LIGHT_GOAL, MEMORY_GOAL, TESTS_GOAL, REPEATS = "≤ 1.2 CPU-s", "≤ 1.5 GB", "≤ 240 s wall", 5
 WORDS = """# The report and the commands of every day
@@ -132,25 +142,43 @@ def own_models(folder: Path, models: int = 500) -> Path:
 
 def measured(parts: Sequence[str], folder: Path) -> list[dict[str, Any]]:
     """Every line that is asked for."""
-    cache, out = folder / "cache", folder / "report"
-    rows = [row(f"`{' '.join(words)}`", LIGHT_GOAL, *least([*THERMOSTATS, *words], cache)) for words in LIGHT]
+    wanted = [part for name, part in PARTS.items() if name in parts or not parts]
+    return [line for part in wanted for line in part(folder)]
+
+
+def commands(folder: Path) -> Iterator[dict[str, Any]]:
+    """What takes seconds."""
+    cache = folder / "cache"
+    for words in LIGHT:
+        yield row(f"`{' '.join(words)}`", LIGHT_GOAL, *least([*THERMOSTATS, *words], cache))
     seconds = min(float(timed([sys.executable, "-c", LOAD], cache)[2]) for _ in range(REPEATS))
-    names = iter(GOALS)
-    cold, again, joined, many, single, load = names
-    rows.append(row(load, GOALS[load], seconds, seconds))
-    command = [*THERMOSTATS, "report", "C17", "--out"]
-    rows.append(row(single, GOALS[single], *timed([*command, str(folder / "one")], cache)[:2]))
-    if "commands" not in parts:
-        command = [*THERMOSTATS, "report", "--all", "--out", str(out)]
-        rows.append(row(cold, GOALS[cold], *timed(command, cache)[:2]))
-        rows.append(row(again, GOALS[again], *least(command, cache)))
-        data = own_rows(folder)
-        rows.append(row(joined, GOALS[joined], *timed([*command, "--data", str(data)], cache)[:2]))
-        data = own_models(folder)
-        rows.append(row(many, GOALS[many], *timed([*command, "--data", str(data)], cache)[:2]))
-        held = largest([*command[:-1], str(folder / "again")], folder / "empty")
-        rows.append(row(f"memory of the cold report, all processes: {held:.2f} GB", MEMORY_GOAL, math.nan, math.nan))
-    return rows
+    yield row(LOADED, GOALS[LOADED], seconds, seconds)
+    yield row(SINGLE, GOALS[SINGLE], *timed([*THERMOSTATS, "report", "C17", "--out", str(folder / "one")], cache)[:2])
+
+
+def cold(folder: Path) -> Iterator[dict[str, Any]]:
+    """The report from nothing, again, and with rows of models joined."""
+    cache, command = folder / "cold", [*REPORT, str(folder / "report")]
+    yield row(COLD, GOALS[COLD], *timed(command, cache)[:2])
+    yield row(AGAIN, GOALS[AGAIN], *least(command, cache))
+    yield row(JOINED, GOALS[JOINED], *timed([*command, "--data", str(own_rows(folder))], cache)[:2])
+
+
+def many(folder: Path) -> Iterator[dict[str, Any]]:
+    """The report with 500 models of one's own, from nothing."""
+    data = own_models(folder)
+    yield row(
+        MANY, GOALS[MANY], *timed([*REPORT, str(folder / "many-report"), "--data", str(data)], folder / "new")[:2]
+    )
+
+
+def memory(folder: Path) -> Iterator[dict[str, Any]]:
+    """What the processes of a cold report hold together."""
+    held = largest([*REPORT, str(folder / "again")], folder / "empty")
+    yield row(f"memory of the cold report, all processes: {held:.2f} GB", MEMORY_GOAL, math.nan, math.nan)
+
+
+PARTS = {"commands": commands, "cold": cold, "many": many, "memory": memory}
 
 
 def tests(folder: Path) -> list[dict[str, Any]]:

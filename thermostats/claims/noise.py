@@ -120,10 +120,10 @@ class Errors:
     @property
     def words(self) -> str:
         """What they are like."""
-        said = [ERRORS[self.kind]]
-        said += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
-        said += [f"correlated at {declared(self.ar)} between neighbours in {_column(self.along)}"] * bool(self.ar)
-        return ", ".join([*said, *_uneven_words(self.along, self.ratio)])
+        parts = [ERRORS[self.kind]]
+        parts += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
+        parts += [f"correlated at {declared(self.ar)} between neighbours in {_column(self.along)}"] * bool(self.ar)
+        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
 
 
 def _correlated(errors: Array, ar: float) -> Array:
@@ -160,9 +160,9 @@ class PromptErrors:
     @property
     def words(self) -> str:
         """What they are like."""
-        said = [BY_PROMPT[self.kind]]
-        said += [f"{self.shared:.0%} of their variance of prompts in all models"] * (self.shared != SHARED)
-        return ", ".join([*said, *_uneven_words(self.along, self.ratio)])
+        parts = [BY_PROMPT[self.kind]]
+        parts += [f"{self.shared:.0%} of their variance of prompts in all models"] * (self.shared != SHARED)
+        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
 
 
 def groups_of(column: str) -> str:

@@ -57,8 +57,8 @@ def errs(question: Question, rows: pd.DataFrame, world: World, n: int, seed: str
     primary, trial = question.on_trial()
     rng = np.random.default_rng(zlib.crc32(f"{question.key} {len(rows)} {seed}".encode()))
     false, rows = false_in(world), plain(rows)
-    said = (judged(primary, trial, world.change(rows, rng), false)[0] for _ in range(n))
-    return sum(verdict == false for verdict in said) / n
+    verdicts = (judged(primary, trial, world.change(rows, rng), false)[0] for _ in range(n))
+    return sum(verdict == false for verdict in verdicts) / n
 
 
 def false_in(named: World | Search) -> Verdict:

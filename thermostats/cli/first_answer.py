@@ -24,9 +24,9 @@ GAIN = "penultimate_gain"
 
 def gain_of(data: str | Path | None) -> str:
     """The named gain that most of the user's models have: the penultimate, or where more have another, that."""
-    own = own_ids(data_folder(data))
+    measured = own_ids(data_folder(data))
     rows = features(data)
-    rows = rows[rows["model_id"].isin(own)]
+    rows = rows[rows["model_id"].isin(measured)]
     having = {name: rows.loc[rows[name].notna(), "model_id"].nunique() for name in (GAIN, *GAINS)}
     return max(having, key=lambda name: having[name])
 

@@ -54,7 +54,7 @@ class MeasureCall:
                 error = unknown("no such option", name, allowed, where="measure")
                 meant, stands_for = OTHER_NAMES.get(name, (nearest(name, allowed), None))
                 instead = {meant: value if stands_for is None else stands_for} if meant else {}
-                left = {each: given for each, given in self.options.items() if each in allowed}
+                left = {each: value for each, value in self.options.items() if each in allowed}
                 step = f"did you mean {meant}? " if meant else ""
                 raise error.ending_in(step + self.line(options={**left, **instead}))
         if isinstance(self.prompts, str) and " " in self.prompts.strip() and not Path(self.prompts).exists():
@@ -66,10 +66,10 @@ class MeasureCall:
         """The call with other arguments, as a line to paste; a model in memory is called model."""
         words = [repr(str(self.model)) if isinstance(self.model, (str, Path)) else "model"]
         words += [tokenizer or "tokenizer"] * bool(tokenizer or self.tokenizer is not None)
-        given = {"data": self.data, "prompts": self.prompts, "what": self.what} | changed
+        call = {"data": self.data, "prompts": self.prompts, "what": self.what} | changed
         options = changed.get("options", self.options)
         standard = {"data": None, "prompts": "core", "what": tuple(WHAT)}
-        words += [f"{name}={_literal(given[name])}" for name, usual in standard.items() if given[name] != usual]
+        words += [f"{name}={_literal(call[name])}" for name, usual in standard.items() if call[name] != usual]
         return f"thermostats.measure({', '.join([*words, *(f'{n}={_literal(v)}' for n, v in options.items())])})"
 
 

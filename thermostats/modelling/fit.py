@@ -178,7 +178,7 @@ def fit(
     `units`: columns whose values `check` leaves out one by one.
 
     Raises UsageError for a column that is missing or not finite, a model that declares no such outcome or one of
-    another length or reads what there is not; ThermostatsError where sampling cannot start.
+    another length or reads what its data lack; ThermostatsError where sampling cannot start.
     """
     law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
     table = frame_of(rows).reset_index(drop=True)

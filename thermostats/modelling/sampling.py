@@ -81,7 +81,7 @@ class Sampled:
         Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
         0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
         for arrays that are not finite, a model that declares no such outcome or one of another length or reads
-        what there is not; ThermostatsError where the log density at the start is not finite.
+        what its data lack; ThermostatsError where the log density at the start is not finite.
         """
         self._check()
         draws = _attempt(self, seed, settings)

@@ -109,10 +109,10 @@ class JoinCall:
 
     def _content(self) -> dict[str, Any]:
         """The mapping as a dict of entries."""
-        given = self.mapping
-        if isinstance(given, (str, Path)):
-            return tomllib.loads(Path(given).read_text(encoding="utf-8-sig"))
-        content = dict(given or {})
+        mapping = self.mapping
+        if isinstance(mapping, (str, Path)):
+            return tomllib.loads(Path(mapping).read_text(encoding="utf-8-sig"))
+        content = dict(mapping or {})
         names = bool(content) and all(isinstance(value, str) for value in content.values()) and "table" not in content
         return {NAMES_ALONE: content} if names else content
 

@@ -135,5 +135,5 @@ def _with_nuisances(
     errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
     change = partial(boundary.outcomes, signal, tilt, beside=beside)
     of_labs = "" if beside is None else f", lab effects of {beside:.0%} of it too"
-    said = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction {declared(tilt)}"
-    return World("", f"{said}, {errors.words}", holds, change, errors)
+    words = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction {declared(tilt)}"
+    return World("", f"{words}, {errors.words}", holds, change, errors)

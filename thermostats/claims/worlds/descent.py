@@ -42,7 +42,7 @@ def worlds_of_carriers(
     are no world in which nothing is; tails of t₃ stand for those of t₄.
     """
     kinds = {kind: words for kind, words in ERRORS.items() if kind not in {"one outlying lab", "t4"}}
-    own, words = signals[carrier], "the {} carrying λ = {:g}, normal errors"
+    carried, words = signals[carrier], "the {} carrying λ = {:g}, normal errors"
     rivals = [
         World(f"the {name} carries", words.format(name, strong), False, signals[name](strong), Errors())
         for name in signals
@@ -50,9 +50,14 @@ def worlds_of_carriers(
     ]
     return (
         World(
-            "as claimed", f"the {carrier} carrying λ = {claimed:g}, normal errors", True, own(claimed), Errors(), True
+            "as claimed",
+            f"the {carrier} carrying λ = {claimed:g}, normal errors",
+            True,
+            carried(claimed),
+            Errors(),
+            True,
         ),
-        World("strong", f"the {carrier} carrying λ = {strong:g}, normal errors", True, own(strong), Errors()),
+        World("strong", f"the {carrier} carrying λ = {strong:g}, normal errors", True, carried(strong), Errors()),
         *rivals,
-        *(World(kind, f"nothing carried, {words}", False, own(0.0), Errors(kind)) for kind, words in kinds.items()),
+        *(World(kind, f"nothing carried, {words}", False, carried(0.0), Errors(kind)) for kind, words in kinds.items()),
     )

@@ -39,7 +39,10 @@ def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple
     They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
     """
     change = partial(_of_bound, outcome, bound, error)
-    said = {0.0: "every model below the bound", above: f"a share of {declared(above)} of the models above the bound"}
+    by_share = {
+        0.0: "every model below the bound",
+        above: f"a share of {declared(above)} of the models above the bound",
+    }
     return tuple(
         World(
             f"{'above' if share else 'as claimed'}, {kind}",
@@ -49,7 +52,7 @@ def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple
             Errors(kind),
             declared=not share and kind == "normal",
         )
-        for share, words in said.items()
+        for share, words in by_share.items()
         for kind, errors in ERRORS.items()
     )
 
@@ -72,12 +75,12 @@ def worlds_of_levels(
         level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
         return rows.assign(**{outcome: level + sd * noise(rows)})
 
-    said, none = (
+    of_claim, of_null = (
         ", ".join(declared(x) for x in (levels.values() if isinstance(levels, Mapping) else [levels]))
         for levels in (claimed, null)
     )
-    own = {kind: BY_PROMPT[kind] for kind in kinds}
-    return claimed_or_not(change, (claimed, f"levels {said}"), (null, f"levels {none}"), own, PromptErrors)
+    of_kinds = {kind: BY_PROMPT[kind] for kind in kinds}
+    return claimed_or_not(change, (claimed, f"levels {of_claim}"), (null, f"levels {of_null}"), of_kinds, PromptErrors)
 
 
 def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, ...]:
@@ -94,12 +97,12 @@ def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, .
         values = share**0.5 * levels + (1 - share) ** 0.5 * PromptErrors().draw(rows, rng)
         return rows.assign(**{outcome: TOTAL * values})
 
-    said = "{:.0%} of the variance between models, {}".format
+    described = "{:.0%} of the variance between models, {}".format
     kinds = {**ERRORS, "alike in labs": "half of it between labs"}
-    true = World("as claimed", said(claimed, "normal"), True, partial(change, claimed), Errors(), True)
+    true = World("as claimed", described(claimed, "normal"), True, partial(change, claimed), Errors(), True)
     drawn = {"alike in labs": f"{LEVELS}heritage"}
     return true, *(
-        World(kind, said(null, words), False, partial(change, null), Errors(drawn.get(kind, kind)))
+        World(kind, described(null, words), False, partial(change, null), Errors(drawn.get(kind, kind)))
         for kind, words in kinds.items()
     )
 

@@ -69,8 +69,8 @@ def worlds_of_path(outcome: str, cause: str, mediator: str, r: float) -> tuple[W
 
     Where the statement does not hold the outcome goes with the cause itself, past the mediator; every error.
     """
-    said, change = f"a correlation of {declared(r)} with the ", partial(_of_path, outcome, cause, mediator)
-    return claimed_or_not(change, ((r, 0.0), said + "mediator"), ((0.0, r), said + "cause itself"))
+    with_the, change = f"a correlation of {declared(r)} with the ", partial(_of_path, outcome, cause, mediator)
+    return claimed_or_not(change, ((r, 0.0), with_the + "mediator"), ((0.0, r), with_the + "cause itself"))
 
 
 def worlds_of_curve(outcome: str, claimed: str, null: str, r: float) -> tuple[World, ...]:
@@ -92,9 +92,9 @@ def worlds_of_slopes(
         x = rows.groupby("model_id")[predictor].transform(standard).to_numpy(np.float64)
         return rows.assign(**{outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))})
 
-    own = {kind: BY_PROMPT[kind] for kind in kinds}
+    of_kinds = {kind: BY_PROMPT[kind] for kind in kinds}
     return claimed_or_not(
-        change, (r, f"correlation {declared(r)} inside models"), (0.0, "no relation"), own, PromptErrors
+        change, (r, f"correlation {declared(r)} inside models"), (0.0, "no relation"), of_kinds, PromptErrors
     )
 
 

@@ -70,9 +70,9 @@ class Search:
     @property
     def words(self) -> str:
         """Where it is looked for, and how hard."""
-        said = [f"{name} {low:g} to {high:g}" for name, (low, high) in self.bounds.items()]
-        said += [" or ".join(self.signals)] if self.signals else []
-        return ", ".join(filter(None, [*said, f"errors {' or '.join(self.kinds)}", self.effort.words]))
+        parts = [f"{name} {low:g} to {high:g}" for name, (low, high) in self.bounds.items()]
+        parts += [" or ".join(self.signals)] if self.signals else []
+        return ", ".join(filter(None, [*parts, f"errors {' or '.join(self.kinds)}", self.effort.words]))
 
 
 def searches_among(
@@ -108,8 +108,8 @@ def searches_among(
     for name in ("shared",) if by_prompt else ("between",) if group else ():
         limits.setdefault(name, COMMON)
     fixed = {"along": along} | ({"group": group} if group and not by_prompt else {})
-    own = dict.fromkeys(world.errors.kind for world in worlds if not world.errors.kind.startswith(LEVELS))
-    tried = tuple(kinds or own)
+    of_worlds = dict.fromkeys(world.errors.kind for world in worlds if not world.errors.kind.startswith(LEVELS))
+    tried = tuple(kinds or of_worlds)
     made: list[Search] = []
     for name, holds in zip(names, (False, True), strict=True):
         signals = {key: world for key, world in plain.items() if world.holds == holds}
@@ -135,8 +135,8 @@ def _opened(
 ) -> World:
     world = signals[like or next(iter(signals))]
     errors: Any = replace(cast("Any", world.errors), kind=kind, **fixed, **nuisances)
-    said = re.sub(r",? ?\bnormal( errors)?\b", "", world.words, count=1)
+    words = re.sub(r",? ?\bnormal( errors)?\b", "", world.words, count=1)
     change: Signal = world.signal
     if not math.isnan(mean):
-        change, said = Off(change, outcome, mean), f"{said}, {Off.place(mean)}"
-    return replace(world, id="", words=f"{said}, {errors.words}", signal=change, errors=errors, declared=False)
+        change, words = Off(change, outcome, mean), f"{words}, {Off.place(mean)}"
+    return replace(world, id="", words=f"{words}, {errors.words}", signal=change, errors=errors, declared=False)

@@ -35,13 +35,13 @@ def worlds_of_contrast(
 
     As for `worlds_of_share`.
     """
-    found = []
+    worlds = []
     for name, shares in (("as claimed", claimed), ("null", (null, null))):
         for words, sd in (("units independent", 0.0), (f"alike within {group}", 1.0)):
             change, holds = partial(_of_share, column, focal, shares, sd, group), name == "as claimed"
-            said = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}, {words}"
-            found.append(World(f"{name}, {words}", said, holds, change, Errors(), declared=holds and not sd))
-    return tuple(found)
+            described = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}, {words}"
+            worlds.append(World(f"{name}, {words}", described, holds, change, Errors(), declared=holds and not sd))
+    return tuple(worlds)
 
 
 def searches_of_share(
@@ -103,9 +103,9 @@ def _alike(
     share: float = math.nan,
 ) -> World:
     both = shares or (share, share)
-    said = " and elsewhere ".join(declared(one) for one in dict.fromkeys(both))
+    in_both = " and elsewhere ".join(declared(each) for each in dict.fromkeys(both))
     change = partial(_of_share, column, focal, both, (alike / (1 - alike)) ** 0.5 * LOGISTIC, group)
-    words = f"share {said}, {alike:.0%} of the variance of log odds between {groups_of(group)}"
+    words = f"share {in_both}, {alike:.0%} of the variance of log odds between {groups_of(group)}"
     return World("", words, holds, change, Errors(kind))
 
 

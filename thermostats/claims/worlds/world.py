@@ -72,9 +72,9 @@ def claimed_or_not(
     errors: Callable[[str], Drawn] = Errors,
 ) -> tuple[World, ...]:
     """What is claimed, with normal errors, and what is not, with errors of every kind: each a value and its words."""
-    (claimed, said), (null, none) = true, false
-    first = World("as claimed", f"{said}, {kinds['normal']}", True, partial(change, claimed), errors("normal"), True)
-    return first, *(World(k, f"{none}, {words}", False, partial(change, null), errors(k)) for k, words in kinds.items())
+    (claimed, yes), (null, no) = true, false
+    first = World("as claimed", f"{yes}, {kinds['normal']}", True, partial(change, claimed), errors("normal"), True)
+    return first, *(World(k, f"{no}, {words}", False, partial(change, null), errors(k)) for k, words in kinds.items())
 
 
 def kinds_with(levels: str) -> dict[str, str]:

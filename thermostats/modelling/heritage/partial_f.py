@@ -12,7 +12,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import RESAMPLES, Array, holm
-from thermostats.modelling.heritage.designs import Blocks, basis, designs_of, leave_residuals, outcome_of
+from thermostats.modelling.heritage.designs import Blocks, basis, checked_outcome, designs_of, refuse_saturation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, Bloc
     Degrees of freedom are ranks, so columns that others determine count once. Raises UsageError where a block adds
     nothing to the others, no residual degree of freedom is left, or values are missing.
     """
-    y, designs = outcome_of(frame, outcome, blocks), designs_of(frame, blocks)
+    y, designs = checked_outcome(frame, outcome, blocks), designs_of(frame, blocks)
     tests = {block: _partial_f(y, designs, blocks, block) for block in blocks}
     adjusted = holm({block: test.p_value for block, test in tests.items()})
     return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
@@ -52,7 +52,7 @@ def freedman_lane(
     """
     if block not in blocks:
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
-    y, designs = outcome_of(frame, outcome, blocks), designs_of(frame, blocks)
+    y, designs = checked_outcome(frame, outcome, blocks), designs_of(frame, blocks)
     observed, (full, reduced) = _partial_f(y, designs, blocks, block), _nested(designs, block)
     fitted = reduced @ (reduced.T @ y)
     shuffled = np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1) + fitted
@@ -65,7 +65,7 @@ def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: st
     """Partial F of one block, its p not yet adjusted."""
     full, reduced = _nested(designs, block)
     df_residual, df = y.size - full.shape[1], full.shape[1] - reduced.shape[1]
-    leave_residuals(y.size, full.shape[1])
+    refuse_saturation(y.size, full.shape[1])
     if df == 0:
         raise UsageError(
             "a block adds nothing to the others",

@@ -16,11 +16,9 @@ from thermostats.modelling.heritage.designs import (
     Bases,
     Blocks,
     bases_of,
-    bases_of_sets,
-    designs_of,
-    leave_residuals,
-    outcome_of,
+    checked_outcome,
     r_squared_by_set,
+    refuse_saturation,
     shapley,
 )
 
@@ -62,8 +60,8 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
     """
     if not 2 <= len(blocks) <= 4:
         raise UsageError("dominance analysis of too many blocks", got=len(blocks), allowed="2 to 4")
-    y, bases = outcome_of(frame, outcome, blocks), bases_of_sets(designs_of(frame, blocks), len(frame))
-    leave_residuals(y.size, bases[frozenset(blocks)].shape[1])
+    y, bases = checked_outcome(frame, outcome, blocks), bases_of(frame, blocks)
+    refuse_saturation(y.size, bases[frozenset(blocks)].shape[1])
     shuffled = np.random.default_rng(seed).permuted(np.tile(y, (permutations, 1)), axis=1)
     shares = shapley(r_squared_by_set(np.vstack([y, shuffled]), bases), list(blocks))
     observed, null = shares[0], shares[1:]
@@ -198,5 +196,5 @@ def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> tuple[Arr
 
 def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
     """R² of `log_gain` by every set of blocks."""
-    y, bases = outcome_of(frame, "log_gain", blocks), bases_of_sets(designs_of(frame, blocks), len(frame))
+    y, bases = checked_outcome(frame, "log_gain", blocks), bases_of(frame, blocks)
     return {chosen: float(values[0]) for chosen, values in r_squared_by_set(y[None], bases).items()}

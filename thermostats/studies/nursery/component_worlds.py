@@ -63,15 +63,15 @@ class ComponentWorld:
     @property
     def words(self) -> str:
         """Its components, in plain words."""
-        said = f"SDs of recipe, geometry and scale of {self.recipe:g}, {self.geometry:g} and {self.scale:g}"
-        said += f", of corpus of {self.corpus:g}" if self.corpus else ""
-        said += f", {self.times:g} times as large in one corpus as in the other" if self.times != 1 else ""
-        return said + ("" if np.isinf(self.t) else f", recipes with the tails of t with {self.t:g} degrees of freedom")
+        text = f"SDs of recipe, geometry and scale of {self.recipe:g}, {self.geometry:g} and {self.scale:g}"
+        text += f", of corpus of {self.corpus:g}" if self.corpus else ""
+        text += f", {self.times:g} times as large in one corpus as in the other" if self.times != 1 else ""
+        return text + ("" if np.isinf(self.t) else f", recipes with the tails of t with {self.t:g} degrees of freedom")
 
     def factors(self) -> Array:
         """By which everything but the corpus is multiplied in the two corpora."""
-        own = np.array([1.0, self.times])
-        return np.asarray(own / np.sqrt(np.square(own).mean()))
+        ratio = np.array([1.0, self.times])
+        return np.asarray(ratio / np.sqrt(np.square(ratio).mean()))
 
 
 ALIKE = ComponentWorld("all alike", 0.04, 0.04, 0.04)
@@ -153,10 +153,10 @@ def rates(
     verdicts, in_order, inside = [], [], []
     for number in range(simulations):
         rng = np.random.default_rng([1, seed, number])
-        found = components(simulated(world, recipes, x, rng), seed=number)
-        result = Result(quantities=ratios(found))
+        posterior = components(simulated(world, recipes, x, rng), seed=number)
+        result = Result(quantities=ratios(posterior))
         verdicts.append(ORDERED.verdict(result))
-        in_order.append(found.in_order >= SURE)
+        in_order.append(posterior.in_order >= SURE)
         inside.append(Above(OVER, true).verdict(result) == OPEN)
     return {
         "world": world.name,
@@ -171,13 +171,13 @@ def rates(
 def worlds_of_components() -> tuple[worlds.World, ...]:
     """The order as claimed, and worlds without it; one of either with every one of KINDS."""
     made = [(world, world.name, "normal") for world in WORLDS]
-    made += [(own, f"{own.name}, {kind}", kind) for own in (CLAIMED, ALIKE) for kind in KINDS]
-    return tuple(_tried(own, own.holds, name, kind, name == CLAIMED.name) for own, name, kind in made)
+    made += [(world, f"{world.name}, {kind}", kind) for world in (CLAIMED, ALIKE) for kind in KINDS]
+    return tuple(_tried(world, world.holds, name, kind, name == CLAIMED.name) for world, name, kind in made)
 
 
-def _tried(own: ComponentWorld, holds: bool, name: str, kind: str, declared: bool = False) -> worlds.World:
-    words = f"{own.words}, errors of SD {own.residual:g}: {ERRORS[kind]}"
-    return worlds.World(name, words, holds, partial(_changed, own), Errors(kind), declared)
+def _tried(world: ComponentWorld, holds: bool, name: str, kind: str, declared: bool = False) -> worlds.World:
+    words = f"{world.words}, errors of SD {world.residual:g}: {ERRORS[kind]}"
+    return worlds.World(name, words, holds, partial(_changed, world), Errors(kind), declared)
 
 
 BOUNDS = {"least": (0.1, 0.9), "residual": (0.02, 0.12), "depth": (0.0, 0.12), "tails": (0.0, 0.3), "times": (1.0, 4.0)}
@@ -218,8 +218,8 @@ def _at_the_edge(
         (0.1, 0.1 * least, 0.1 * least) if edge == "geometry = scale" else (0.05, 0.05, 0.05 * least)
     )
     t = 1 / tails if tails else np.inf
-    own = ComponentWorld(edge, recipe, geometry, scale, corpus, times, depth, residual, t=t)
-    made = _tried(own, holds, "", kind)
+    world = ComponentWorld(edge, recipe, geometry, scale, corpus, times, depth, residual, t=t)
+    made = _tried(world, holds, "", kind)
     return replace(made, words=f"{edge}: {made.words}, recipe × depth {depth:.2g}")
 
 
@@ -239,11 +239,11 @@ def worlds_of_corpus() -> tuple[worlds.World, ...]:
     null, first = BETWEEN_CORPORA[2], BETWEEN_CORPORA[0].name
     made = [(world, world.name, "normal") for world in BETWEEN_CORPORA]
     made += [(null, f"{null.name}, {kind}", kind) for kind in KINDS]
-    return tuple(_tried(own, own.corpus > own.geometry, name, kind, name == first) for own, name, kind in made)
+    return tuple(_tried(world, world.corpus > world.geometry, name, kind, name == first) for world, name, kind in made)
 
 
-def _changed(own: ComponentWorld, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
+def _changed(world: ComponentWorld, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
     x = rows[["log_L", "log_rho", "log_d"]].to_numpy(np.float64)
     corpus = pd.factorize(rows["corpus"], sort=True)[0]
-    made = means(own, pd.factorize(rows["recipe"])[0], corpus, x, rng)
-    return rows.assign(log_gain=made + own.left_over * own.factors()[corpus % 2] * noise(rows))
+    made = means(world, pd.factorize(rows["recipe"])[0], corpus, x, rng)
+    return rows.assign(log_gain=made + world.left_over * world.factors()[corpus % 2] * noise(rows))

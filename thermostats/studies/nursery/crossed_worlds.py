@@ -46,11 +46,11 @@ class CrossedWorld:
         """What it is like, in plain words."""
         parts = {"recipe": self.recipe, "shape": self.shape, "size": self.size}
         sds = [f"{name} {np.sqrt(np.mean(np.square(part))):.2g}" for name, part in parts.items()]
-        said = f"SDs of {', '.join(sds)}, of recipe × depth {self.slopes:g}, errors {self.residual:g}"
+        text = f"SDs of {', '.join(sds)}, of recipe × depth {self.slopes:g}, errors {self.residual:g}"
         unlike = max(max(part) / max(min(part), 1e-9) for part in parts.values())
-        said += f", up to {unlike:.2g} times as large in one corpus as in another" if unlike > 1.01 else ""
-        said += f", {self.alike:.0%} of what recipes do alike in all corpora"
-        return said + (
+        text += f", up to {unlike:.2g} times as large in one corpus as in another" if unlike > 1.01 else ""
+        text += f", {self.alike:.0%} of what recipes do alike in all corpora"
+        return text + (
             "" if np.isinf(self.t) else f", recipes with the tails of t with {self.t:.2g} degrees of freedom"
         )
 
@@ -98,8 +98,8 @@ class CrossedWorld:
     @property
     def times(self) -> Array:
         """By which recipe × depth and errors are multiplied in every corpus."""
-        own = np.array(self.recipe)
-        return own / np.sqrt(np.square(own).mean()) if self.scaled else np.ones(len(own))
+        ratio = np.array(self.recipe)
+        return ratio / np.sqrt(np.square(ratio).mean()) if self.scaled else np.ones(len(ratio))
 
 
 ENGLISH, SYNTHETIC = (0.035, 0.012, 0.017), (0.078, 0.082, 0.010)
@@ -155,15 +155,15 @@ def worlds_of(rule: str) -> tuple[claims.World, ...]:
     """The frozen worlds as a rule is tried in them, those at the edge with errors of every kind; the edge as found."""
     made = [(world, "normal") for world in worlds()]
     made += [(worlds()[-4], kind) for kind in KINDS[1:]]
-    frozen = tuple(_tried(rule, own, kind, f"{own.name}, alike {own.alike:g}, {kind}") for own, kind in made)
+    frozen = tuple(_tried(rule, world, kind, f"{world.name}, alike {world.alike:g}, {kind}") for world, kind in made)
     return (*frozen, *(_as_found(rule, holds, kind) for holds in (True, False) for kind in ("normal", "t3")))
 
 
 def _as_found(rule: str, holds: bool, kind: str) -> claims.World:
-    own = replace(_edge(rule, np.array(UNLIKE), 0.5), residual=0.12, slopes=0.08, scaled=True)
-    words = f"at the boundary, corpora as unlike as found: {own.words}, {ERRORS[kind]}"
+    world = replace(_edge(rule, np.array(UNLIKE), 0.5), residual=0.12, slopes=0.08, scaled=True)
+    words = f"at the boundary, corpora as unlike as found: {world.words}, {ERRORS[kind]}"
     side = "held" if holds else "not held"
-    return claims.World(f"corpora as found, {side}, {kind}", words, holds, partial(placed, own), Errors(kind))
+    return claims.World(f"corpora as found, {side}, {kind}", words, holds, partial(placed, world), Errors(kind))
 
 
 def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
@@ -196,9 +196,9 @@ def _at_the_edge(
     alike: float | None = None,
 ) -> claims.World:
     edge = _edge(rule, np.array([1.0, unlike, unlike, 1.0]), alike)
-    own = replace(edge, slopes=slopes, residual=residual, t=1 / tails if tails else np.inf)
-    words = f"at the boundary: {own.words}, {ERRORS[kind]}"
-    return claims.World("", words, holds, partial(placed, own), Errors(kind))
+    world = replace(edge, slopes=slopes, residual=residual, t=1 / tails if tails else np.inf)
+    words = f"at the boundary: {world.words}, {ERRORS[kind]}"
+    return claims.World("", words, holds, partial(placed, world), Errors(kind))
 
 
 def _tried(rule: str, world: CrossedWorld, kind: str, name: str) -> claims.World:
