@@ -169,19 +169,19 @@ OUTSIDE = Trial(
 
 @CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5))
 def pythia(evidence: Evidence) -> Result:
-    """Inside the family on which the rule was made."""
+    """Does the gain fall with ρ inside the family on which the rule was made?"""
     rows = by_family(evidence, True)
     return association(rows).adding(audit=audit.density_in_the_family(evidence, rows, seed=SEED))
 
 
 @CLAIM.finding("density.others", primary=FALLS, robustness=SLOPE, trial=OUTSIDE, views=VIEWS)
 def others(evidence: Evidence) -> Result:
-    """Outside it."""
+    """Does the gain fall with ρ outside the Pythia family?"""
     return association(by_family(evidence, False))
 
 
 def within_or_not(rows: pd.DataFrame) -> Result:
-    """The same in a universe, with levels of labs removed or not."""
+    """Rank correlation of ρ and the gain in a universe, with levels of labs removed or not."""
     r = correlation(rows["rho"], rows["outcome"], method="spearman", groups=rows["within"], seed=SEED)
     return Result.of(rows, {RANK.name: Estimate.of(r, p=r.p_permutation)}, table=None)
 

@@ -163,7 +163,7 @@ def by_last_gain(evidence: Evidence) -> Result:
 
 @CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=TRIED(total_of_four), views=VIEWS)
 def by_total_amplification(evidence: Evidence) -> Result:
-    """The same four by the norm after the last block over that after the first."""
+    """Does the order hold of the same four models by the norm after the last block over that after the first?"""
     return four_models(total_of_four(evidence), "total amplification n_L/n_1")
 
 

@@ -204,7 +204,7 @@ def every_prompt_of_pythia(evidence: Evidence) -> Result:
 
 @CLAIM.finding("every_prompt.last_gain", primary=ANY, trial=OF_LAST, views=OTHERS)
 def every_prompt_of_last_gains(evidence: Evidence) -> Result:
-    """The same for every model whose last gain was published by prompt."""
+    """Is the side the same over all prompts, for every model whose last gain was published by prompt?"""
     return every_prompt(published(evidence), BY_MODEL)
 
 
@@ -217,7 +217,7 @@ def of_pythia(evidence: Evidence) -> Result:
 
 @CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS)
 def of_last_gains(evidence: Evidence) -> Result:
-    """Every model whose last gain was published by prompt."""
+    """Every model whose last gain was published by prompt?"""
     figures = audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
     return own_side(published(evidence), BY_MODEL, figures)
 

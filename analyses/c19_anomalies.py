@@ -263,7 +263,7 @@ def silent_exit(evidence: Evidence) -> Result:
     trial=ON_NORM(of_training),
 )
 def unembedding_trained(evidence: Evidence) -> Result:
-    """The same over the models trained here, their gains measured and not copied."""
+    """Does the last gain fall with the norm of the unembedding in the models trained here, all of them measured?"""
     table = of_training(evidence)
     tied = table["tied"].astype(str).eq("True")
     groups = {"tied to the embedding": table[tied], "of its own": table[~tied]}

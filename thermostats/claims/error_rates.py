@@ -24,7 +24,7 @@ from thermostats.tables.folders import shipped
 FALSE = 0.05
 """Largest rate of a false verdict, in every kind of world; a side that errs more often is withheld."""
 WORST = 0.075
-"""The same in the worst world that was found within the bounds of a search."""
+"""Largest rate of a false verdict in the worst world that was found within the bounds of a search."""
 FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 WANTED = 0.8

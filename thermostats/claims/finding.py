@@ -26,7 +26,7 @@ class Criterion:
 
     words: str = ""
     brief: str = ""
-    """The same in a few short sentences; empty where the claim alone states its rule."""
+    """The rule in a few short sentences; empty where the claim alone states its rule."""
     above: float | None = None
     """Number above which the estimate supports the statement by the rule; None where the rule names none."""
     below: float | None = None

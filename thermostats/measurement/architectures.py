@@ -298,7 +298,7 @@ ESM = _of(
     mlp_norm="LayerNorm",
     norm_after=(),
 )
-"""The same with the norms in front of the sub-blocks."""
+"""ESM: BERT with the norms in front of the sub-blocks."""
 VIT = _of(
     LLAMA,
     "vit",
@@ -390,7 +390,7 @@ BART = _of(
     **{"final_norm": "", "attention_norm": "", "mlp_norm": "self_attn_layer_norm", "loader": "BartModel"},
     norm_after=("self_attn_layer_norm", "final_layer_norm"),
 )
-"""The same with its norms behind the sums."""
+"""BART: mBART with its norms behind the sums."""
 MAMBA = _of(
     LLAMA,
     "mamba",

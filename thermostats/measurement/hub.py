@@ -68,7 +68,7 @@ class ModelFolder:
     path: Path
     commit: str
     reads: str = "text"
-    """Of several stacks, the one that reads ``text`` or ``image``."""
+    """What the stack that is measured reads, ``text`` or ``image``, where a model has several."""
 
 
 class Bar(tqdm):

@@ -207,7 +207,7 @@ def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
 
 
 def find_named(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
-    """The same, None where there is none or more than one."""
+    """The tensor of one of some names; None where there is none or more than one."""
     for name in names:
         if name in tensors:
             return tensors[name]

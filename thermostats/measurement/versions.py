@@ -29,7 +29,7 @@ class Change:
 
     version: int
     kinds: tuple[str, ...]
-    """Of `KINDS`: runs that it concerns."""
+    """Kinds of runs that it concerns, of `KINDS`."""
     switch: Callable[[Config], bool]
     """Configurations that it concerns."""
     likely: Callable[[Mapping[str, Any]], bool]

@@ -11,7 +11,7 @@ from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, gaussian_of
 
 ROUNDS, DRAWS = 4, 600
-"""Of expectation propagation, and predictive draws in each."""
+"""Rounds of expectation propagation, and predictive draws in each."""
 BEYOND = 1.0
 """Where an open outcome is put at first: this far beyond its one bound."""
 LEAST_KNOWN = 30.0

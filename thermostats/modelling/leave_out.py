@@ -132,7 +132,7 @@ def _scales(
 def _precision(
     model: Gaussian, theta: Array, square: Array, names: NDArray[np.str_], folds: Sequence[str]
 ) -> tuple[dict[str, Array], Array]:
-    """Of V⁻¹ the block of every fold, size × rows × rows, and V⁻¹y, size × n."""
+    """Blocks of V⁻¹ by fold, size × rows × rows, and V⁻¹y, size × n."""
     blocks: dict[str, list[Array]] = {fold: [] for fold in folds}
     weighted = []
     parts = max(1, theta.shape[0] * model.design.size // NUMBERS)

@@ -70,7 +70,7 @@ class Drift:
         return inside, scaled - inside @ self.axes.T
 
     def nodes(self) -> tuple[Array, Array]:
-        """The same of every node of the tree."""
+        """Every node of the tree along the axes, and what is left of it."""
         return self.split(self.scaled(self.sources.rows))
 
 

@@ -34,7 +34,7 @@ class Lineage:
     """A tree, a process along it, blocks of columns, and priors."""
 
     tree: Tree
-    """Of unit height, with the models and what they come from alone."""
+    """The tree of the models and what they come from alone, of unit height."""
     process: str = BROWNIAN
     """brownian, ou, free, levels; empty: no descent."""
     blocks: Mapping[str, tuple[str, ...]]
@@ -75,7 +75,7 @@ class Lineage:
         return Laid(model=Mixture(nodes=gaussians, weights=weights), constants=constants)
 
     def without(self, *names: str) -> Lineage:
-        """The same without some blocks, or without descent."""
+        """The law without some blocks, or without descent."""
         blocks = {name: columns for name, columns in self.blocks.items() if name not in names}
         return replace(self, blocks=blocks, process="" if DESCENT in names else self.process)
 

@@ -94,7 +94,7 @@ class Mixture:
         return {**self.nodes[0].from_prior(size, rng), "node": node.astype(np.float64)}
 
     def rows(self, which: NDArray[np.bool_]) -> Mixture:
-        """The same of some of the outcomes."""
+        """The mixture of some of the outcomes."""
         return replace(self, nodes=tuple(node.rows(which) for node in self.nodes))
 
     def _by_node(self, values: Mapping[str, Array], compute: Callable[[Gaussian, dict[str, Array]], Array]) -> Array:

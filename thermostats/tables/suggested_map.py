@@ -34,7 +34,7 @@ ROWS = {
     "prompt_id": "prompt prompt_name text_id",
     "gain_block": "gain growth ratio",
 }
-"""The same of a table with a row a layer."""
+"""Ours → names that a column of a table with a row a layer may have."""
 NUMBERED = re.compile(r"(?P<before>.*?)[0-9]+")
 LEAST = 3
 """Columns with a number in their names that are taken for one quantity, a column a layer."""

@@ -65,7 +65,7 @@ def searches_of_contrast(
     *,
     effort: Effort = BRIEF,
 ) -> tuple[Search, Search]:
-    """The same for a contrast; share: bounds of the share in both, where there is none."""
+    """Searches for a contrast of shares; share: bounds of the share in both, where there is none."""
     return _searches(column, focal, {False: None, True: claimed}, group, effort, {"share": share})
 
 

@@ -28,7 +28,7 @@ from thermostats.modelling.classical.estimates import (
 from thermostats.modelling.classical.profile import Profile
 
 OPTIMISERS = ("bfgs", "lbfgs", "cg", "powell")
-"""Of an incomplete crossed table, tried in this order until one converges."""
+"""Optimisers of an incomplete crossed table, tried in this order until one converges."""
 ROUNDING = 1e-13
 """Residuals of no more than that, relative to what they are the difference of, are none."""
 AT_ZERO = "on the boundary: the variance of groups is zero, and the model is least squares"

@@ -49,7 +49,7 @@ class Profile:
 
     @classmethod
     def of(cls, y: Array, X: Array, group: NDArray[Any], *, reml: bool) -> Profile:
-        """Of outcomes, columns and the groups' names."""
+        """The profile of outcomes, columns and the groups' names."""
         return cls(y=y, X=X, member=(group[:, None] == np.unique(group)).astype(np.float64), reml=reml)
 
     def maximum(self) -> Best:

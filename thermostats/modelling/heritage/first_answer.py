@@ -36,7 +36,7 @@ class Tested:
     false: float
     """Share of worlds without effects of labs in which p ≤ 0.05."""
     power: float
-    """The same where labs differ as much as models of one lab."""
+    """Share of worlds in which p ≤ 0.05 where labs differ as much as models of one lab."""
     wanted: float
     """Times as many labs for a power of 0.8; NaN where none tried suffices."""
 

@@ -58,9 +58,9 @@ class Heritage:
     dropped: tuple[str, ...] = ()
     """Blocks that contribute nothing, and keep their share."""
     beyond: tuple[str, str] | None = None
-    """Of the first block what least squares on the second leaves."""
+    """Two blocks: the first enters by its residuals on the second."""
     alone: bool = True
-    """With labs of one model."""
+    """Whether labs of one model take part."""
 
     @property
     def lab(self) -> str:
@@ -114,7 +114,7 @@ class Heritage:
         return Laid(model=self._gaussian(constants) if self.exact else self._sampled(constants), constants=constants)
 
     def without(self, *names: str) -> Heritage:
-        """The same without some blocks."""
+        """The law without some blocks."""
         return replace(
             self,
             blocks={name: columns for name, columns in self.blocks.items() if name not in names},
@@ -136,7 +136,7 @@ class Heritage:
         return laws
 
     def _maps(self, x: Array, columns: Sequence[str]) -> dict[str, Array]:
-        """Of every block of columns its map from the centred columns of all, p × rank."""
+        """Map of every block from the centred columns of all blocks, p × rank."""
         maps = {}
         for name in self.blocks:
             if name not in self.groups:

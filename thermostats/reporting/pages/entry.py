@@ -28,7 +28,7 @@ class Entry:
     inputs_sha: str = ""
     error: str = ""
     posteriors: tuple[Mapping[str, Any] | None, ...] = ()
-    """Of each finding what its file says of the posterior."""
+    """What the file of each finding says of its posterior."""
 
 
 def written(claim: Claim, findings: Sequence[Finding], inputs_sha: str) -> bytes:

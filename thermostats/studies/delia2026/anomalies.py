@@ -45,7 +45,7 @@ BY_TEST = {
     GPTJ: [f"/results/{key}_gain" for key in ("mean", "std", "min", "max")]
     + ["/results/t_statistic", "/results/p_value_one_sided"],
 }
-"""The same for the files that test whether a model's last gain lies below 1."""
+"""Patterns of pointers to the figures of IN_TEST in the files that test whether a model's last gain lies below 1."""
 CATEGORY = "mean over the category {}"
 
 

@@ -48,7 +48,7 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
 
 
 def squared_by_layer(tables: Evidence) -> pd.DataFrame:
-    """The same with the `squared` norm."""
+    """Norms by layer with their squares, `squared`."""
     rows = by_layer(tables)
     return rows.assign(squared=rows["value"] ** 2)
 

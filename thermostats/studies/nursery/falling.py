@@ -89,12 +89,12 @@ def _of_corpora(rows: pd.DataFrame, corpora: pd.DataFrame, mean: Estimate, apart
 
 
 def by_recipes(rows: pd.DataFrame) -> Result:
-    """Of the second study, slopes of recipes at the shapes that all have."""
+    """Slopes of the second study's recipes at the shapes that all have, by corpus."""
     return by_corpora(rows, second.slopes_of_corpora(rows, rows["term"].iloc[0]))
 
 
 def by_both(rows: pd.DataFrame) -> Result:
-    """Of both, slopes within recipes."""
+    """Slopes within recipes of both studies, by corpus."""
     return by_corpora(rows, together.slopes_of_corpora(rows, rows["term"].iloc[0]))
 
 

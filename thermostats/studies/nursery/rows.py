@@ -117,7 +117,7 @@ def jackknife(
 
 
 def half_width(left: Array) -> Array:
-    """Of the jackknife's 95% t interval, from the figures without each unit in turn."""
+    """Half the width of the jackknife's 95% t interval, from the figures without each unit in turn."""
     n = len(left)
     error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
     return np.asarray(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error)

@@ -83,7 +83,7 @@ def repeats(tables: Evidence) -> pd.Series:
 
 
 def between_seeds(rows: pd.DataFrame) -> pd.Series:
-    """The same of rows along the training, one per model and checkpoint."""
+    """Differences of log gains between seeds, of rows along the training, one per model and checkpoint."""
     rows = rows[rows["step"] == rows["steps"]].set_index("model")
     again = rows[rows["replicate_of"] != ""]
     return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
@@ -112,7 +112,7 @@ class LineErrors:
     kurtosis: float
     """Beyond that of a normal distribution."""
     kurtosis_by_recipe: float
-    """The same with every recipe's residuals in units of their SD."""
+    """Excess kurtosis with every recipe's residuals in units of their SD."""
     least: float
     most: float
     """Standard deviations by recipe."""

@@ -233,7 +233,7 @@ def by_predictions(rows: pd.DataFrame) -> Result:
 
 
 def compared(predictions: pd.DataFrame) -> Result:
-    """The same with its figure, and how predictions go with what was published."""
+    """Squared error saved with its figure, and how predictions go with what was published."""
     r = float(np.corrcoef(predictions["predicted"], predictions["log_gain"])[0, 1])
     words = {"r": r, "variance": float(predictions["log_gain"].var(ddof=0))}
     return replace(by_predictions(predictions), draw=lambda axes: scatter(axes, predictions), words=words)

@@ -67,7 +67,7 @@ def by_corpus_and_others(rows: pd.DataFrame) -> Result:
 
 
 def with_ratios(result: Result, rows: pd.DataFrame, factors: dict[str, str], within: str = "study") -> Result:
-    """The same, headed by the strongest factor's ratio of geometric mean gains."""
+    """The result, headed by the strongest factor's ratio of geometric mean gains."""
     return headed(result, rows, together.contrasts(rows, factors, within))
 
 
