@@ -11,19 +11,17 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from thermostats import earlier
+
 GROUP = "thermostats.studies"
 """Package whose modules are searched for a `STUDY`, and the entry-point group of studies installed elsewhere."""
 
 
 @dataclass(frozen=True)
-class Study:
-    """One study; what it brings is named as `package.module` or `package.module:name` and imported when asked for."""
+class InReport:
+    """What a report says of a study."""
 
-    name: str
-    title: str
-    letter: str = ""
-    """First letter of its claims' ids."""
-    claims: str = ""
+    heading: str = ""
     """Heading of its claims on the index, the first page of a report."""
     fixed: str = ""
     """When the rules of its claims were fixed: a Jinja template that may ask whether a rule has `changed` and whether
@@ -32,6 +30,21 @@ class Study:
     """What the index says of it, in a few sentences."""
     credit: str = ""
     """Whose it is and under which conditions it is used, in one sentence at the foot of the index."""
+
+
+UNSAID = InReport()
+
+
+@earlier.fields(claims="report.heading", fixed="report.fixed", about="report.about", credit="report.credit")
+@dataclass(frozen=True)
+class Study:
+    """One study; what it brings is named as `package.module` or `package.module:name` and imported when asked for."""
+
+    name: str
+    title: str
+    letter: str = ""
+    """First letter of its claims' ids."""
+    report: InReport = UNSAID
     source: str = ""
     """DOI of its published files."""
     citation: Mapping[str, str] = field(default_factory=dict)

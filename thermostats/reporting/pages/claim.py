@@ -216,10 +216,10 @@ def _by_models(findings: Sequence[Finding]) -> list[Finding]:
 def _when_the_rule_was_fixed(claim: Claim, findings: Sequence[Finding]) -> str:
     """When the rule was fixed, in words."""
     study = study_of(claim.id)
-    if study is None or not study.fixed:
+    if study is None or not study.report.fixed:
         return "as the script states it"
     fitted = any(finding.posterior for finding in findings)
-    return str(Template(study.fixed).render(changed=bool(claim.history), fitted=fitted))
+    return str(Template(study.report.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
 def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:

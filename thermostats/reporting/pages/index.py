@@ -57,7 +57,7 @@ def index_text(
     grouped = by_group(entries)
     rows = {entry.id: _row(entry, page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
-    by_heading = {study.claims: study for study in studies().values() if study.claims}
+    by_heading = {study.report.heading: study for study in studies().values() if study.report.heading}
     return text(
         "index.md",
         title=TITLE,
@@ -151,7 +151,7 @@ def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
 
 def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Entries by the study whose claims they are, in the order of the claims' ids; those of no study last."""
-    titles = {study.letter: study.claims for study in studies().values() if study.letter}
+    titles = {study.letter: study.report.heading for study in studies().values() if study.letter}
     letters = sorted(titles)
     groups = {titles[letter]: [entry for entry in entries if entry.id[:1] == letter] for letter in letters}
     groups[FURTHER] = [entry for entry in entries if entry.id[:1] not in titles]

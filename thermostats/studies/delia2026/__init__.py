@@ -1,21 +1,23 @@
 """D'Elia 2026: audit and figures of the preprint."""
 
-from thermostats.claims.study import Study
+from thermostats.claims.study import InReport, Study
 
 HOME = "thermostats.studies.delia2026"
 STUDY = Study(
     name="delia2026",
     title="D'Elia 2026, Thermodynamic Constraints in Transformer Architectures",
     letter="C",
-    claims="Claims of the study",
-    fixed="{% if changed %}changed after its test was first run{% else %}fixed before its test was run"
-    "{% endif %}; the study’s own figures were known"
-    "{% if fitted %}; the posterior’s part was added when the result of the test was known{% endif %}",
-    about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of the residual stream. "
-    "Each of its claims is recomputed here from the study’s own result files and judged by a rule. A claim’s page "
-    "says when its rule was fixed and how it changed. The study’s own figures were known.",
-    credit="The study is D’Elia 2026, doi:10.5281/zenodo.18165365. Its figures are used under its licence; its "
-    "sentences are not used.",
+    report=InReport(
+        heading="Claims of the study",
+        fixed="{% if changed %}changed after its test was first run{% else %}fixed before its test was run"
+        "{% endif %}; the study’s own figures were known"
+        "{% if fitted %}; the posterior’s part was added when the result of the test was known{% endif %}",
+        about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of the residual stream. "
+        "Each of its claims is recomputed here from the study’s own result files and judged by a rule. A claim’s page "
+        "says when its rule was fixed and how it changed. The study’s own figures were known.",
+        credit="The study is D’Elia 2026, doi:10.5281/zenodo.18165365. Its figures are used under its licence; its "
+        "sentences are not used.",
+    ),
     source="10.5281/zenodo.18165365",
     citation={
         "key": "delia2026thermodynamic",
