@@ -21,7 +21,7 @@ from nursery.__main__ import _progress, app
 from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_gains
 from thermostats.errors import DataError
 from thermostats.measurement import settings
-from thermostats.measurement.outcome import Outcome
+from thermostats.measurement.outcome import Cost, Outcome, Problem
 from thermostats.studies.nursery.shipped import SECOND, shipped_design
 
 MODEL = "c005-L04d32h8"
@@ -113,7 +113,8 @@ def trained(tmp_path):
 def test_measure_says_what_became_of_every_checkpoint(trained, monkeypatch, status, code):
     def measure_all(members, folder, data):
         assert ([member.model for member in members], folder) == ([MODEL], trained)
-        yield MODEL, Outcome("x", status, "step00600", reason="no room" if status == "failed" else "", seconds=1.5)
+        problem = Problem("no room" if status == "failed" else "")
+        yield MODEL, Outcome("x", status, "step00600", cost=Cost(seconds=1.5), problem=problem)
 
     monkeypatch.setattr(measuring, "measure_all", measure_all)
     result = run("measure", "--model", MODEL, "--folder", trained, "--data", trained / "mine")
