@@ -210,14 +210,14 @@ def every_prompt_of_last_gains(evidence: Evidence) -> Result:
 
 @CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=FAMILY, views=VIEWS)
 def of_pythia(evidence: Evidence) -> Result:
-    """The Pythia family of figure 7."""
+    """Is it in the Pythia family of figure 7?"""
     rows = of_the_family(evidence)
     return own_side(rows, FIGURE_7, audit.figure_7_audit(evidence, rows))
 
 
 @CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS)
 def of_last_gains(evidence: Evidence) -> Result:
-    """Every model whose last gain was published by prompt?"""
+    """Is the gain of most prompts on the model's own side, in every model whose last gain was published by prompt?"""
     figures = audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
     return own_side(published(evidence), BY_MODEL, figures)
 

@@ -35,10 +35,11 @@ class Record:
 
 def test_a_field_is_given_and_read_by_its_earlier_name() -> None:
     made: Any = Record
-    with pytest.warns(DeprecationWarning, match=r"Record\(old=\) is new now"):
+    with pytest.warns(DeprecationWarning, match=r"Record\(old=\) is new now") as given:
         record = made(old="a")
-    with pytest.warns(DeprecationWarning, match=r"Record\.old is new now"):
+    with pytest.warns(DeprecationWarning, match=r"Record\.old is new now") as read:
         assert record.old == "a"
+    assert given[0].filename == read[0].filename == __file__, "shown by default where it is the user's own line"
     with pytest.warns(DeprecationWarning, match=r"Record\(old_size=\) is inner\.size now"):
         assert made("b", old_size=3, inner=Inner(name="x")) == Record("b", Inner(3, "x"))
     with pytest.warns(DeprecationWarning, match=r"Record\.old_size is inner\.size now"):

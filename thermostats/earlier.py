@@ -73,7 +73,7 @@ def fields(**names: str) -> Callable[[type[T]], type[T]]:
             make(self, *args, **named)
 
         setattr(kind, "__init__", init)  # noqa: B010 - mypy lets no method be assigned to
-        setattr(kind, "__getattr__", _reader(kind.__name__, names))  # noqa: B010
+        setattr(kind, "__getattr__", lambda record, name: read(record, name, names))  # noqa: B010
         return kind
 
     return decorate
@@ -85,15 +85,15 @@ def _place(kind: type, named: dict[str, Any], place: str, value: Any) -> None:
     named[record] = replace(named.get(record, getattr(kind, record)), **{field: value}) if field else value
 
 
-def _reader(kind: str, places: Mapping[str, str]) -> Callable[[object, str], Any]:
-    def read(record: object, name: str) -> Any:
-        if name not in places:
-            raise AttributeError(f"{kind} has no attribute {name!r}")
-        _warn(f"{kind}.{name}", places[name])
-        return attrgetter(places[name])(record)
+def read(record: object, name: str, places: Mapping[str, str]) -> Any:
+    """What stood in a record's field of this name, from its place today; AttributeError for any other name."""
+    kind = type(record).__name__
+    if name not in places:
+        raise AttributeError(f"{kind} has no attribute {name!r}")
+    _warn(f"{kind}.{name}", places[name], frames=4)
+    return attrgetter(places[name])(record)
 
-    return read
 
-
-def _warn(old: str, new: str) -> None:
-    warnings.warn(f"{old} is {new} now", DeprecationWarning, stacklevel=3)
+def _warn(old: str, new: str, frames: int = 3) -> None:
+    """Warn at the line so many frames up, that of the user."""
+    warnings.warn(f"{old} is {new} now", DeprecationWarning, stacklevel=frames)

@@ -132,7 +132,8 @@ def test_a_search_is_missing_until_its_row_is_there(monkeypatch: pytest.MonkeyPa
     asked = question()
     made = pd.DataFrame([simulation.simulated(asked, study(), world, 5) for world in asked.trial.worlds])
     monkeypatch.setattr(error_rates, "table", lambda: made)
-    assert [named.id for named in error_rates.missing(asked, study())] == [one.id for one in SEARCHES]
+    tried = error_rates.rates(asked, len(study()))
+    assert [named.id for named in error_rates.missing(asked, tried)] == [search.id for search in SEARCHES]
     wider = replace(SEARCHES[0], bounds={**SEARCHES[0].bounds, "ar": (0.0, 0.9)})
     assert asked.digest(wider) != asked.digest(SEARCHES[0])
 

@@ -132,12 +132,13 @@ def test_a_rule_tried_in_some_of_its_worlds_says_so(monkeypatch: pytest.MonkeyPa
     words = Template(Path("t01.md"), "T01", "t", {}, {"line": {"estimand": "r", "plain": "{{ verdict.sentence }}."}})
     asked, rows = question(), study()
     worlds = [simulated(asked, rows, world, 5) for world in asked.trial.worlds]
-    could = []
+    criteria = []
     for made in (worlds, worlds[:2]):
         monkeypatch.setattr(error_rates, "table", lambda made=made: pd.DataFrame(made))
-        could.append(answered(words, asked, of_line(rows.assign(y=rows["x"])), rows, Evidence()).criterion.could)
-    assert "yet" not in could[0]
-    assert f"not been tried in {len(worlds) - 2} kinds yet" in could[1]
+        criteria.append(answered(words, asked, of_line(rows.assign(y=rows["x"])), rows, Evidence()).criterion)
+    assert [criterion.untried for criterion in criteria] == [0, len(worlds) - 2]
+    assert "yet" not in criteria[0].could
+    assert f"not been tried in {len(worlds) - 2} kinds yet" in criteria[1].could
 
 
 def test_rates_of_another_rule_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +148,7 @@ def test_rates_of_another_rule_count_for_nothing(monkeypatch: pytest.MonkeyPatch
     assert len(error_rates.rates(asked, 20)) == 1 and error_rates.rates(asked, 21).empty
     assert error_rates.rates(replace(asked, primary=Above("r", 0)), 20).empty
     assert error_rates.rates(replace(asked, trial=replace(asked.trial, version=2)), 20).empty
-    assert [world.id for world in error_rates.missing(asked, study())] == list(ERRORS)
+    assert [world.id for world in error_rates.missing(asked, error_rates.rates(asked, len(study())))] == list(ERRORS)
 
 
 @pytest.mark.parametrize("world", worlds_of_causes("y"), ids=lambda world: world.id)

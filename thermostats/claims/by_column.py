@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from thermostats import earlier
 
 
 class ByColumn:
@@ -27,8 +28,4 @@ class ByColumn:
     if not TYPE_CHECKING:  # no name that is only read so by earlier scripts is one to the type checker
 
         def __getattr__(self, name: str) -> Any:
-            place = self.COLUMNS.get(name) or self.EARLIER.get(name)
-            if place is None:
-                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-            warnings.warn(f"{type(self).__name__}.{name} is {place}", DeprecationWarning, stacklevel=2)
-            return attrgetter(place)(self)
+            return earlier.read(self, name, {**self.EARLIER, **self.COLUMNS})

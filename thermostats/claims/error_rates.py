@@ -7,7 +7,6 @@ simulate nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -226,7 +225,12 @@ def nearest(question: Question, n_models: int) -> tuple[pd.DataFrame, int]:
     return by_size[size], size
 
 
-def missing(question: Question, rows: pd.DataFrame) -> Iterator[World | Search]:
-    """Worlds and searches in which the finding's rule has not been tried as it is."""
-    done, (_, trial) = set(rates(question, len(rows))["world"]), question.on_trial()
-    yield from (named for named in trial.places if named.id not in done)
+def missing(question: Question, tried: pd.DataFrame) -> list[World | Search]:
+    """Worlds and searches in which a finding's rule, tried in those of these rates, has still to be tried."""
+    _, trial = question.on_trial()
+    return [named for named in trial.places if named.id not in set(tried["world"])]
+
+
+def untried(question: Question, tried: pd.DataFrame) -> int:
+    """How many are missing of a rule that was tried in others; 0 of one that was tried in none."""
+    return len(missing(question, tried)) if len(tried) else 0

@@ -39,6 +39,8 @@ class Criterion:
     """What a larger study would find, or which unit carries the finding; empty where nothing was simulated."""
     worlds: int | None = None
     """Kinds of simulated worlds in which the rule was tried; None where there is nothing to try."""
+    untried: int = 0
+    """Kinds in which it has still to be tried, where it was tried in others; the verdict may not stand."""
     rates: pd.DataFrame | None = None
     """How often the rule gives each verdict in simulated worlds, one row per world."""
 

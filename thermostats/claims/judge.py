@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.curve import curve_of
-from thermostats.claims.error_rates import FAIR, ErrorRates, missing, rates, table
+from thermostats.claims.error_rates import FAIR, ErrorRates, rates, table, untried
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample
 from thermostats.claims.fits import convergence, posterior_of
@@ -57,8 +57,7 @@ def answered(
         unit = hangs_on(primary, question.trial, rows, verdict)
         source = "" if unit else hangs_on_source(question, evidence, rows, verdict, question.needs)
         tried = rates(question, len(rows))
-        untried = len(list(missing(question, rows))) if len(tried) else 0
-        errors = ErrorRates(tried, unit, source, question.trial.larger, untried=untried)
+        errors = ErrorRates(tried, unit, source, question.trial.larger, untried=untried(question, tried))
         coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
     by_rule = verdict
     verdict, reason = standing(primary, result, errors, verdict, reason)
@@ -154,6 +153,7 @@ def _finding(
         could=words.line(question.name, "could", values) or _could(question, result, errors),
         settles=settles,
         worlds=len(errors.rates) if errors and question.trial else None,
+        untried=errors.untried if errors else 0,
         rates=errors.rates if errors and len(errors.rates) else None,
     )
     caption = words.line(question.name, "caption", values) if result.draw else ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.error_rates import ErrorRates, nearest
+from thermostats.claims.error_rates import ErrorRates, nearest, untried
 from thermostats.claims.evidence import MEASURED, SETS, Evidence
 from thermostats.claims.finding import Criterion, Finding, Sample
 from thermostats.claims.judge import headline, standing
@@ -91,7 +91,8 @@ def viewed(
     )
     unit = hangs_on(primary, trial, rows, by_rule)
     source = "" if unit else hangs_on_source(question, evidence, rows, by_rule, needs)
-    errors = ErrorRates(tried, unit, source, trial.larger, design, smaller=size < len(rows) / ABOUT)
+    smaller, waiting = size < len(rows) / ABOUT, untried(question, tried)
+    errors = ErrorRates(tried, unit, source, trial.larger, design, smaller=smaller, untried=waiting)
     verdict, reason = standing(primary, result, errors, by_rule)
     notes = (*finding.notes, *(_noise(question, used, evidence) if needs.groups > 1 else ()))
     return _with(
@@ -100,6 +101,7 @@ def viewed(
         settles=errors.sentence(by_rule, group, reason),
         could=errors.could(),
         worlds=len(tried),
+        untried=waiting,
         rates=tried if len(tried) else None,
     )
 

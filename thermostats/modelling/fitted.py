@@ -196,7 +196,7 @@ class Fitted:
         gone = np.asarray(out)
         if gone.shape != (len(self.rows),) or gone.dtype != bool:
             got, allowed = f"{gone.dtype} of {gone.shape}", f"true or false for each of {len(self.rows)} rows"
-            raise UsageError("rows to leave out are not said one by one", got=got, allowed=allowed)
+            raise UsageError("rows to leave out need one truth value each", got=got, allowed=allowed)
         return self._again(self.law, self.rows[~gone])
 
     def under(self, law: Law) -> Self:

@@ -89,9 +89,11 @@ class Mixture:
         return self._by_node(values, lambda node, some: node.replicate(some, rng))
 
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
-        """Draws of node and everything else from the prior."""
+        """Draws of node and everything else but outcomes, which `replicate` draws, from the prior."""
         node = rng.choice(len(self.nodes), size, p=self.weights / self.weights.sum())
-        return {**self.nodes[0].from_prior(size, rng), "node": node.astype(np.float64)}
+        values = self.nodes[0].from_prior(size, rng)
+        del values["y"]
+        return {**values, "node": node.astype(np.float64)}
 
     def rows(self, which: NDArray[np.bool_]) -> Mixture:
         """The mixture of some of the outcomes."""
