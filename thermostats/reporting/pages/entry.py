@@ -32,7 +32,7 @@ class Entry:
 
 
 def written(claim: Claim, findings: Sequence[Finding], inputs_sha: str) -> bytes:
-    """Content of the file. inputs_sha: SHA-256 of the rows that the findings read."""
+    """Content of the file. inputs_sha: SHA-256 of script, words, error rates and the rows that were read."""
     content = {
         "claim": {name: getattr(claim, field) for name, field in FACTS.items()},
         "inputs_sha": inputs_sha,
