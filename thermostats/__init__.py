@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from thermostats.tables.store import check as check
     from thermostats.tables.tree_of_models import tree as tree
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOME = {
     "check": "thermostats.tables.store",
