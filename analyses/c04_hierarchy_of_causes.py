@@ -13,7 +13,6 @@ from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
     POOLED,
-    REPLICATED,
     Case,
     Claim,
     Evidence,
@@ -108,7 +107,7 @@ IN_EVERY_CODING = Decide(
 NEGLIGIBLE = Decide(
     Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).upper < MARGIN), Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).lower > MARGIN)
 )
-VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, REPLICATED, MEASURED, POOLED))
+VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 TRIALS = {
     name: Trial(rows, test, worlds=worlds, searches=searches)

@@ -102,7 +102,7 @@ def features(
 
     lab (or heritage, as its column is called), family, model, source: one or several, whatever the case; of a source
     the beginning is enough, of a model the name without its owner. evidence: a set of measurements of decoders, one of
-    `published`, `external`, `replicated`, `measured`, `pooled` and `nursery`. position: token position of the gains,
+    `published`, `external`, `measured`, `pooled` and `nursery`. position: token position of the gains,
     one of those in the table layers. comparable: without models that norm after the residual sum, whose gains are near
     1 by construction. `model_rows` gives one row a model.
 
