@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import tiny
 import torch
+import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from thermostats.measurement.forward import Decoder, as_measured
 
 
 class _Torch(types.ModuleType):
@@ -23,7 +27,9 @@ class _Torch(types.ModuleType):
 def float64() -> Iterator[None]:
     """While open, transformers' classes compute in float64 where they name float32."""
     stand_in = _Torch("torch")
-    modules = [m for name, m in sys.modules.items() if name.startswith("transformers.") and vars(m).get("torch") is torch]
+    modules = [
+        m for name, m in sys.modules.items() if name.startswith("transformers.") and vars(m).get("torch") is torch
+    ]
     plain, default = torch.Tensor.float, torch.get_default_dtype()
     for module in modules:
         vars(module)["torch"] = stand_in
@@ -44,13 +50,46 @@ class Narrowest(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.dtype = torch.float64
-        self.where: set[str] = set()
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
         for each in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(each, torch.Tensor) and each.is_floating_point() and each.dtype.itemsize < 8:
-                self.where.add(str(function))
-                if each.dtype.itemsize < self.dtype.itemsize:
-                    self.dtype = each.dtype
+                self.dtype = min(self.dtype, each.dtype, key=lambda dtype: dtype.itemsize)
         return result
+
+
+BITES = {
+    **dict.fromkeys(("clip_qkv", "swiglu_limit"), 0.3),
+    **dict.fromkeys(("final_logit_softcapping", "attn_logit_softcapping", "logits_soft_cap"), 0.5),
+}
+"""Configuration values under which clips, clamps and softcaps act on the numbers of a tiny model."""
+
+
+def bites(name: str) -> dict[str, Any]:
+    """Of those values the ones that an entry's class has, as changes of its tiny model's configuration."""
+    kind, arguments = tiny.CONFIGURATIONS[name]
+    config = getattr(transformers, kind)().to_dict()
+    changes = {key: value for key, value in BITES.items() if key in config}
+    for part in ("text_config", "attn_config"):
+        inner = {key: value for key, value in BITES.items() if key in (config.get(part) or {})}
+        changes |= {part: {**arguments.get(part, {}), **inner}} if inner else {}
+    return changes
+
+
+def opened(name: str, **changes: Any) -> Decoder:
+    """The tiny model of an entry in float64; experts one after the other, as their joint product has no float64."""
+    places = tiny.opened(name, **changes)
+    for module in places.model.double().modules():
+        if hasattr(module, "config"):
+            module.config._experts_implementation = "eager"
+    return places
+
+
+def outputs(places: Decoder, prompt: Any) -> torch.Tensor:
+    """Logits of every token, or without a head the last hidden states, computed in float64."""
+    given = {key: x.double() if x.is_floating_point() else x for key, x in tiny.arguments(prompt).items()}
+    with float64(), as_measured(places.model):
+        output = places.model(**given)
+    result: torch.Tensor = output.logits if places.entry.has_head else output.last_hidden_state
+    return result

@@ -684,7 +684,14 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     _of(VIT, "ijepa", prefix="ijepa", leading=0),
     _of(VIT, "deit", prefix="deit", leading=2),
     _of(VIT, "pixio", prefix="pixio", leading=0, registers="n_cls_tokens"),
-    _of(VIT, "beit", prefix="beit", attention_scale="lambda_1", mlp_scale="lambda_2", bare_end=(("use_mean_pooling", True),)),
+    _of(
+        VIT,
+        "beit",
+        prefix="beit",
+        attention_scale="lambda_1",
+        mlp_scale="lambda_2",
+        bare_end=(("use_mean_pooling", True),),
+    ),
     DINOV2,
     _of(DINOV2, "dinov2_with_registers", prefix="dinov2_with_registers", registers="num_register_tokens"),
     _of(

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +32,14 @@ Array = NDArray[np.float64]
 Turn = Callable[[int, int, int], Array]
 """Layer (from 0), key/value head and width of a head → the matrix A (d_h × d_h) of its values."""
 
-ATTENTION_READERS = frozenset(
+ATTENTION_READERS = (
     "q_proj k_proj v_proj qkv_proj query_key_value c_attn Wqkv q k v query key value in_proj q_lin k_lin v_lin "
-    "query_proj key_proj value_proj q_a_proj kv_a_proj_with_mqa in_proj_ba in_proj_qkvz in_proj_qkv in_proj_z in_proj_a "
-    "in_proj_b linear_x linear_y".split()
+    "query_proj key_proj value_proj q_a_proj kv_a_proj_with_mqa in_proj_ba in_proj_qkvz in_proj_qkv in_proj_z "
+    "in_proj_a in_proj_b linear_x linear_y"
 )
-MLP_READERS = frozenset(
-    "c_fc fc_in fc1 dense_h_to_4h up_proj gate_proj gate_up_proj gate router wg w1 w3 wi wi_0 wi_1 lin1 input_linear Wi "
-    "shared_expert_gate intermediate.dense ffn".split()
+MLP_READERS = (
+    "c_fc fc_in fc1 dense_h_to_4h up_proj gate_proj gate_up_proj gate router wg w1 w3 wi wi_0 wi_1 lin1 input_linear "
+    "Wi shared_expert_gate intermediate.dense ffn"
 )
 """Last part of the name, or parts, of the matrices of a block that read the normed stream."""
 
@@ -76,21 +74,23 @@ class Weights:
         names = self.entry.tensor_names(module, layer, kind=kind) if module else ()
         return next((each for each in names if each in self.tensors), "")
 
-    def readers(self, layer: int, leaves: frozenset[str]) -> list[str]:
+    def readers(self, layer: int, leaves: str) -> list[str]:
         """Names of the matrices of a block whose module is one of those."""
-        start, names = self.start(layer), []
+        start, names, wanted = self.start(layer), [], set(leaves.split())
         for name in self.tensors:
             parts = name.removeprefix(start).removesuffix(".weight").split(".")
             matrix = name.startswith(start) and self.tensors[name].ndim > 1
-            if matrix and (parts[-1] in leaves or ".".join(parts[-2:]) in leaves):
+            if matrix and not wanted.isdisjoint((parts[-1], ".".join(parts[-2:]))):
                 names.append(name)
         return names
 
     def scaled_inputs(self, name: str, factors: Array | float) -> Array:
-        """A matrix that reads the stream with its inputs times some factors (d)."""
+        """A matrix that reads the stream with its inputs times some factors (d); a tied head is the embedding."""
         of_head = name in self.entry.tensor_names(self.entry.unembedding[0])
-        turned = self.entry.experts_transposed if self.tensors[name].ndim == 3 else self.entry.transposed and not of_head
-        product: Array = self.tensors[name] * (np.reshape(factors, (-1, 1)) if turned else factors)
+        tied = of_head and name not in self.tensors
+        matrix = self.tensors[self.name(self.entry.embedding) if tied else name]
+        turned = self.entry.experts_transposed if matrix.ndim == 3 else self.entry.transposed and not of_head
+        product: Array = matrix * (np.reshape(factors, (-1, 1)) if turned else factors)
         return product
 
     def norm(self, module: str, layer: int | None = None) -> tuple[Array, Array]:
@@ -108,9 +108,7 @@ class Weights:
     def with_tensors(self, tensors: Mapping[str, Array], epsilon: Mapping[str, float] | None = None) -> Weights:
         """These weights with some tensors, and some factors on ε, in the place of their own."""
         factors = {name: self.epsilon.get(name, 1.0) * factor for name, factor in (epsilon or {}).items()}
-        return Weights(
-            self.entry, self.config, {**self.tensors, **tensors}, {**self.epsilon, **factors}, self.notes
-        )
+        return Weights(self.entry, self.config, {**self.tensors, **tensors}, {**self.epsilon, **factors}, self.notes)
 
 
 def read_weights(folder: str | Path, *, reads: str = "text") -> Weights:
@@ -178,7 +176,7 @@ def fold_norms(weights: Weights) -> Weights:
     for norm, layer, names in _folds(weights):
         gamma, beta = weights.norm(norm, layer)
         for name in names:
-            changed[name] = weights.with_tensors(changed).scaled_inputs(name, gamma)
+            changed[name] = weights.scaled_inputs(name, gamma)
         weight, bias = weights.name(norm, layer), weights.name(norm, layer, "bias")
         changed[weight] = np.ones_like(gamma) - entry.unit_offset
         if bias:
@@ -274,8 +272,10 @@ def apply(change: str, weights: Weights) -> Weights:
     """
     if why := allows(change, weights):
         open_to = [name for name in CHANGES if not allows(name, weights)]
-        step = f'changes that it allows: {", ".join(open_to) or "none"}'
-        raise UsageError(f"the model does not allow the change {change}", where=weights.entry.name, got=why, next_step=step)
+        step = f"changes that it allows: {', '.join(open_to) or 'none'}"
+        raise UsageError(
+            f"the model does not allow the change {change}", where=weights.entry.name, got=why, next_step=step
+        )
     return CHANGES[change](weights)
 
 
@@ -312,10 +312,16 @@ def _folds(weights: Weights) -> list[tuple[str, int | None, list[str]]]:
             if weights.name(norm, layer):
                 readers.setdefault(norm, []).extend(weights.readers(layer, leaves))
         folds += [(norm, layer, names) for norm, names in readers.items()]
-    head = weights.name(entry.behind_norm) or (entry.has_head and weights.name(entry.unembedding[0])) or ""
+    head = weights.name(entry.behind_norm) or (_head(weights) if entry.has_head else "")
     if head and weights.name(entry.final_norm):
         folds.append((entry.final_norm, None, [head]))
     return folds
+
+
+def _head(weights: Weights) -> str:
+    """Name of the unembedding, the one that it would be stored under where it is tied."""
+    module = weights.entry.unembedding[0]
+    return weights.name(module) or weights.entry.tensor_names(module)[0]
 
 
 def _heads_held(weights: Weights) -> str:
