@@ -87,9 +87,10 @@ def opened(name: str, **changes: Any) -> Decoder:
 
 
 def outputs(places: Decoder, prompt: Any) -> torch.Tensor:
-    """Logits of every token, or without a head the last hidden states, computed in float64."""
+    """Logits of every token, or without a head the last hidden states, computed in float64; a number of its own for all
+    logits of a token counts for nothing."""
     given = {key: x.double() if x.is_floating_point() else x for key, x in tiny.arguments(prompt).items()}
     with float64(), as_measured(places.model):
         output = places.model(**given)
-    result: torch.Tensor = output.logits if places.entry.has_head else output.last_hidden_state
+    result: torch.Tensor = output.logits.log_softmax(-1) if places.entry.has_head else output.last_hidden_state
     return result

@@ -5,6 +5,7 @@
     readers     W_V → W_V + u (1/γ)ᵀ, b_V → b_V − u (1/γ)ᵀβ where W_V reads a LayerNorm: (1/γ)ᵀ(γ⊙x̂ + β) = (1/γ)ᵀβ
     ones        W_O → W_O + 1uᵀ, b_O → b_O + a·1 where all that read the stream are LayerNorms
     post-norm   γ, β of the norm behind a residual sum times c, its readers / c, the next write times c, the next ε · c²
+    logits      W_U → W_U + 1vᵀ: all logits of a token move by one number, which no probability knows
 
 γ and β are those that a norm applies. What a change needs of a class stands in `allows`; every change is tried on every
 class of the registry in `tests/measurement/test_gauge.py`, and the two agree. Arrays are float64; nothing is written to
@@ -205,11 +206,11 @@ def shift_readers(weights: Weights, seed: int = 2) -> Weights:
     return weights.with_tensors(changed)
 
 
-def add_ones(weights: Weights, amount: float = 3.0, layer: int = 0, seed: int = 3) -> Weights:
+def add_ones(weights: Weights, amount: float = 3.0, layer: int = 0, *, spread: float = 1.0, seed: int = 3) -> Weights:
     """The change `ones` in what attention writes in one block (from 0), `amount` being a.
 
-    u is of normal numbers; of a model with stages, whose norms between them read several tokens at once, zero. Where
-    what attention writes is multiplied by a vector s first, 1/s takes the place of 1.
+    u is of normal numbers times `spread`; of a model with stages, whose norms between them read several tokens at once,
+    zero. Where what attention writes is multiplied by a vector s first, 1/s takes the place of 1.
     """
     entry = weights.entry
     output, bias = weights.name(entry.output, layer), weights.name(entry.output, layer, "bias")
@@ -218,7 +219,7 @@ def add_ones(weights: Weights, amount: float = 3.0, layer: int = 0, seed: int = 
     w_o = _oriented(entry, weights.tensors[output])
     scale = weights.start(layer) + entry.attention_scale
     ones = 1 / weights.tensors[scale] if entry.attention_scale else np.ones(len(w_o))
-    u = np.random.default_rng(seed).standard_normal(w_o.shape[1]) * (not entry.depths)
+    u = np.random.default_rng(seed).standard_normal(w_o.shape[1]) * (0.0 if entry.depths else spread)
     changed = {output: _oriented(entry, w_o + np.outer(ones, u))}
     if bias:
         changed[bias] = weights.tensors[bias] + amount * ones
@@ -244,14 +245,27 @@ def rescale_post_norms(weights: Weights, factor: float = 4.0, layers: range | No
     return weights.with_tensors(changed, epsilon)
 
 
+def shift_logits(weights: Weights, seed: int = 4) -> Weights:
+    """The change `logits` with v of normal numbers; it unties."""
+    if not weights.entry.has_head:
+        return weights
+    name = _head(weights)
+    head = weights.scaled_inputs(name, 1.0)
+    v = np.random.default_rng(seed).standard_normal(head.shape[1])
+    return weights.with_tensors({name: head + v})
+
+
 CHANGES: dict[str, Callable[[Weights], Weights]] = {
     "heads": turn_heads,
     "fold": fold_norms,
     "readers": shift_readers,
     "ones": add_ones,
     "post-norm": rescale_post_norms,
+    "logits": shift_logits,
 }
 """Name of a change → the change with its standard numbers."""
+CAPS = ("final_logit_softcapping", "logits_soft_cap")
+"""Configuration keys of a cap on logits."""
 
 
 def allows(change: str, weights: Weights) -> str:
@@ -380,10 +394,18 @@ def _post_norm_held(weights: Weights) -> str:
     return "all blocks are one, and the last one's norm gives the output" if entry.shared else ""
 
 
+def _logits_held(weights: Weights) -> str:
+    if not weights.entry.has_head:
+        return "there is no unembedding"
+    capped = any(config_of(weights.config).get(key) for key in CAPS)
+    return "logits are capped, each by itself" if capped else ""
+
+
 _REASONS: dict[str, Callable[[Weights], str]] = {
     "heads": _heads_held,
     "fold": _fold_held,
     "readers": _readers_held,
     "ones": _ones_held,
     "post-norm": _post_norm_held,
+    "logits": _logits_held,
 }
