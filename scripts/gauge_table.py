@@ -26,7 +26,7 @@ import wide  # noqa: E402 - classes in float64
 from thermostats.measurement import gauge  # noqa: E402
 from thermostats.measurement.batching import tokenise  # noqa: E402
 from thermostats.measurement.forward import Decoder  # noqa: E402
-from thermostats.measurement.gauge import Weights  # noqa: E402
+from thermostats.measurement.gauge import ModelWeights  # noqa: E402
 from thermostats.measurement.gauge_models import weights_of, with_weights  # noqa: E402
 from thermostats.measurement.gauge_moves import moves, tables_of  # noqa: E402
 from thermostats.tables import store  # noqa: E402
@@ -44,7 +44,7 @@ NOISE = "printed_factor"
 """A published variant of the trace that is zero but for rounding."""
 OTHER_STATISTICS = ("_n", "_sd", "_geometric")
 PROMPTS = 12
-Change = tuple[str, str, Callable[[Weights], Weights]]
+Change = tuple[str, str, Callable[[ModelWeights], ModelWeights]]
 
 HEADS: tuple[Change, ...] = (
     ("heads", "W_V × 8 and W_O / 8 in every block", partial(gauge.turn_heads, turn=gauge.scaled(8.0))),
@@ -54,7 +54,7 @@ LOGITS: Change = ("logits", "1vᵀ added to the unembedding, normal v", gauge.sh
 FOLD: Change = ("fold", "norm weights folded into their readers", gauge.fold_norms)
 
 
-def _ones(weights: Weights, at: dict[int, float]) -> Weights:
+def _ones(weights: ModelWeights, at: dict[int, float]) -> ModelWeights:
     for layer, amount in at.items():
         weights = gauge.add_ones(weights, amount, layer, spread=0.0)
     return weights

@@ -46,7 +46,7 @@ MLP_READERS = (
 
 
 @dataclass(frozen=True)
-class Weights:
+class ModelWeights:
     """The tensors of one model in float64, by name, and how far the ε of norms goes with a change."""
 
     entry: Architecture
@@ -106,13 +106,15 @@ class Weights:
         norm = self.entry.attention_norm
         return bool(norm and (self.name(norm, layer) or not any(self.name(norm, each) for each in self.layers)))
 
-    def with_tensors(self, tensors: Mapping[str, Array], epsilon: Mapping[str, float] | None = None) -> Weights:
+    def with_tensors(self, tensors: Mapping[str, Array], epsilon: Mapping[str, float] | None = None) -> ModelWeights:
         """These weights with some tensors, and some factors on ε, in the place of their own."""
         factors = {name: self.epsilon.get(name, 1.0) * factor for name, factor in (epsilon or {}).items()}
-        return Weights(self.entry, self.config, {**self.tensors, **tensors}, {**self.epsilon, **factors}, self.notes)
+        return ModelWeights(
+            self.entry, self.config, {**self.tensors, **tensors}, {**self.epsilon, **factors}, self.notes
+        )
 
 
-def read_weights(folder: str | Path, *, reads: str = "text") -> Weights:
+def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
     """The weights of a model's folder; bfloat16 and float16 are exact in float64, a GGUF file's are dequantised.
 
     Raises DataError where the folder cannot be read or its weights are packed, UsageError for an unknown architecture.
@@ -127,7 +129,7 @@ def read_weights(folder: str | Path, *, reads: str = "text") -> Weights:
     }
     scheme = record(place).get("scheme")
     notes = (f"{folder}: weights are a dequantised copy of {scheme}",) if scheme else ()
-    return Weights(lookup(config), config, tensors, notes=notes)
+    return ModelWeights(lookup(config), config, tensors, notes=notes)
 
 
 def random_turn(seed: int = 1) -> Turn:
@@ -146,7 +148,7 @@ def scaled(factor: float, layer: int | None = None) -> Turn:
     return lambda each, _head, width: np.eye(width) * (factor if layer in (None, each) else 1.0)
 
 
-def turn_heads(weights: Weights, turn: Turn | None = None) -> Weights:
+def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
     """The change `heads` with the matrices of `turn`, random ones where none are given."""
     turn = turn or random_turn()
     entry, changed = weights.entry, dict[str, Array]()
@@ -171,7 +173,7 @@ def turn_heads(weights: Weights, turn: Turn | None = None) -> Weights:
     return weights.with_tensors(changed)
 
 
-def fold_norms(weights: Weights) -> Weights:
+def fold_norms(weights: ModelWeights) -> ModelWeights:
     """The change `fold` of every norm in front of readers, the final one into the unembedding, which it unties."""
     entry, changed = weights.entry, dict[str, Array]()
     for norm, layer, names in _folds(weights):
@@ -185,7 +187,7 @@ def fold_norms(weights: Weights) -> Weights:
     return weights.with_tensors(changed)
 
 
-def shift_readers(weights: Weights, seed: int = 2) -> Weights:
+def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
     """The change `readers` of every W_V, with u of normal numbers, another one for each layer."""
     entry, changed = weights.entry, dict[str, Array]()
     for layer in weights.layers:
@@ -206,7 +208,9 @@ def shift_readers(weights: Weights, seed: int = 2) -> Weights:
     return weights.with_tensors(changed)
 
 
-def add_ones(weights: Weights, amount: float = 3.0, layer: int = 0, *, spread: float = 1.0, seed: int = 3) -> Weights:
+def add_ones(
+    weights: ModelWeights, amount: float = 3.0, layer: int = 0, *, spread: float = 1.0, seed: int = 3
+) -> ModelWeights:
     """The change `ones` in what attention writes in one block (from 0), `amount` being a.
 
     u is of normal numbers times `spread`; of a model with stages, whose norms between them read several tokens at once,
@@ -226,7 +230,7 @@ def add_ones(weights: Weights, amount: float = 3.0, layer: int = 0, *, spread: f
     return weights.with_tensors(changed)
 
 
-def rescale_post_norms(weights: Weights, factor: float = 4.0, layers: range | None = None) -> Weights:
+def rescale_post_norms(weights: ModelWeights, factor: float = 4.0, layers: range | None = None) -> ModelWeights:
     """The change `post-norm` with c a power of two, of the norm at the end of some blocks (from 0), the last left out.
 
     Of a block the gain is c times what it was, and of the next one a c-th.
@@ -245,7 +249,7 @@ def rescale_post_norms(weights: Weights, factor: float = 4.0, layers: range | No
     return weights.with_tensors(changed, epsilon)
 
 
-def shift_logits(weights: Weights, seed: int = 4) -> Weights:
+def shift_logits(weights: ModelWeights, seed: int = 4) -> ModelWeights:
     """The change `logits` with v of normal numbers; it unties."""
     if not weights.entry.has_head:
         return weights
@@ -255,7 +259,7 @@ def shift_logits(weights: Weights, seed: int = 4) -> Weights:
     return weights.with_tensors({name: head + v})
 
 
-CHANGES: dict[str, Callable[[Weights], Weights]] = {
+CHANGES: dict[str, Callable[[ModelWeights], ModelWeights]] = {
     "heads": turn_heads,
     "fold": fold_norms,
     "readers": shift_readers,
@@ -268,7 +272,7 @@ CAPS = ("final_logit_softcapping", "logits_soft_cap")
 """Configuration keys of a cap on logits."""
 
 
-def allows(change: str, weights: Weights) -> str:
+def allows(change: str, weights: ModelWeights) -> str:
     """Why a model does not allow a change, by its entry, its configuration and which tensors it has; empty: it does.
 
     Raises UsageError for a name that is none of `CHANGES`.
@@ -279,7 +283,7 @@ def allows(change: str, weights: Weights) -> str:
     return _REASONS[change](weights)
 
 
-def apply(change: str, weights: Weights) -> Weights:
+def apply(change: str, weights: ModelWeights) -> ModelWeights:
     """The weights after one change with its standard numbers.
 
     Raises UsageError where the model does not allow it, or there is no such change.
@@ -303,7 +307,7 @@ def _oriented(entry: Architecture, matrix: Array) -> Array:
     return matrix.T if entry.transposed else matrix
 
 
-def _value_bias(weights: Weights, layer: int, rows: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
+def _value_bias(weights: ModelWeights, layer: int, rows: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
     """Name of the tensor that holds the values' bias, and its places (K × d_h); empty: they have none."""
     entry = weights.entry
     if entry.value_bias:
@@ -312,12 +316,12 @@ def _value_bias(weights: Weights, layer: int, rows: NDArray[np.int64]) -> tuple[
     return weights.name(entry.value, layer, "bias"), rows
 
 
-def _write(weights: Weights, layer: int) -> tuple[str, str]:
+def _write(weights: ModelWeights, layer: int) -> tuple[str, str]:
     """Names of the tensors that make up what attention writes."""
     return weights.name(weights.entry.output, layer), weights.name(weights.entry.output, layer, "bias")
 
 
-def _folds(weights: Weights) -> list[tuple[str, int | None, list[str]]]:
+def _folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]]:
     """Norms that have weights, the block of each, and the matrices that read it."""
     entry, folds = weights.entry, list[tuple[str, int | None, list[str]]]()
     for layer in weights.layers:
@@ -332,13 +336,13 @@ def _folds(weights: Weights) -> list[tuple[str, int | None, list[str]]]:
     return folds
 
 
-def _head(weights: Weights) -> str:
+def _head(weights: ModelWeights) -> str:
     """Name of the unembedding, the one that it would be stored under where it is tied."""
     module = weights.entry.unembedding[0]
     return weights.name(module) or weights.entry.tensor_names(module)[0]
 
 
-def _heads_held(weights: Weights) -> str:
+def _heads_held(weights: ModelWeights) -> str:
     entry, config = weights.entry, weights.config
     if not entry.value or not any(weights.name(entry.value, layer) for layer in weights.layers):
         return "no block has W_V and W_O"
@@ -347,7 +351,7 @@ def _heads_held(weights: Weights) -> str:
     return "values are clipped" if np.isfinite(clipped_at(config)) else ""
 
 
-def _fold_held(weights: Weights) -> str:
+def _fold_held(weights: ModelWeights) -> str:
     folds = _folds(weights)
     if not folds:
         return "no norm with weights stands in front of readers"
@@ -356,7 +360,7 @@ def _fold_held(weights: Weights) -> str:
     return ""
 
 
-def _readers_held(weights: Weights) -> str:
+def _readers_held(weights: ModelWeights) -> str:
     entry = weights.entry
     layers = [layer for layer in weights.layers if entry.value and weights.name(entry.value, layer)]
     if not layers:
@@ -373,7 +377,7 @@ def _readers_held(weights: Weights) -> str:
     return ""
 
 
-def _ones_held(weights: Weights) -> str:
+def _ones_held(weights: ModelWeights) -> str:
     entry = weights.entry
     if not entry.value or not weights.name(entry.output, 0):
         return "the first block has no W_O"
@@ -387,21 +391,21 @@ def _ones_held(weights: Weights) -> str:
     return "the stream itself is an output" if not entry.final_norm or bare else ""
 
 
-def _post_norm_held(weights: Weights) -> str:
+def _post_norm_held(weights: ModelWeights) -> str:
     entry = weights.entry
     if not entry.norm_after:
         return "no norm stands behind the residual sum"
     return "all blocks are one, and the last one's norm gives the output" if entry.shared else ""
 
 
-def _logits_held(weights: Weights) -> str:
+def _logits_held(weights: ModelWeights) -> str:
     if not weights.entry.has_head:
         return "there is no unembedding"
     capped = any(config_of(weights.config).get(key) for key in CAPS)
     return "logits are capped, each by itself" if capped else ""
 
 
-_REASONS: dict[str, Callable[[Weights], str]] = {
+_REASONS: dict[str, Callable[[ModelWeights], str]] = {
     "heads": _heads_held,
     "fold": _fold_held,
     "readers": _readers_held,

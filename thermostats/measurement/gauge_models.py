@@ -10,23 +10,23 @@ import torch
 from torch import nn
 
 from thermostats.measurement.forward import Decoder, decoder
-from thermostats.measurement.gauge import Weights
+from thermostats.measurement.gauge import ModelWeights
 
 EPSILON = ("eps", "variance_epsilon")
 """What classes call the ε of a norm."""
 
 
-def weights_of(places: Decoder) -> Weights:
+def weights_of(places: Decoder) -> ModelWeights:
     """The weights of a loaded model, bfloat16 and float16 exactly; tied ones stand there under both names."""
     tensors = {
         name: tensor.detach().cpu().double().numpy().copy()
         for name, tensor in places.model.state_dict().items()
         if tensor.is_floating_point()
     }
-    return Weights(places.entry, places.config, tensors)
+    return ModelWeights(places.entry, places.config, tensors)
 
 
-def with_weights(places: Decoder, weights: Weights) -> Decoder:
+def with_weights(places: Decoder, weights: ModelWeights) -> Decoder:
     """A copy of a loaded model with other weights at its own precision, in memory alone; what was tied is no more.
 
     ε of norms is multiplied as the weights say.

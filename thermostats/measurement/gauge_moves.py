@@ -15,7 +15,7 @@ from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.checkpoint import StoredTensor
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.gauge import Weights
+from thermostats.measurement.gauge import ModelWeights
 from thermostats.measurement.gauge_models import weights_of
 from thermostats.measurement.spectra import embedding_rows, layer_rows
 from thermostats.measurement.transitions import transitions
@@ -42,7 +42,7 @@ def tables_of(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame
     return {**frames, "features": _features(frames, len(places.blocks))}
 
 
-def spectra_of(weights: Weights) -> pd.DataFrame:
+def spectra_of(weights: ModelWeights) -> pd.DataFrame:
     """Table `weights`, without run_id, of weights in memory."""
     stored = {
         name: StoredTensor(name, Path(), "F64", array.shape, partial(np.asarray, array))
