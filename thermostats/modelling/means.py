@@ -116,7 +116,7 @@ def _lay_out(outcome: str, group_column: str, scale: float, rows: pd.DataFrame, 
     of[group] = model
     data = {
         "scale": np.asarray(scale),
-        **several_members(of, before.size or of.size, padded(len(models)), padded(max(len(groups), 8))),
+        **several_members(of, before.size or of.size, padded(len(models)), padded(len(groups))),
         "model": model,
         "group": group,
         "y_observed": rows[outcome].to_numpy(dtype=np.float64) if outcome in rows else np.zeros(len(rows)),

@@ -153,7 +153,7 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     data = {
         **priors,
         **informed,
-        **members(like["number"] if like else len(names), padded(max(len(names), 8))),
+        **members(like["number"] if like else len(names), padded(len(names))),
         "pair": np.tile(pair, 2),
         "base": np.tile(base, 2),
         "is_change": np.repeat([False, True], base.size),

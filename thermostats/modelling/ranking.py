@@ -153,12 +153,12 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     ends = list(zip(blocks, widths, strict=True))
     parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
     design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
-    n_effects = padded(max(kind.size, 32))
+    n_effects = padded(kind.size)
     y = np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows))
     informed = like["known"] if like else _told(y, model, design, widths)
     data = {
         **priors,
-        **members(len(fitted["models"]), padded(max(len(models), 8))),
+        **members(len(fitted["models"]), padded(len(models))),
         "level_told": informed["level"],
         "log_sigma_told": informed["log_sigma"],
         "effects_told": np.pad(np.repeat(informed["kinds"], widths), (0, n_effects - sum(widths))),
