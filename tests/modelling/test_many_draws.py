@@ -1,4 +1,4 @@
-"""Densities, replicates and deterministics of a PyMC model for many draws at once; no refit for a check that only warns."""
+"""Densities, replicates and deterministics of a PyMC model for many draws at once; a gate that refits nothing."""
 
 from dataclasses import replace
 

@@ -182,7 +182,7 @@ def pymc() -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what others say that no user can act on: no BLAS, which slows down nothing here, and an array's layout."""
+    """Without what others say that no user can act on: no BLAS, which slows nothing down here; an array's layout."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)

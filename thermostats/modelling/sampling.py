@@ -106,7 +106,8 @@ class Sampled:
             return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
 
         densities = self._densities(f"prior of {self.priors}", of_prior, values)
-        return np.sum([density.reshape(len(density), -1).sum(axis=1) for density in densities], axis=0)
+        by_draw = [density.reshape(len(density), -1).sum(axis=1) for density in densities]
+        return np.asarray(np.sum(by_draw, axis=0), dtype=np.float64)
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
