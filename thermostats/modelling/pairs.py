@@ -92,7 +92,7 @@ def fit_invariance(
 
 
 def checked_pairs(table: pd.DataFrame, margin: float, *, only_related: bool) -> tuple[pd.DataFrame, list[str]]:
-    """Rows of `pairs_of` and all that is to be said of them; raises as `fit_invariance`."""
+    """Rows of `pairs_of` and warnings about them; raises as `fit_invariance`."""
     if not (math.isfinite(margin) and margin > 1):
         raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
     rows, warnings = pairs_of(table, only_related=only_related)
