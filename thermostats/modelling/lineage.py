@@ -23,9 +23,10 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Law, Prior
-from thermostats.modelling.heritage.blocks import OWN, in_order, orders_of
+from thermostats.modelling.heritage.blocks import OWN, columns_once, in_order, orders_of
 from thermostats.modelling.heritage.law import STANDARD
 from thermostats.modelling.heritage.model_means import model_means
+from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.lineage_answers import TABLES, dendrogram, restricted, wanted
 from thermostats.modelling.lineage_law import INSTRUMENT, REPEAT, Lineage, quantities, statistics
@@ -139,7 +140,7 @@ def lineage_law(lineage: Lineage) -> Law:
         reported=(
             *(f"sd_{name}" for name in (*parts, *extra)),
             *(f"share_{name}" for name in parts),
-            *("lambda", "half_life", "parent_child", "siblings", "total_sd", "mean_log_gain"),
+            *("lambda", "half_life", "parent_child", "siblings", "total_sd", POPULATION_MEAN),
             *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
         ),
         statements={order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))},
@@ -177,6 +178,7 @@ def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> t
     if not all(chosen.values()) or {DESCENT, OWN, INSTRUMENT, REPEAT} & set(chosen):
         allowed = f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
         raise UsageError("no such blocks", got=chosen, allowed=allowed)
+    columns_once(chosen, lambda blocks: f"thermostats.fit_lineage(rows, tree, {blocks!r})")
     columns_of(rows, *(column for columns_in in chosen.values() for column in columns_in))
     for column in (column for columns_in in chosen.values() for column in columns_in):
         if not pd.api.types.is_numeric_dtype(rows[column]):

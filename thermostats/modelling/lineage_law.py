@@ -18,6 +18,7 @@ from thermostats.modelling.draws import Array
 from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
+from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.lineage_drift import Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture
@@ -211,7 +212,7 @@ def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, A
     total = sum(by[name] for name in counted)
     drawn = block_sds(parts) | {f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by}
     drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
-    drawn |= {"total_sd": np.sqrt(total), "mean_log_gain": (values["beta"][..., 0])}
+    drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
     if lineage.process and lineage.process != LEVELS:
         drawn |= _of_process(values, constants, by)
     return drawn

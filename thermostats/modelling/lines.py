@@ -165,6 +165,9 @@ def fit_line(
     formula = formula_of(outcome, table) if "~" in outcome else None
     if formula:
         outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
+    if outcome in named:
+        step = f'thermostats.fit_line(df, "{outcome}", {[name for name in named if name != outcome]!r})'
+        raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
     columns = {"error": error} if formula else {"outcome": outcome, "covariates": [*named], "error": error}
     names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome")
     names = replace(names, computed=formula.rows) if formula else names
@@ -172,7 +175,7 @@ def fit_line(
     rows, group, warnings = units.rows, units.group, units.warnings
     y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
-        numbers(rows[name], name, varied=True)
+        numbers(rows[name], name, varied=True, truths=True)
     errors = numbers(rows[error], error, least=1) if error else np.zeros(y.size)
     if (errors < 0).any():
         raise UsageError("a standard error below 0", where=error, got=f"{errors.min():g}", allowed="0 or above")
