@@ -51,7 +51,7 @@ def test_without_groups_a_line_is_that_of_a_sum_over_a_grid() -> None:
         log = log + stats.norm.logpdf(y, mean, np.hypot(sigma, error)[None, None, :])
     weight = np.exp(log - log.max())
     weight /= weight.sum()
-    fit = fit_line(table, "y", "x", scale=SCALE, group=None, error="error", seed=1)
+    fit = fit_line(table, "y", "x", scale=SCALE, group=None, se="error", seed=1)
     assert off(fit, "mean", float((weight.sum(axis=(1, 2)) * a).sum())) < ERRORS
     slope = float((weight.sum(axis=(0, 2)) * b).sum()) / table["x"].std(ddof=0)
     assert off(fit, "slope on x", slope) < ERRORS

@@ -25,6 +25,7 @@ from thermostats.modelling.heritage.quantities import POPULATION_MEAN, quantitie
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, said_of
 from thermostats.modelling.heritage.separable import what_rows_cannot_say
 from thermostats.modelling.heritage.stated import blocks_figure, equations, models_table, orders_table, priors
+from thermostats.modelling.standard_errors import not_read
 from thermostats.plots import posterior as plots
 from thermostats.tables.vocabulary import GAINS
 
@@ -45,6 +46,7 @@ def fit_heritage(
     geometry: str | Sequence[str] | None = None,
     scale: str | Sequence[str] | None = None,
     prompt: str = "prompt_id",
+    se: str | float | None = None,
     estimand: str = "",
     seed: int = SEED,
     blocks: Mapping[str, Sequence[str]] | None = None,
@@ -60,11 +62,12 @@ def fit_heritage(
     `lab` (None: no labs), `geometry`, `scale` and `prompt` name the columns. Without geometry or scale named, those of
     `gain_rows` count, and where there are none the fit goes without and says so. Numbers enter as logs, in any unit.
     `family`, where known, is a block of its own within labs. Models enter by their mean log gain ȳ_i with its standard
-    error; predicted are log gains. Models whose gains are near 1 by construction (`comparable` false) are left out with
-    a warning. `estimand` says which gain it is, and sets the prior scale of τ. `blocks`: other blocks in the order that
-    is asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers as they are.
-    `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects. Normal ones are
-    drawn exactly, others by PyMC, which takes a minute.
+    error, which `se` states: a column, or a number, of the gain as given; by the delta method that of ȳ_i is se/gain,
+    known, of any n. Predicted are log gains. Models whose gains are near 1 by construction (`comparable` false) are
+    left out with a warning. `estimand` says which gain it is, and sets the prior scale of τ. `blocks`: other blocks in
+    the order that is asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers
+    as they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects.
+    Normal ones are drawn exactly, others by PyMC, which takes a minute.
 
     Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
     population_mean_log_gain (of models that there could be: those at hand are a sample) and, not printed,
@@ -74,21 +77,24 @@ def fit_heritage(
 
     Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model in several
     rows that no prompt tells apart, a model with two labs, fewer than 4 models, one lab, one model in every lab, a
-    block without variation, a prompt twice in one model, blocks of names and numbers together, priors out of range.
+    block without variation, a prompt twice in one model, blocks of names and numbers together, errors that are missing,
+    below 0 or not below their gains, priors out of range.
     """
     outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
     roles = {"geometry": geometry, "scale": scale}
-    request, gone = _asked(table, outcome, {"model": model, "lab": lab, "prompt": prompt}, roles, blocks)
+    columns = {"model": model, "lab": lab, "prompt": prompt} | ({"se": se} if isinstance(se, str) else {})
+    request, gone = _asked(table, outcome, columns, roles, blocks)
     estimand, before = estimand or outcome, table
     table, left = comparable_only(request.read(table, optional=("prompt",)))
-    units_once(table, [model, prompt] if prompt in table else [model], _of_many(outcome, table))
+    units_once(table, [model, prompt] if prompt in table and se is None else [model], _of_many(outcome, table))
     _complete(request, table)
     chosen = _blocks(request) if blocks is None else _each_listed(blocks)
     columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
-    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
+    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df, se is not None)
     names = [column for name in heritage.groups for column in heritage.blocks[name]]
-    columns = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
-    rows, warnings = model_means(table, estimand, names=names, numbers=columns, positive=heritage.logs)
+    others = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
+    rows, warnings = model_means(table, estimand, names=names, numbers=others, positive=heritage.logs, se=se)
+    warnings += not_read(before, outcome, se, f"{outcome}_sd", "n_prompts")
     if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
         nested = {**heritage.blocks, FAMILY: (LAB, "family")}
         heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
@@ -235,6 +241,7 @@ def _declared(
     concentration: float,
     residuals: str,
     lab_df: float,
+    stated: bool,
 ) -> Heritage:
     """Blocks and priors as they were asked for."""
     if not (0 < concentration < math.inf and (lab_df == 0 or 2 < lab_df < math.inf)):
@@ -268,4 +275,5 @@ def _declared(
         concentration=concentration,
         lab_df=lab_df,
         residuals=residuals,
+        stated=stated,
     )
