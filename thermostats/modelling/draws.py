@@ -22,6 +22,8 @@ from thermostats.errors import ThermostatsError, UsageError
 from thermostats.settings import coverage, options
 
 Array = NDArray[np.float64]
+ARVIZ_NOTICE = r"\s*ArviZ is undergoing a major refactor"
+"""What ArviZ 0.23 says once a day: both its generations are supported here."""
 
 SEED = 1
 """Seed of a fit that names none."""
@@ -310,5 +312,5 @@ def first_generation() -> bool:
 
 def _arviz() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
         return importlib.import_module("arviz")
