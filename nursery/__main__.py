@@ -69,9 +69,8 @@ def design(
 
     Example: `python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
     """
-    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery import component_worlds, designs  # noqa: PLC0415 - numpy
     from nursery.recipes import drawn  # noqa: PLC0415
-    from thermostats.studies.nursery import component_worlds  # noqa: PLC0415 - numpy
 
     if recipes is None and (shapes or factors):
         raise UsageError(

@@ -10,10 +10,10 @@ import pandas as pd
 from altered import shipped
 
 from nursery import designs, tuning
+from nursery.component_worlds import logs
 from nursery.designs import Member, Pack
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.component_worlds import logs
 from thermostats.studies.nursery.crossed_worlds import CrossedWorld
 from thermostats.studies.nursery.shipped import MODELS, THIRD
 from thermostats.tables.folders import shipped as folder

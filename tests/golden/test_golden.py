@@ -14,7 +14,7 @@ from thermostats.claims.stored import Made
 from thermostats.tables import store
 
 SCRIPTS = scripts(store.shipped("analyses"))
-QUICK, BY_FITS = ("C06",), ("C07", "C09", "N01", "N02")
+QUICK, BY_FITS = ("C06",), ("C07", "C09")
 """A claim without a fit; another, and claims of whose estimates some are of a fit."""
 
 
@@ -42,7 +42,6 @@ OTHER_THAN_PUBLISHED = {
     "C16.contraction.absolute": {"L* minimum, from 0", "L* inflection, from 0"},
     "C16.contraction.relative": {"L* minimum, from 0", "L* inflection, from 0"},
     "C17.exponent": {"exponent as claimed"},
-    "N03.exponent": {"exponent β"},
 }
 """Published figures that the published rows do not give."""
 

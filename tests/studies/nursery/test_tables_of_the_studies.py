@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from thermostats.studies.nursery.described import FLAG, NUMBER, TEXT, WHOLE, datapackage
+from scripts.describe_nursery import FLAG, NUMBER, TEXT, WHOLE, datapackage
 from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables.folders import shipped
 

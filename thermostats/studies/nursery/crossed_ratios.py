@@ -130,9 +130,3 @@ def largest_corpus(spreads: pd.DataFrame) -> tuple[str, float, float]:
     shares = squares / squares.sum()
     corpus = str(shares.mean(axis=1).idxmax())
     return corpus, float(shares.loc[corpus].min()), float(shares.loc[corpus].max())
-
-
-def slopes_of_all(rows: pd.DataFrame) -> Array:
-    """Mean slopes on log L, log ρ and log d over recipes and corpora."""
-    y, x, _ = table(rows)
-    return np.asarray(lines(y, x - x.mean(axis=0))[0][..., 1:].mean(axis=(0, 1)))

@@ -1,6 +1,6 @@
 """What describes the tables of the later studies for other tools.
 
-`python -m thermostats.studies.nursery.described` writes `data/nursery/datapackage.json`
+`python scripts/describe_nursery.py` writes `data/nursery/datapackage.json`
 (https://datapackage.org/standard/data-package/).
 """
 
