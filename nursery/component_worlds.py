@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from nursery.components import DEPTH, GEOMETRY, ORDERED, OVER, REFERENCE, SCALE, Array, Table, components, ratios
+from nursery.components import DEPTH, GEOMETRY, ORDERED, OVER, SCALE, Array, Table, components, ratios
 from thermostats.claims.result import Result
 from thermostats.claims.rule import Above
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE
+from thermostats.studies.nursery.crossed import REFERENCE
 
 Codes = npt.NDArray[np.int64]
 

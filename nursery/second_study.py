@@ -29,7 +29,7 @@ from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
 from thermostats.studies.nursery.early import within_cells
 from thermostats.studies.nursery.rows import by_t, final, slope_within
-from thermostats.studies.nursery.third import COLUMNS, penultimate
+from thermostats.studies.nursery.third import COLUMNS
 from thermostats.tables.vocabulary import NURSERY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,10 +53,18 @@ CANDIDATES = [
 
 
 def along(models: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    """One row per model and checkpoint of the tables: columns of `models`, `step`, `share`, and of `penultimate`."""
+    """One row per model and checkpoint of the tables: columns of `models`, `step`, `share` of the training.
+
+    Of block L − 1 `log_gain` and `log_gain_sd`; `log_wv` and `log_wo`, means over layers of log σ_max.
+    """
     models = models.fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
-    logs = {name: np.log(models[column]) for name, column in COLUMNS.items()}
-    return penultimate(models.assign(**logs), gains, ["model", "step"])
+    models = models.assign(**{name: np.log(models[column]) for name, column in COLUMNS.items()})
+    spectra = gains.assign(log_wv=np.log(gains["wv_norm"]), log_wo=np.log(gains["wo_norm"]))
+    spectra = spectra.groupby(["model", "step"], as_index=False)[["log_wv", "log_wo"]].mean()
+    block = gains.merge(models[["model", "n_layers"]], on="model")
+    block = block.loc[block["layer"] == block["n_layers"] - 1, ["model", "step", "log_gain", "log_gain_sd"]]
+    rows = models.merge(block, on="model").merge(spectra, on=["model", "step"])
+    return rows.assign(share=rows["step"] / rows["steps"])
 
 
 def ends(models: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:

@@ -37,7 +37,8 @@ def study(world: CrossedWorld, **truth: float) -> Evidence:
 
 @pytest.mark.parametrize("claim", FINDINGS)
 def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
-    empty = {f"third_{name}": pd.DataFrame(columns=list(columns)) for name, columns in tables_that_ship.THIRD.items()}
+    columns = {"models": tables_that_ship.MODELS} | tables_that_ship.READ
+    empty = {f"third_{name}": pd.DataFrame(columns=list(names)) for name, names in columns.items()}
     tables = shipped().fork()
     tables._loaded = dict(tables._loaded) | empty
     assert {found.verdict for found in judged(by_rules_alone(claim), tables, *FINDINGS[claim]).values()} == {UNMEASURED}
@@ -165,10 +166,9 @@ def test_worlds_at_the_edge_lie_on_it() -> None:
 
 def test_tables_are_read_as_the_trainings_write_them(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "nursery" / "third"
-    folder.mkdir(parents=True)
     write(made(STRONG), folder)
     monkeypatch.setattr(tables_that_ship, "shipped", lambda _: tmp_path)
     assert len(third.ends(Evidence(shipped().data))) == 640
-    (folder / "gains.parquet").write_bytes(b"")
+    (folder / "read" / "gains.parquet").write_bytes(b"")
     with pytest.raises(Exception, match="a table of the nursery cannot be read"):
         third.ends(Evidence(shipped().data))

@@ -52,7 +52,7 @@ def test_published_figures_agree_but_for_those_that_are_listed() -> None:
     words = {key: agreement(finding) for key, finding in frozen.items()}
     others = {key: {name for name, word in by.items() if word == "does not agree"} for key, by in words.items()}
     assert {key: names for key, names in others.items() if names} == OTHER_THAN_PUBLISHED
-    assert sum(word == "agrees" for by in words.values() for word in by.values()) >= 297
+    assert sum(word == "agrees" for by in words.values() for word in by.values()) >= 296
 
 
 def test_freezing_says_which_verdicts_and_agreements_changed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,26 +58,22 @@ SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "
 def along(tables: Evidence) -> pd.DataFrame:
     """One row per model, checkpoint and set of prompts: columns of models, `trained_on`, `step`, `share`, `prompts`.
 
-    `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `log_wv` and `log_wo` means over layers of
-    log σ_max; `recipe` is the same in every corpus.
+    `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `recipe` is the same in every corpus.
     """
     models = tables.table("third_models").fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
     stem = models["recipe"].astype(str).str.split("-").str[0]
     logs = {name: np.log(models[column].astype(float)) for name, column in COLUMNS.items()}
     logs |= {"log_shape": logs["log_L"] - logs["log_d"], "log_N": logs["log_L"] + 2 * logs["log_d"]}
     named = models.assign(model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs)
-    named = named.rename(columns={"corpus": "trained_on"})
-    return penultimate(named, tables.table("third_gains"), ["model", "step", "prompts"])
-
-
-def penultimate(models: pd.DataFrame, gains: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Rows of `models` with what `along` takes from `gains`, one per value of the columns `key`."""
-    spectra = gains.assign(log_wv=np.log(gains["wv_norm"].astype(float)), log_wo=np.log(gains["wo_norm"].astype(float)))
-    spectra = spectra.groupby(key, as_index=False)[["log_wv", "log_wo"]].mean()
-    block = gains.merge(models[["model", "n_layers"]], on="model")
-    block = block.loc[block["layer"] == block["n_layers"] - 1, [*key, "log_gain", "log_gain_sd"]]
-    rows = models.merge(block, on="model").merge(spectra, on=key)
+    rows = named.rename(columns={"corpus": "trained_on"}).merge(tables.table("third_gains"), on="model")
     return rows.assign(share=rows["step"] / rows["steps"])
+
+
+def spectra(tables: Evidence) -> pd.DataFrame:
+    """Means over layers of log σ_max at the end of training, `log_wv` and `log_wo`, by model."""
+    norms = tables.table("third_spectra")
+    logs = {f"log_{name}": np.log(norms[f"{name}_norm"].astype(float)) for name in ("wv", "wo")}
+    return norms[["model"]].assign(**logs).groupby("model").mean()
 
 
 def on_own(rows: pd.DataFrame) -> pd.DataFrame:
@@ -86,11 +82,12 @@ def on_own(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ends(tables: Evidence) -> pd.DataFrame:
-    """One row per model of the design at the end, first seeds: on prompts of its own corpus, and the columns `ON`."""
+    """One row per model of the design at the end, first seeds: on prompts of its own corpus, `ON`, and `spectra`."""
     rows = along(tables)
     rows = rows[(rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])]
     every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(columns=list(CORPORA))
     gains = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
+    gains = gains.merge(spectra(tables), left_on="model", right_index=True)
     return gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
 
 
