@@ -382,6 +382,10 @@ def ls(
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
     rows, columns = listing.rows(what, data, yours=yours, table=table, analyses=analyses, rules=as_json, **chosen)
     print_rows(rows, columns, as_json, spare=listing.SPARE)
+    if what == "models" and not (yours or family) and lab.casefold() in {"", NURSERY}:
+        from thermostats.claims.study import apart  # noqa: PLC0415 - studies are imported for it
+
+        print(*apart(), sep="\n", file=sys.stderr)
     say_next(step, data=data, visible=watched(as_json))
 
 
