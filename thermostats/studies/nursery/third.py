@@ -87,8 +87,8 @@ def ends(tables: Evidence) -> pd.DataFrame:
     rows = rows[(rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])]
     every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(columns=list(CORPORA))
     gains = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
-    gains = gains.merge(spectra(tables), left_on="model", right_index=True)
-    return gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
+    gains = gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
+    return gains.assign(**{name: gains["model"].map(logs) for name, logs in spectra(tables).items()})
 
 
 def enough(tables: Evidence) -> pd.DataFrame:
