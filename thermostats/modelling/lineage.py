@@ -34,7 +34,6 @@ from thermostats.modelling.lineage_processes import (
     DESCENT,
     FREE,
     LEVELS,
-    OU,
     PROCESSES,
     columns_by_level,
     unit_height,
@@ -47,7 +46,6 @@ WIDE = 0.5
 """Length of the interval of λ from which on it counts as not estimated."""
 EQUATIONS = {
     BROWNIAN: "f_descent: Brownian motion along the tree, covariance of two models the path that they share",
-    OU: "f_descent: Ornstein–Uhlenbeck, correlation exp(−α · distance along the tree)",
     FREE: "f_descent: r = exp(−α t) between parent and child, r² + (1 − r²) η between siblings",
     LEVELS: "f_descent: independent effects of labs, families and parents, each level with a scale of its own",
 }
@@ -73,13 +71,13 @@ def fit_lineage(
     `log_gain` with its standard error `error`, one row per model and `instrument` (a column of who measured); several
     rows of a model count as repeats. tree: of `thermostats.tree`; base and tuned models enter together. blocks: name to
     columns of numbers; by default geometry and scale by their logarithms, where the rows have them; `{}`: none.
-    process: `brownian`, `ou` (pull α, by quadrature), `free` (siblings may resemble each other more than parent and
-    child do), `levels` (labs, families and parents each with a scale; the nested heritage model). The covariance is
+    process: `brownian`, `free` (a pull α, by quadrature; siblings may resemble each other more than parent and child
+    do), `levels` (labs, families and parents each with a scale; the nested heritage model). The covariance is
     that of a tree whose highest model stands at 1, not a correlation; in trees of unequal heights lower models vary
     less. total_sd: scale of the half-normal prior of τ.
 
     Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
-    parent_child and siblings of `ou` and `free`. Statements: orders of the blocks. Tables: slopes (least squares,
+    parent_child and siblings of `free`. Statements: orders of the blocks. Tables: slopes (least squares,
     Brownian, Pagel's λ, the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
     the side of 1 changes), next (sibling, child, lab), left out (exact, clade by clade), power.
 
@@ -297,7 +295,7 @@ def _priors(lineage: Lineage) -> tuple[Prior, ...]:
         [f"{lineage.concentration:g}"] * (len(lineage.blocks) + 2 + lineage.repeated + bool(lineage.instrument))
     )
     pulled: tuple[Prior, ...] = ()
-    if lineage.process in {OU, FREE}:
+    if lineage.process == FREE:
         pulled = (("α", "even on the log scale, 0.25 to 16 per height", "from near all to nothing is inherited"),)
     return (
         ("α (mean)", f"N(0, {2 * lineage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),

@@ -36,7 +36,7 @@ class Lineage:
     tree: Tree
     """The tree of the models and what they come from alone, of unit height."""
     process: str = BROWNIAN
-    """brownian, ou, free, levels; empty: no descent."""
+    """brownian, free, levels; empty: no descent."""
     blocks: Mapping[str, tuple[str, ...]]
     logs: bool
     """Columns enter by their logarithms."""
