@@ -39,6 +39,9 @@ def load(
 
     Without a name: the tables that there are, one row each, with their number of rows, key and meaning.
 
+    The table `models` has no rows of the third controlled study, which N01 to N05 ask: its 656 models are in
+    `thermostats.studies.nursery.shipped.shipped_table("third/models")`.
+
     models: with the columns of each row's run and model, among them `model_id`, `heritage` (the lab), `family`,
     `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left out.
 
@@ -76,7 +79,10 @@ def _tables(data: str | Path | None) -> pd.DataFrame:
 
 
 def models(data: str | Path | None = None) -> pd.DataFrame:
-    """Every model of the tables, one row each revision: the table `models`, as `load("models")` gives it."""
+    """Every model of the tables, one row each revision: the table `models`, as `load("models")` gives it.
+
+    The 656 models of the third controlled study are in tables of its own, see `load`.
+    """
     return load("models", data)
 
 
