@@ -23,6 +23,8 @@ from thermostats.modelling.classical.estimates import probability
 from thermostats.settings import options
 
 Array = NDArray[np.float64]
+ARVIZ_NOTICE = r"\s*ArviZ is undergoing a major refactor"
+"""What ArviZ 0.23 says once a day: both its generations are supported here."""
 
 SEED = 1
 """Seed of a fit that names none."""
@@ -311,5 +313,5 @@ def first_generation() -> bool:
 
 def _arviz() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
         return importlib.import_module("arviz")

@@ -255,9 +255,14 @@ class Fitted:
     def _left_out(self) -> LeftOut:
         return leave_one_out(self.model, self.draws, seed=self.seed)
 
-    def loo(self) -> LeftOut:
-        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before any refit."""
-        return self._left_out
+    def loo(self, *, refit: bool = True) -> LeftOut:
+        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before any refit.
+
+        `refit`: a sampled model without each outcome whose weights cannot be trusted; else they stand.
+        """
+        if refit or not isinstance(self.model, Sampled) or "_left_out" in vars(self):
+            return self._left_out
+        return leave_one_out(self.model, self.draws, seed=self.seed, refit=False)
 
     @cached_property
     def _alone(self) -> LeftOut:
