@@ -42,6 +42,8 @@ def cells_of(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, 
         if dtype == FLOAT and (numbers_there := _plain_numbers(values)) is not None:
             return numbers_there, []
         return _by_distinct_text(values, dtype)
+    if values.dtype == object and all(value is None for value in values.to_numpy()):
+        return pd.Series("" if dtype == TEXT else None, index=values.index, name=values.name, dtype=dtype), []
     return _one_by_one(values, dtype)
 
 
@@ -53,8 +55,9 @@ def _plain_numbers(values: pd.Series) -> pd.Series | None:
     except pa.ArrowInvalid:
         return None
     made = floats.to_numpy() if isinstance(floats, pa.ChunkedArray) else floats.to_numpy(zero_copy_only=False)
-    none = pc.sum(pc.is_null(floats)).as_py() or 0
-    return pd.Series(made, index=values.index, name=values.name) if np.isfinite(made).sum() + none == len(made) else None
+    if np.isfinite(made).sum() + floats.null_count < len(made):
+        return None
+    return pd.Series(made, index=values.index, name=values.name)
 
 
 def _by_distinct_text(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:

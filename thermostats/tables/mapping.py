@@ -23,7 +23,7 @@ from thermostats.tables.join_columns import FILLED_WITH, TELLING, may_be_left_ou
 from thermostats.tables.norms import gains_from_norms
 from thermostats.tables.remedies import Remedy
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
-from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, Column, absent, dtypes
+from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
 
 MILLION = 10**6
 ROUNDING = 1e-9
@@ -174,16 +174,18 @@ def _whole_product(value: object, factor: float) -> int | None:
 
 def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Rows with the columns of a table that may be left out: empty, or as in `FILLED_WITH`."""
+    empty = {dtype: _empty(frame, dtype) for dtype in set(dtypes(table).values())}
     spare = {
-        name: absent(table).get(name, FILLED_WITH.get((table, name), "" if column.dtype == TEXT else _empty(frame, column)))
+        name: absent(table).get(name, FILLED_WITH.get((table, name), empty[column.dtype]))
         for name, column in TABLES[table].columns.items()
         if name not in frame and may_be_left_out(table, name)
     }
     return frame.assign(**spare)
 
 
-def _empty(frame: pd.DataFrame, column: Column) -> pd.Series:
-    return pd.Series(None, index=frame.index, dtype=column.dtype)
+def _empty(frame: pd.DataFrame, dtype: str) -> pd.Series:
+    """A column without values for a frame."""
+    return pd.Series("" if dtype == TEXT else None, index=frame.index, dtype=dtype)
 
 
 def with_runs(

@@ -11,15 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from thermostats.errors import DataError, nearest
 from thermostats.tables import table_files
 from thermostats.tables.arguments import check_table
 from thermostats.tables.atomic import write_atomically
+from thermostats.tables.csv_lines import csv_lines
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
@@ -27,20 +30,19 @@ from thermostats.tables.identities import check_identities
 from thermostats.tables.licences import check_licences
 from thermostats.tables.lineage import check_lineage
 from thermostats.tables.parameters import check_models
+from thermostats.tables.ranks import in_turn
 from thermostats.tables.remedies import Remedy, renamed
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import TABLES, key, references, with_added, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
 from thermostats.tables.table_files import is_archive, runs_in, schema
-from thermostats.tables.validation import converted
+from thermostats.tables.validation import converted, ranks_of
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
 
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas by those of Arrow, where they are not its own."""
-LINE_END = "\x1e\r\n"
-"""Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
 
 
 def load(
@@ -123,32 +125,39 @@ def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats, LF."""
-    header, *rows = _lines(validate(frame, name), name)
-    return "".join([header, *rows]).encode()
+    checked = validate(frame, name)
+    return csv_lines(checked[written(checked, name)], name).of(0, len(checked))
 
 
-def to_csv_files(files: Mapping[Path, pd.DataFrame], name: str) -> dict[Path, bytes]:
+class Files(NamedTuple):
+    """Files of a table: the rows of all of them, the number of the file of each row, and the files by number."""
+
+    rows: pd.DataFrame
+    number: NDArray[np.int64]
+    paths: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, files: Mapping[Path, pd.DataFrame], name: str) -> Files:
+        """Files whose rows are frames of their own."""
+        if not files:
+            return cls(pd.DataFrame(columns=list(dtypes(name))), np.zeros(0, dtype=np.int64))
+        rows = pd.concat(list(files.values()), ignore_index=True)
+        return cls(rows, np.repeat(np.arange(len(files)), [len(part) for part in files.values()]), tuple(files))
+
+
+def to_csv_files(files: Files, name: str) -> dict[Path, bytes]:
     """Bytes of each file of a table, its rows all checked at once; an optional column is in all files or in none."""
-    if not files:
+    if not files.paths:
         return {}
-    rows = pd.concat(list(files.values()), ignore_index=True)
-    of = np.repeat(np.arange(len(files)), [len(part) for part in files.values()])
-    file = pd.Series(of, index=pd.MultiIndex.from_frame(rows[key(name)]))
-    checked = validate(rows, name)
-    header, *lines = _lines(checked, name)
-    texts = [[header] for _ in files]
-    for place, line in zip(file.loc[pd.MultiIndex.from_frame(checked[key(name)])], lines, strict=True):
-        texts[place].append(line)
-    return {path: "".join(text).encode() for path, text in zip(files, texts, strict=True)}
-
-
-def _lines(checked: pd.DataFrame, name: str) -> list[str]:
-    """Header and a line for each row of a checked table; DataError where a text holds the end of a line."""
-    text: str = checked[written(checked, name)].to_csv(index=False, lineterminator=LINE_END)
-    lines = text.split(LINE_END)[:-1]
-    if len(lines) != len(checked) + 1:
-        raise DataError(f"a text of table {name} holds characters that a CSV file cannot", got=ascii(LINE_END))
-    return [line + "\n" for line in lines]
+    by_key = in_turn(ranks_of(files.rows, name))
+    number = files.number if by_key is None else files.number[by_key]
+    checked = validate(files.rows, name)
+    by_file = in_turn(number)
+    if by_file is not None:
+        checked, number = checked.take(by_file), number[by_file]
+    lines = csv_lines(checked[written(checked, name)], name)
+    bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
+    return {path: lines.of(first, beyond) for path, first, beyond in zip(files.paths, bounds, bounds[1:], strict=False)}
 
 
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:

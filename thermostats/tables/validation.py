@@ -14,6 +14,7 @@ import pandas as pd
 
 from thermostats.errors import SHOWN_OF, DataError
 from thermostats.tables.cells import HALF, SURROGATE, WORDS, cells_of
+from thermostats.tables.ranks import Ranks, again, in_turn, ranks
 from thermostats.tables.remedies import Remedy, changed
 from thermostats.tables.schemas import (
     ABOVE,
@@ -100,11 +101,8 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     Raises DataError that lists every cell that is not as it must be, row by row; the same value in many rows once.
     """
     table, wrong = converted(frame, name)
-    table.index = frame.index
-    unfit = {fault.row for fault in wrong}
-    rest = table.iloc[[row for row in range(len(table)) if row not in unfit]].drop_duplicates()
-    place = dict(enumerate(table.index.get_indexer(rest.index)))
-    wrong += [fault._replace(row=place[fault.row]) for fault in disallowed(rest, name)]
+    rest = _once(table.drop(index=[fault.row for fault in wrong]), name)
+    wrong += [fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name)]
     if not wrong:
         for label in texts_of(name):
             check_texts(rest[label].unique(), name, label, where)
@@ -121,6 +119,14 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
         next_step="correct them and join again; nothing was written",
         remedy=remedy_of(wrong, name),
     )
+
+
+def _once(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Rows of a table, those that occur twice once."""
+    repeated = again(ranks_of(table, name), keep=False)
+    if not repeated.any():
+        return table
+    return table[~repeated | ~table.duplicated()]
 
 
 def remedy_of(wrong: Sequence[Fault], name: str) -> Remedy | None:
@@ -145,7 +151,13 @@ def remedy_of(wrong: Sequence[Fault], name: str) -> Remedy | None:
 
 
 def in_order(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    return table.sort_values(key(name), kind="stable", ignore_index=True)
+    order = in_turn(ranks_of(table, name))
+    return (table if order is None else table.take(order)).reset_index(drop=True)
+
+
+def ranks_of(table: pd.DataFrame, name: str) -> Ranks:
+    """The rank of each row's key in a table, see `ranks`."""
+    return ranks(table[label] for label in key(name))
 
 
 def texts_of(name: str) -> list[str]:
@@ -169,7 +181,7 @@ def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]
         if dtype == FLOAT:
             infinite = np.flatnonzero(np.isinf(values))
             wrong += [Fault(int(row), label, values[row], "is infinite", FINITE) for row in infinite]
-    return pd.DataFrame(columns), wrong
+    return pd.DataFrame(columns, copy=False), wrong
 
 
 def _iso(value: Any) -> Any:
@@ -185,8 +197,8 @@ def disallowed(table: pd.DataFrame, name: str) -> list[Fault]:
         for row in np.flatnonzero(faults(values, column)):
             value = None if pd.isna(values.iloc[row]) else values.iloc[row]
             wrong.append(Fault(int(row), label, value, NOT_ALLOWED, wanted(name, label)))
-    again = np.flatnonzero(table.duplicated(key(name)))
-    return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in again)]
+    repeated = np.flatnonzero(again(ranks_of(table, name)))
+    return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in repeated)]
 
 
 def faults(values: pd.Series, column: Column) -> np.ndarray:
