@@ -123,6 +123,9 @@ def join(
             "--constant", metavar="COLUMN=VALUE", help="What every row has, such as position=last; may be repeated."
         ),
     ] = None,
+    states: Annotated[
+        str, typer.Option("--states", help="Of fewer than L + 1 norms: inputs or outputs of the blocks.")
+    ] = "",
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
     accept: Annotated[
@@ -154,6 +157,7 @@ def join(
         "mapping": mapping,
         "recipe": recipe,
         "constants": dict(c.split("=", 1) for c in constants or ()),
+        "states": states,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415

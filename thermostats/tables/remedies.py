@@ -42,6 +42,8 @@ class Remedy:
     """An expression that reads the file."""
     mapping: Mapping[str, Any] = field(default_factory=dict)
     """Entries over those of the mapping; a key that is None goes."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Further arguments, which are options of the command too."""
     data: str = ""
     """Another folder."""
     before: str = ""
@@ -57,6 +59,7 @@ class JoinCall:
     table: str | None = None
     recipe: str = ""
     constants: Mapping[str, Any] | None = None
+    states: str = ""
     data: str | Path | None = None
     options: tuple[str, ...] = ()
 
@@ -67,7 +70,7 @@ class JoinCall:
             return ""
         if not SHELL.get():
             return self._call(rows, remedy)
-        if remedy.option or remedy.data:
+        if remedy.option or remedy.data or remedy.words:
             return self._command(remedy)
         imports = "import thermostats" + ", pandas as pd" * ("pd." in rows)
         return f"python -c {shlex.quote(f'{imports}; print({self._call(rows, remedy)})')}"
@@ -129,6 +132,8 @@ class JoinCall:
                 "mapping": mapping,
                 "recipe": self.recipe,
                 "constants": dict(self.constants or {}),
+                "states": self.states,
+                **remedy.words,
                 **arguments,
                 **dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True),
             }
@@ -140,6 +145,8 @@ class JoinCall:
         words += ["--map", str(self.mapping)] if self.mapping is not None else []
         words += ["--as", self.recipe] if self.recipe else []
         words += [word for name, value in (self.constants or {}).items() for word in ("--constant", f"{name}={value}")]
+        stated = {**({"states": self.states} if self.states else {}), **remedy.words}
+        words += [word for name, value in stated.items() for word in (f"--{name}", value)]
         folder = remedy.data or self.data
         words += ["--data", str(folder)] if folder else []
         options = dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])])
