@@ -17,6 +17,8 @@ from thermostats.errors import SHOWN_OF, UsageError, did_you_mean
 from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import Draws
 from thermostats.modelling.fitted import Call, Fitted
+from thermostats.modelling.labelled import labelled
+from thermostats.next_steps import Asked, asking
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Fitted)
@@ -50,6 +52,7 @@ def again(call: Call, draws: Draws) -> Fitted:
 def fits(function: Callable[P, F]) -> Callable[P, F]:
     """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
     signature = inspect.signature(function)
+    standard = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> F:
@@ -59,8 +62,10 @@ def fits(function: Callable[P, F]) -> Callable[P, F]:
             raise _refusal(function.__name__, signature, args, kwargs, error) from None
         annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
         arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
-        fit = function(**arguments)  # type: ignore[call-arg]
-        call = Call(module=function.__module__, function=function.__name__, arguments=arguments)
+        with asking(Asked(function=function.__name__, arguments=arguments, positional=max(len(args), 1))):
+            arguments = labelled(arguments, standard)
+            fit = function(**arguments)  # type: ignore[call-arg]
+        call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)
         return replace(fit, call=call)
 
     called.fits = True  # type: ignore[attr-defined]

@@ -236,7 +236,8 @@ def _own_lay_out(
         if name not in like["levels"] if like else pd.api.types.is_numeric_dtype(rows[name]):
             data[name] = _as_array(rows[name])
             continue
-        before, values = list(like["levels"][name]) if like else [], labels(rows[name], name)
+        before = list(like["levels"][name]) if like else []
+        values = labels(rows[name], name, before)
         levels[name] = [*before, *sorted(set(values) - set(before))]
         data[name] = np.array([levels[name].index(value) for value in values], dtype=np.int64)
         data[f"n_{name}"] = len(levels[name])

@@ -21,6 +21,7 @@ from thermostats.errors import SHOWN_OF, UsageError, unknown
 from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import SEED, Array, Draws, equal_tailed, summary
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.labelled import labelled_new
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Sampled
@@ -45,6 +46,8 @@ class Call:
     module: str
     function: str
     arguments: Mapping[str, Any]
+    standard: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that it does not name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +242,7 @@ class Fitted:
     def _predicted(self, new: pd.DataFrame) -> tuple[Laid, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
+        new = new if self.call is None else labelled_new(new, self.call.arguments, self.call.standard)
         laid, rng = self.law.lay_out(self.reads(new), self.constants), np.random.default_rng(self.seed)
         values = self.draws.few(self.draws.size)
         if isinstance(laid.model, Sampled):

@@ -198,7 +198,7 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if not accept:
         fresh = {name: pd.concat([plan.added, plan.replaced]) for name, plan in plans.items()}
-        check_plausible(fresh, after["models"], after["runs"], existing["models"])
+        check_plausible(fresh, after["models"], after["runs"], existing)
     if "models" in incoming:
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):

@@ -11,7 +11,7 @@ from thermostats.errors import UsageError, did_you_mean
 from thermostats.tables import store
 from thermostats.tables.folders import own_files, own_folder, shipped
 from thermostats.tables.join import Joined, join
-from thermostats.tables.plausible import bare
+from thermostats.tables.labels import bare
 from thermostats.tables.schemas import dtypes
 
 FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year", "quantised", "package", "model_licence")
