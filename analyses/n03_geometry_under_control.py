@@ -145,7 +145,7 @@ def slope(evidence: Evidence, term: Case) -> Result:
     known = rows.assign(error=standard_errors(rows, PENULTIMATE))
     others = [name for name in held(rows) if name != term.column]
     columns = [*others, term.column]  # influence is checked of the last column
-    fit = fit_line(known, "log_gain", columns, scale=SCALE, group="recipe", error="error", sources=[NURSERY], seed=SEED)
+    fit = fit_line(known, "log_gain", columns, scale=SCALE, group="recipe", se="error", sources=[NURSERY], seed=SEED)
     found = by_slope(of_first(evidence, term))
     return replace(
         found,

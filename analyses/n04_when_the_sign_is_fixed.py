@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Result, TooFew, Trial
 from thermostats.claims.rule import Posterior
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.pairs import changes_sides, fit_invariance
+from thermostats.modelling.pair_means import fit_pair_means
+from thermostats.modelling.pairs import changes_sides
 from thermostats.plots.general import slopes
 from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026.by_prompt import TWIN
@@ -206,7 +207,7 @@ def pairs(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.shared
 def fit_pairs(evidence: Evidence) -> Fit:
     """The model of all pairs."""
-    return fit_invariance(gains(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
+    return fit_pair_means(gains(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 
 
 NO_FLIP = Posterior("no pair changes the sign of its mean log gain", refuted=FLIPS > 0)

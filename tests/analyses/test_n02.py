@@ -74,7 +74,7 @@ def test_levels_of_the_pooled_model_have_the_mean_of_all_models_as_theirs(rows: 
     fit = n02.recipe_fit(shipped())
     for factor, means in pooled_levels(fit, uneven).items():
         share = uneven[factor].value_counts(normalize=True).reindex(list(RECIPE[factor]), fill_value=0.0)
-        assert means @ share.to_numpy() == pytest.approx(fit.quantities["mean_log_gain"]), factor
+        assert means @ share.to_numpy() == pytest.approx(fit.quantities["models_mean_log_gain"]), factor
 
 
 def test_a_contrast_is_the_ratio_that_was_put_in(rows: pd.DataFrame) -> None:

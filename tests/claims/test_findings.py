@@ -74,13 +74,3 @@ def test_a_finding_has_a_place_for_every_column_and_comes_back_from_them() -> No
     assert from_columns(values) == FINDING
     with pytest.raises(KeyError):
         from_columns({**values, "lowest": 1.0})
-
-
-def test_a_script_that_reads_columns_as_fields_still_runs_and_is_warned() -> None:
-    with pytest.warns(DeprecationWarning, match=r"Finding\.lower is headline\.lower") as warned:
-        assert FINDING.lower == FINDING.headline.lower
-    assert warned[0].filename == __file__, "shown by default where it is the user's own line"
-    with pytest.warns(DeprecationWarning, match=r"Finding\.draw is figure\.draw"):
-        assert FINDING.draw is None
-    with pytest.raises(AttributeError, match="lowest"):
-        _ = FINDING.lowest

@@ -21,7 +21,6 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats import earlier
 from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
@@ -37,10 +36,8 @@ from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
-__all__ = ["EVERY", "EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim"]
+__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim"]
 __all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "TooFew", "Trial", "Views"]
-EVERY = POOLED
-"""Its name in analyses written before the sets had theirs."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +59,6 @@ class Case:
     column: str = ""
 
 
-@earlier.fields(said="statement")
 @dataclass(frozen=True)
 class Claim:
     """One claim and the rules by which it is judged; the rules are fixed before its test is run."""
@@ -200,7 +196,6 @@ class Claim:
 
         return once
 
-    @earlier.arguments(kept="keep")
     def judge(self, evidence: Evidence, keep: Keep = _made) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
 

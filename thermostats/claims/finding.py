@@ -99,7 +99,6 @@ class Finding(ByColumn):
             **{"statement": "criterion.statement", "settles": "criterion.settles"},
         }
     )
-    EARLIER = MappingProxyType({"draw": "figure.draw", "operating": "criterion.rates"})
 
     id: str
     """Stable name, such as `C04.architecture.penultimate_gain`."""

@@ -32,7 +32,7 @@ SIMULATIONS, LEAST = 400, 60
 """Studies a world, and the least where a test takes long."""
 TRIED = 200
 """Studies a size, of a larger one."""
-NAMES = ("model_id", "heritage", "family", "recipe", "pair", "tokenizer", "corpus", "ancestor")
+NAMES = ("model_id", "heritage", "family", "recipe", "pair")
 """Columns of names that make units their own where a study is multiplied."""
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from thermostats import earlier
-
 GROUP = "thermostats.studies"
 """Package whose modules are searched for a `STUDY`, and the entry-point group of studies installed elsewhere."""
 
@@ -35,7 +33,6 @@ class InReport:
 UNSAID = InReport()
 
 
-@earlier.fields(claims="report.heading", fixed="report.fixed", about="report.about", credit="report.credit")
 @dataclass(frozen=True)
 class Study:
     """One study; what it brings is named as `package.module` or `package.module:name` and imported when asked for."""

@@ -14,7 +14,7 @@ times a few errors. Which family fits a rule:
 | shares of variance of several causes | `worlds_of_shares`, `worlds_of_causes` | `causes.py` |
 | the same where two causes are alike | `worlds_at` | `boundary.py` |
 | the share of variance between groups | `worlds_of_groups` | `causes.py` |
-| a share along the tree of descent, or what carries it | `worlds_of_descent`, `worlds_of_carriers` | `descent.py` |
+| a share along the tree of descent | `worlds_of_descent` | `descent.py` |
 | a mean with a number | `worlds_of_mean` | `levels.py` |
 | a difference with 0, of all rows or of some | `worlds_of_shift` | `levels.py` |
 | every model with a bound | `worlds_of_bound` | `levels.py` |

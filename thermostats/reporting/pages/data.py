@@ -106,6 +106,7 @@ def _codebook(name: str) -> dict[str, object]:
             "key": "key" if label in key(name) else "",
             "type": KINDS[column.dtype],
             "unit": column.unit,
+            "property of": column.of,
             "may be empty": "yes" if column.nullable else "",
             "meaning": column.description,
         }

@@ -14,7 +14,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.quantities import contributions
+from thermostats.modelling.heritage.quantities import MODELS_MEAN, contributions
 from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.design import RECIPE
 from thermostats.studies.nursery.rows import columns_of_block, jackknife
@@ -171,7 +171,7 @@ def pooled_levels(fit: Fit, rows: pd.DataFrame) -> dict[str, Array]:
     factors = factor_columns(rows)
     names = [column for columns in factors.values() for column in columns]
     x = rows.set_index("model").loc[fit.rows["model_id"], names].to_numpy(np.float64)
-    centres, mean = x.mean(axis=0), fit.quantities["mean_log_gain"]
+    centres, mean = x.mean(axis=0), fit.quantities[MODELS_MEAN]
     pooled = contributions(fit.draws.values, fit.constants)["recipe"]
     slopes, coded = pooled @ np.linalg.pinv(x - centres).T, level_rows(names)
     effects = {}
