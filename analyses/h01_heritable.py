@@ -28,6 +28,7 @@ from thermostats.claims.worlds.descent import worlds_of_descent
 from thermostats.modelling.heritability import enough, heritability
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 
 ALPHA, LITTLE = 0.05, 0.5
@@ -48,7 +49,7 @@ GAINS = (
 @CLAIM.shared
 def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model with its log gain and the logarithms of its shape and size."""
-    rows = model_rows(evidence, gain)
+    rows = having(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]

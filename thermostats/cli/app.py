@@ -166,12 +166,13 @@ def join(
     with lines_for_a_shell():
         rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
+    for row in rows:
+        if row["unstated"]:
+            print(f"not stated: {row['unstated']}", file=sys.stderr)
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
         print("nothing was written: --dry-run", file=sys.stderr)
     joined = {row["table"] for row in rows}
-    if changed and not dry_run and "models" in joined:
-        _tell_of_no_shape(data)
     step = next((step for table, step in AFTER_JOIN.items() if table in joined), FACTS_ALONE)
     say_next(step, data=data, visible=changed and not as_json and not dry_run)
 
@@ -281,17 +282,6 @@ def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
         print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
-
-
-def _tell_of_no_shape(data: Path | None) -> None:
-    """Name those facts of shape and size that some of the user's models do not state."""
-    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - pandas
-
-    rows = own_models(folders.own_folder(data))
-    for column in ("d_head", "n_params_nonembedding"):
-        if count := int(rows[column].isna().sum()):
-            unstated = f"{column} is not stated of {count} of your models: C04, which reads it, leaves them out"
-            print(f"{unstated}; join it as a column of models, with --replace", file=sys.stderr)
 
 
 @app.command()

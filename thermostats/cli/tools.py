@@ -88,7 +88,7 @@ def set_(
         list[str],
         typer.Argument(
             help="Your models, as listed by thermostats ls models --own, then name=value of lab (heritage), family, "
-            "variant, parent, seed_of, year, quantised, package, model_licence.",
+            "variant, parent, seed_of, year, quantised, package, model_licence, and for joined models their shape.",
             metavar="MODELS... FACTS...",
         ),
     ],

@@ -24,7 +24,7 @@ from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_maps
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
-from thermostats.tables.join_columns import REFUSED
+from thermostats.tables.join_columns import REFUSED, asked_for
 from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hashes, with_runs
 from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
@@ -50,6 +50,8 @@ class Joined:
     unchanged: int
     replaced: int
     files: tuple[Path, ...] = field(repr=False)
+    unstated: str = ""
+    """What models do not state and claims read, and the line that states it."""
 
 
 class Plan(NamedTuple):
@@ -207,8 +209,10 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
     if not dry_run:
         write_all(folder, {path: content for each in (texts, *files) for path, content in each.items()})
+    fresh = pd.concat([plans["models"].added, plans["models"].replaced]) if "models" in plans else None
+    unstated = {} if fresh is None else {"models": asked_for(fresh, folder)}
     return [
-        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]))
+        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]), unstated.get(name, ""))
         for name, plan in plans.items()
     ]
 

@@ -105,6 +105,12 @@ def check_spelling(
     )
 
 
+def having(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Rows in which none of these labels is missing or empty."""
+    there = (rows[list(columns)].fillna("") != "").all(axis=1)
+    return rows if there.all() else rows[there].reset_index(drop=True)
+
+
 def repeated_texts(names: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]]:
     """Prompts of one text that stands under several names, by that text."""
     by_text: dict[str, list[str]] = {}
