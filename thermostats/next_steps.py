@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from thermostats.errors import UsageError, nearest
+
+P, T = ParamSpec("P"), TypeVar("T")
 SHELL: ContextVar[bool] = ContextVar("SHELL", default=False)
 """Whether lines are for a shell."""
 PROGRAM = "thermostats"
+MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 READERS = {
     ".csv": "pd.read_csv({}, dtype=str, keep_default_na=False)",
     ".tsv": 'pd.read_csv({}, sep="\\t", dtype=str, keep_default_na=False)',
@@ -32,16 +39,32 @@ class Code:
     text: str
 
 
+LEFT_OUT = Code("")
+"""In the place of an argument that goes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """The call that is being made: a function of this package and its arguments by name, its rows first."""
 
     function: str
     arguments: Mapping[str, Any]
-    positional: int = 1
-    """Arguments that stand in it without their names; the first are the rows."""
+    signature: Signature
     rows: str = "df"
     """What the rows are called in its lines."""
+
+    def line(self, rows: Code | None = None, **changed: Any) -> str:
+        """The call with other rows or arguments. What cannot be written is called as its argument is."""
+        first, *_ = self.signature.parameters
+        stated = {**self.arguments, **changed, first: rows or Code(self.rows)}
+        ordered = [name for name in self.signature.parameters if stated.get(name, LEFT_OUT) != LEFT_OUT]
+        words = {name: value if _can_be_written(value := stated[name]) else Code(name) for name in ordered}
+        unnamed = []
+        for name, parameter in self.signature.parameters.items():
+            if name not in words or parameter.kind is parameter.KEYWORD_ONLY:
+                break
+            unnamed.append(words.pop(name))
+        return call(self.function, *unnamed, **words)
 
 
 ASKED: ContextVar[Asked | None] = ContextVar("ASKED", default=None)
@@ -58,18 +81,61 @@ def asking(asked: Asked) -> Iterator[None]:
 
 
 def again(rows: Code | None = None, **changed: Any) -> str:
-    """The call that is being made, with other rows or arguments; empty where none is.
-
-    What cannot be written is called as its argument is.
-    """
+    """The call that is being made, with other rows or arguments; empty where none is."""
     asked = ASKED.get()
-    if asked is None:
-        return ""
-    first, *_ = asked.arguments
-    arguments = {**asked.arguments, **changed, first: rows or Code(asked.rows)}
-    plain = {name: value if _can_be_written(value) else Code(name) for name, value in arguments.items()}
-    unnamed = [plain.pop(name) for name in [*asked.arguments][: asked.positional] if name in plain]
-    return call(asked.function, *unnamed, **plain)
+    return asked.line(rows, **changed) if asked else ""
+
+
+def in_words(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose call with arguments that it has not, or without one that it needs, is a UsageError in words."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise misused(function.__name__, signature, args, kwargs, error) from None
+        return function(*args, **kwargs)
+
+    return called
+
+
+def misused(
+    name: str, signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError, of: str = ""
+) -> UsageError:
+    """What is wrong with the arguments of a call, and the call with those that it has, under the names it has.
+
+    of: what a method is of, such as `fit`.
+    """
+    names = [each for each in signature.parameters if each != "self"]
+    given = dict(zip(names, args[1:] if of else args, strict=False))
+    strange = [word for word in kwargs if word not in names]
+    meant = {word: near for word in strange if (near := nearest(word, [n for n in names if n not in kwargs]))}
+    given |= {meant.get(word, word): value for word, value in kwargs.items() if word in names or word in meant}
+    for word, value in given.items():
+        given[word] = value if _can_be_written(value) else Code("df" if _is_table(value) else word)
+    parameters = {word: signature.parameters[word] for word in names}
+    needed = [word for word, each in parameters.items() if each.default is each.empty and each.kind not in MANY]
+    given = {word: given.get(word, Code(word.upper())) for word in names if word in given or word in needed}
+    unnamed = []
+    for word in names:
+        if word not in given or signature.parameters[word].kind is Parameter.KEYWORD_ONLY:
+            break
+        unnamed.append(given.pop(word))
+    line = call(name, *unnamed, **given)
+    gone = [word for word in strange if word not in meant]
+    said = [f"did you mean {near}?" for near in meant.values()] + [f"without {', '.join(gone)}:"] * bool(gone)
+    return UsageError(
+        f"{name} cannot be called so",
+        got=str(error).removeprefix("got "),
+        allowed=", ".join(names),
+        next_step=" ".join([*said, line.replace(f"{PROGRAM}.", f"{of}.", 1) if of else line]),
+    )
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "columns") or hasattr(value, "to_pandas")
 
 
 def _can_be_written(value: Any) -> bool:

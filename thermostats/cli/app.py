@@ -160,8 +160,8 @@ def join(
         "states": states,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
+    from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415 - pandas
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
-    from thermostats.tables.remedies import lines_for_a_shell  # noqa: PLC0415 - pandas
 
     with lines_for_a_shell():
         rows = [asdict(done) for done in join_tables(files, data=data, **how)]

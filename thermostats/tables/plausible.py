@@ -219,7 +219,7 @@ def _summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
         of, is_gain = named[named["estimand"] == gain], gains["gain"] == gain
         for row in of[of["value"] <= 0].head(SHOWN).itertuples():
             what = f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a logarithm, decibels?"
-            yield Doubt(what, "if they are decibels", changed("value", "10 ** ({} / 20)"))
+            yield Doubt(what, "if they are decibels", changed("value", "10 ** ({n} / 20)"))
         for row in rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples():
             yield Doubt(f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is not below 0")
         yield from _beyond(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
@@ -275,7 +275,7 @@ def _beyond(
         yield Doubt(
             f"{table}, {model}{_places(of)}: {what} {value:g} is {value / high:.3g} times beyond any of {len(theirs)} "
             f"known ({low:.3g} to {high:.3g}): {_cause(of[label], theirs)}",
-            *(("if they are in per cent", changed(label, "{} / 100")) if _per_cent(of[label], theirs) else ()),
+            *(("if they are in per cent", changed(label, "{n} / 100")) if _per_cent(of[label], theirs) else ()),
         )
     for model, of in under.groupby("model_id"):
         value = float(of[label].min())
