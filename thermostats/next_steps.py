@@ -21,6 +21,16 @@ P, T = ParamSpec("P"), TypeVar("T")
 SHELL: ContextVar[bool] = ContextVar("SHELL", default=False)
 """Whether lines are for a shell."""
 PROGRAM = "thermostats"
+OF_OTHERS = {"hdi_prob": "level", "ci_prob": "level", "prob": "level", "random_seed": "seed", "x": "covariates"}
+OF_OTHERS |= {
+    "error": "se",
+    "y": "outcome",
+    "heritage": "lab",
+    "lab": "heritage",
+    "groups": "group",
+    "model_id": "model",
+}
+"""What other libraries and our columns call an argument."""
 MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 READERS = {
     ".csv": "pd.read_csv({}, dtype=str, keep_default_na=False)",
@@ -44,7 +54,7 @@ LEFT_OUT = Code("")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class CallMade:
     """The call that is being made: a function of this package and its arguments by name, its rows first."""
 
     function: str
@@ -67,27 +77,30 @@ class Asked:
         return call(self.function, *unnamed, **words)
 
 
-ASKED: ContextVar[Asked | None] = ContextVar("ASKED", default=None)
+MADE: ContextVar[CallMade | None] = ContextVar("MADE", default=None)
 
 
 @contextmanager
-def asking(asked: Asked) -> Iterator[None]:
+def making(made: CallMade) -> Iterator[None]:
     """Next steps of what is refused here are this call with other arguments."""
-    token = ASKED.set(asked)
+    token = MADE.set(made)
     try:
         yield
     finally:
-        ASKED.reset(token)
+        MADE.reset(token)
 
 
 def again(rows: Code | None = None, **changed: Any) -> str:
     """The call that is being made, with other rows or arguments; empty where none is."""
-    asked = ASKED.get()
-    return asked.line(rows, **changed) if asked else ""
+    made = MADE.get()
+    return made.line(rows, **changed) if made else ""
 
 
-def in_words(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose call with arguments that it has not, or without one that it needs, is a UsageError in words."""
+def in_words(function: Callable[P, T], of: str = "") -> Callable[P, T]:
+    """A function whose call with arguments that it has not, or without one that it needs, is a UsageError in words.
+
+    of: what a method is of, in lines.
+    """
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -95,7 +108,7 @@ def in_words(function: Callable[P, T]) -> Callable[P, T]:
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise misused(function.__name__, signature, args, kwargs, error) from None
+            raise misused(function.__name__, signature, args, kwargs, error, of) from None
         return function(*args, **kwargs)
 
     return called
@@ -111,13 +124,15 @@ def misused(
     names = [each for each in signature.parameters if each != "self"]
     given = dict(zip(names, args[1:] if of else args, strict=False))
     strange = [word for word in kwargs if word not in names]
-    meant = {word: near for word in strange if (near := nearest(word, [n for n in names if n not in kwargs]))}
+    free = [each for each in names if each not in kwargs]
+    meant = {word: near for word in strange if (near := _meant(word, free))}
     given |= {meant.get(word, word): value for word, value in kwargs.items() if word in names or word in meant}
     for word, value in given.items():
         given[word] = value if _can_be_written(value) else Code("df" if _is_table(value) else word)
     parameters = {word: signature.parameters[word] for word in names}
     needed = [word for word, each in parameters.items() if each.default is each.empty and each.kind not in MANY]
-    given = {word: given.get(word, Code(word.upper())) for word in names if word in given or word in needed}
+    named = {word: _placeholder(word, parameters[word], first=word == names[0]) for word in needed}
+    given = {word: given.get(word, named.get(word)) for word in names if word in given or word in needed}
     unnamed = []
     for word in names:
         if word not in given or signature.parameters[word].kind is Parameter.KEYWORD_ONLY:
@@ -128,10 +143,28 @@ def misused(
     said = [f"did you mean {near}?" for near in meant.values()] + [f"without {', '.join(gone)}:"] * bool(gone)
     return UsageError(
         f"{name} cannot be called so",
-        got=str(error).removeprefix("got "),
+        got=", ".join([*(f"{word}=" for word in strange), *[str(error).removeprefix("got ")] * (not strange)]),
         allowed=", ".join(names),
         next_step=" ".join([*said, line.replace(f"{PROGRAM}.", f"{of}.", 1) if of else line]),
     )
+
+
+def _meant(word: str, names: Sequence[str]) -> str:
+    """The argument that a word of another library stands for, or the nearest."""
+    return other if (other := OF_OTHERS.get(word, "")) in names else nearest(word, names)
+
+
+def methods_in_words(kind: type[T]) -> type[T]:
+    """A class of fits whose methods are called as `in_words` has it."""
+    for name, method in list(vars(kind).items()):
+        if inspect.isfunction(method) and not name.startswith("_") and name not in kind.__annotations__:
+            setattr(kind, name, in_words(method, of="fit"))
+    return kind
+
+
+def _placeholder(word: str, parameter: Parameter, *, first: bool) -> Code:
+    """What stands for an argument that is missing: rows are `df`, all else only the user knows."""
+    return Code("df" if first and "DataFrame" in str(parameter.annotation) else word.upper())
 
 
 def _is_table(value: Any) -> bool:

@@ -19,6 +19,7 @@ from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.measurement.settings import SETTINGS, parsed
 from thermostats.measurement.spec import PRECISIONS, shipped_lists
+from thermostats.next_steps import command
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
@@ -370,7 +371,7 @@ def ls(
         from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it
 
         scripts(analyses)  # says what is wrong with the folder before anything large is loaded
-        step = f"thermostats report --analyses {analyses} --out my-report"
+        step = command("report", analyses=analyses, out="my-report")
     from thermostats.cli import listing  # noqa: PLC0415
 
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}

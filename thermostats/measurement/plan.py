@@ -27,7 +27,7 @@ from thermostats.measurement.outcome import Cost, Outcome
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import AGAIN, PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.switches import check_switches
-from thermostats.next_steps import written
+from thermostats.next_steps import command, written
 from thermostats.tables import store
 from thermostats.tables.labels import spelt_apart
 from thermostats.tables.model_facts import FACTS, check_lab
@@ -119,7 +119,8 @@ def _check_lab(spec: RunSpec, folder: ModelFolder, recorded: pd.DataFrame, data:
     """Raise UsageError where a spec names another lab than the tables, or one whose name is not a lab's."""
     lab = recorded["heritage"].iloc[0] if len(recorded) else ""
     if spec.heritage and lab not in ("", spec.heritage):
-        step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
+        line = command("set", folder.model_id, f"heritage={spec.heritage}")
+        step = f"leave out --lab, or {line} for a model of yours"
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
     check_lab(spec.heritage, folder.model_id, data)
 

@@ -17,7 +17,7 @@ from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import Draws
 from thermostats.modelling.fitted import Call, Fitted
 from thermostats.modelling.labelled import labelled
-from thermostats.next_steps import Asked, asking, misused
+from thermostats.next_steps import CallMade, making, misused
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Fitted)
@@ -61,7 +61,7 @@ def fits(function: Callable[P, F]) -> Callable[P, F]:
             raise misused(function.__name__, signature, args, kwargs, error) from None
         annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
         arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
-        with asking(Asked(function=function.__name__, arguments=arguments, signature=signature)):
+        with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
             arguments = labelled(arguments, standard)
             fit = function(**arguments)  # type: ignore[call-arg]
         call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, some_of
 from thermostats.modelling.classical.estimates import columns_of, named, numbers
 from thermostats.next_steps import LEFT_OUT, Code, again, call, written
 from thermostats.tables.synonyms import names_of
@@ -83,7 +83,7 @@ class Columns:
         if absent:
             every = dict.fromkeys(column for columns in (*needed.values(), self.further) for column in columns)
             step = f"fit.predict(df[{written([*every])}])"
-            there = ", ".join(map(str, new.columns))
+            there = some_of(new.columns, next(iter(absent.values()))[0])
             raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
         for name, columns in needed.items():
             for column in columns if name not in TEXT and name != "levels" else ():
@@ -105,7 +105,7 @@ class Columns:
 
     def refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
         """The error for columns that are not there: what lacks, what is there, and the call that would work."""
-        there = ", ".join(map(str, table.columns))
+        there = some_of(table.columns, next(iter(absent.values()))[0])
         return UsageError(
             "the table has no such column" + "s" * (sum(map(len, absent.values())) > 1),
             where=_lacks(absent),

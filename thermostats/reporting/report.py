@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -12,6 +11,7 @@ from pathlib import Path
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import UsageError, listed
 from thermostats.formatting import plural
+from thermostats.next_steps import command
 from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
 from thermostats.reporting.stale import NEW, read_manifest
 from thermostats.reporting.state import ABOUT, State, counted
@@ -117,7 +117,7 @@ def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None]
     """The command that makes such a report, but for the folder it goes to; of an absolute path its last part."""
     paths = {name: Path(path) for name, path in folders.items() if path is not None}
     words = [word for name, path in paths.items() for word in (f"--{name}", path.name if path.is_absolute() else path)]
-    return shlex.join(map(str, ["thermostats", "report", *(claims or ["--all"]), *words, *["--thorough"] * thorough]))
+    return command("report", *(claims or ["--all"]), *words, thorough=thorough)
 
 
 def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> ReportRun:

@@ -18,13 +18,14 @@ import pyarrow as pa
 from pandas.api.types import is_list_like
 
 from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.next_steps import command
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_maps
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
-from thermostats.tables.join_columns import REFUSED, asked_for
+from thermostats.tables.join_columns import READ, REFUSED
 from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hashes, with_runs
 from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
@@ -215,6 +216,18 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
         Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]), unstated.get(name, ""))
         for name, plan in plans.items()
     ]
+
+
+def asked_for(models: pd.DataFrame, data: object = None) -> str:
+    """What some models do not state of `READ`, and the line that states it; empty where all is stated."""
+    empty = {name: models[name].isna() | (models[name] == "").fillna(False) for name in READ}
+    unstated = pd.DataFrame(empty, index=models.index)
+    lacking = [name for name in READ if unstated[name].any()]
+    if not lacking:
+        return ""
+    names = list(dict.fromkeys(models.loc[unstated.any(axis=1), "model_id"]))
+    line = command("set", *names[:3], *(f"{name}={name.upper()}" for name in lacking), data=data)
+    return f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them out. {line}"
 
 
 def _of_the_same_models(incoming: Tables, after: Tables, about: set[str], folder: Path) -> dict[str, pd.DataFrame]:

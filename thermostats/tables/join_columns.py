@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
-from thermostats.next_steps import command
 from thermostats.tables.schemas import TABLES, TEXT, absent, key
 
 FILLED_WITH = {("models", "revision"): "main", ("runs", "revision"): "main"} | {
@@ -25,18 +22,6 @@ FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sh
 READ = ("heritage", "family", "d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
 READ += ("norm_kind", "norm_place", "position_scheme", "year")
 """Columns of models that may be left out and that a claim reads."""
-
-
-def asked_for(models: pd.DataFrame, data: object = None) -> str:
-    """What some models do not state of `READ`, and the line that states it; empty where all is stated."""
-    empty = {name: models[name].isna() | (models[name] == "").fillna(False) for name in READ}
-    unstated = pd.DataFrame(empty, index=models.index)
-    lacking = [name for name in READ if unstated[name].any()]
-    if not lacking:
-        return ""
-    names = list(dict.fromkeys(models.loc[unstated.any(axis=1), "model_id"]))
-    line = command("set", *names[:3], *(f"{name}={name.upper()}" for name in lacking), data=data)
-    return f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them out. {line}"
 
 
 def may_be_left_out(table: str, name: str) -> bool:

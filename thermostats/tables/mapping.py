@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, did_you_mean, nearest
+from thermostats.errors import DataError, UsageError, did_you_mean, nearest, some_of
 from thermostats.tables.cells import WORDS, as_text, is_missing, numbers_of
 from thermostats.tables.column_map import OTHERS, ColumnMap, columns_of_rows, settled
 from thermostats.tables.join_columns import FILLED_WITH, TELLING, may_be_left_out
@@ -83,7 +83,7 @@ def _under_our_names(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd
         raise UsageError(
             "columns that are not ours and that the mapping does not name",
             where=where,
-            got=", ".join(unnamed),
+            got=some_of(unnamed, unnamed[0]),
             next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
             remedy=Remedy(when="name them under columns, or leave them out", mapping={"ignore": unnamed}),
         )
@@ -110,7 +110,7 @@ def _missing(name: str, meant: str, frame: pd.DataFrame, using: ColumnMap, where
         "a column that the mapping names is missing",
         where=where,
         got=repr(name),
-        allowed=", ".join(map(str, frame)),
+        allowed=some_of(frame, name),
         next_step=step,
         remedy=Remedy(when=step.removesuffix("?"), mapping=change),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from thermostats.errors import UsageError, did_you_mean
+from thermostats.next_steps import command
 from thermostats.tables import store
 from thermostats.tables.folders import own_files, own_folder, shipped
 from thermostats.tables.join import Joined, join
@@ -49,9 +51,7 @@ def set_facts(
     chosen = rows[rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)]
     for model in sorted(set(names) - set(chosen["model_id"])):
         named = model if revision is None else f"{model}@{revision}"
-        step = did_you_mean(
-            model, rows["model_id"], f"thermostats ls models --own --data {folder} lists those that are"
-        )
+        step = did_you_mean(model, rows["model_id"], command("ls", "models", own=True, data=folder))
         raise UsageError("no such model among your own rows", where=folder, got=named, next_step=step)
     read = chosen.loc[chosen["source"] == COUNTED, "model_id"]
     if len(read) and (wrong := [name for name in facts if name in SHAPE]):
@@ -81,10 +81,6 @@ def check_lab(heritage: str, model: str, folder: Path) -> None:
     """Raise UsageError for a lab that the tables do not have, while they have one that differs by spelling alone."""
     labs = set(store.load("models", folder)["heritage"])
     if heritage and heritage not in labs and (other := spelt_otherwise(heritage, folder)):
-        step = f"--lab {other!r}; if it is another lab, leave --lab out, then thermostats set {model} "
-        raise UsageError(
-            "the tables spell this lab otherwise",
-            got=repr(heritage),
-            allowed=other,
-            next_step=f"{step}heritage={heritage!r}",
-        )
+        line = command("set", model, f"heritage={heritage}")
+        step = f"--lab {shlex.quote(other)}; if it is another lab, leave --lab out, then {line}"
+        raise UsageError("the tables spell this lab otherwise", got=repr(heritage), allowed=other, next_step=step)

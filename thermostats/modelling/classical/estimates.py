@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, some_of
 from thermostats.tables.labels import as_labels, check_spelling
 
 Array = NDArray[np.float64]
@@ -181,7 +181,7 @@ def columns_of(frame: pd.DataFrame, *names: str) -> None:
     """Raise UsageError where a frame is empty or lacks a column."""
     absent = [name for name in names if name not in frame]
     if absent:
-        raise UsageError("no such column", got=", ".join(absent), allowed=", ".join(map(str, frame.columns)))
+        raise UsageError("no such column", got=", ".join(absent), allowed=some_of(frame.columns, absent[0]))
     if frame.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
 
