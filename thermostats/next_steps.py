@@ -17,7 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from thermostats.errors import UsageError, nearest
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 SHELL: ContextVar[bool] = ContextVar("SHELL", default=False)
 """Whether lines are for a shell."""
 PROGRAM = "thermostats"

@@ -32,6 +32,8 @@ USUAL = {
     "heads": ("n_heads",),
     "density": ("rho",),
     "geometry": ("n_layers", "n_heads", "d_head", "d_model"),
+    "shape": ("n_layers", "n_heads", "d_model"),
+    "family": ("family",),
     "covariates": ("n_layers", "n_params"),
     "group": ("heritage",),
     "scale": ("n_params",),
@@ -39,13 +41,13 @@ USUAL = {
     "outcome": ("gain",),
 }
 """Columns of ours that arguments mean, which others call otherwise (`tables/synonyms.py`)."""
-SEVERAL = ("geometry", "scale", "covariates", "levels")
+SEVERAL = ("geometry", "scale", "covariates", "levels", "shape")
 """Arguments that name one column or more."""
 OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")
 """Arguments whose column rows to predict need not have."""
 NONE_SAYS = ("lab", "group")
 """Arguments that are written out where they are None, since this is not their default."""
-TEXT = ("model", "lab", "prompt", "group")
+TEXT = ("model", "lab", "family", "prompt", "group")
 """Arguments whose column holds names; that of the others holds numbers."""
 LOGS = ("geometry", "scale", "depth", "heads", "density")
 """Arguments whose numbers enter by their logarithms."""
@@ -86,7 +88,7 @@ class Columns:
             there = some_of(new.columns, next(iter(absent.values()))[0])
             raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
         for name, columns in needed.items():
-            for column in columns if name not in TEXT and name != "levels" else ():
+            for column in columns if name not in (*TEXT, "levels", "shape") else ():
                 numbers(new[column], column, least=1, positive=name in LOGS)
         rows = self._renamed(new)
         return rows if OURS["model"] in rows else rows.assign(**{OURS["model"]: rows.index.astype(str)})

@@ -13,7 +13,7 @@ from thermostats.next_steps import Code, again
 from thermostats.tables.cells import NUMBER
 from thermostats.tables.labels import as_labels, check_spelling, label, repeated_texts
 
-ROLES = ("model", "lab", "prompt", "group", "levels", "instrument")
+ROLES = ("model", "lab", "family", "prompt", "group", "levels", "instrument")
 """Arguments that name columns of labels, whatever these hold."""
 EITHER = ("blocks", "per_row", "units")
 """Arguments that name columns of labels or of numbers, told apart by what these hold; so does a formula."""

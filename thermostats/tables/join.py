@@ -210,8 +210,8 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
     if not dry_run:
         write_all(folder, {path: content for each in (texts, *files) for path, content in each.items()})
-    fresh = pd.concat([plans["models"].added, plans["models"].replaced]) if "models" in plans else None
-    unstated = {} if fresh is None else {"models": asked_for(fresh, folder)}
+    models = [each for name, plan in plans.items() if name == "models" for each in (plan.added, plan.replaced)]
+    unstated = {"models": asked_for(pd.concat(models), folder)} if models else {}
     return [
         Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]), unstated.get(name, ""))
         for name, plan in plans.items()

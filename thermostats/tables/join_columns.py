@@ -19,8 +19,8 @@ FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sh
 }
 
 
-READ = ("heritage", "family", "d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
-READ += ("norm_kind", "norm_place", "position_scheme", "year")
+SHAPE: tuple[str, ...] = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
+READ = ("heritage", "family", *SHAPE, "norm_kind", "norm_place", "position_scheme", "year")
 """Columns of models that may be left out and that a claim reads."""
 
 
