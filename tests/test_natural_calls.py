@@ -37,7 +37,7 @@ REFUSED = {
     "thermostats.claims(rule=True)": "",
     "line.summary(hdi_prob=0.9)": "did you mean level?",
     "line.conf_int(prob=0.9)": "did you mean level?",
-    "line.predict()": "NEW",
+    "line.predict()": "fit.predict(df)",
     "line.probability()": "STATEMENT",
     "line.table()": "NAME",
     "line.plot(figsize=(3, 3))": "without figsize",

@@ -47,7 +47,7 @@ RUN = {
         'thermostats.fit_line(df, "gain", group=None)',
         'thermostats.fit_line(df.drop(columns=["lab", "model"]), "gain ~ layers")',
         'thermostats.fit_line(df.assign(kind=["x", "y", "z"] * 5), "gain ~ C(kind)", group="lab")',
-        'thermostats.fit_line(df.assign(se=0.01), "gain ~ layers", group="lab", error="se")',
+        'thermostats.fit_line(df.assign(se=0.01), "gain ~ layers", group="lab", se="se")',
         "star = df.assign(star=df.layers // 2 + 1)",
         'names = {"model": "model", "lab": "lab", "depth": "layers", "heads": "heads"}',
         'moved = thermostats.fit_transition(star, outcome="star", **names)',
