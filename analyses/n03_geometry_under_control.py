@@ -227,6 +227,12 @@ def law(evidence: Evidence) -> Fit:
     return fit_kleiber(rows, LARGEST, source=NURSERY, error_from=PENULTIMATE, seed=SEED)
 
 
+def power_law(evidence: Evidence) -> Callable[[], Fit]:
+    """What draws it; its rows are read at once, as are all that a finding rests on."""
+    rows_of(evidence, PENULTIMATE)
+    return partial(law, evidence)
+
+
 AS_PUBLISHED = Posterior(f"exponent and level within a factor {NEAR:g} of the published")
 
 
@@ -246,13 +252,13 @@ def curves(evidence: Evidence) -> pd.DataFrame:
 )
 def exponent(evidence: Evidence) -> Result:
     """Exponent and level against the published curve 10^(1/L)."""
-    fit, found = law(evidence), by_curve(curves(evidence))
+    found = by_curve(curves(evidence))
     quantities, curve = found.quantities, found.words["curve"]
     return replace(
         found,
         draw=partial(draw_largest, rows_of(evidence, PENULTIMATE), seed=SEED),
         inference=Inference(
-            fit,
+            later=power_law(evidence),
             tables=("quantiles", "rivals"),
             statements={AS_PUBLISHED.statement: partial(as_published, curve.middle)},
         ),
@@ -276,7 +282,7 @@ def to_bound(evidence: Evidence) -> pd.DataFrame:
 )
 def bound(evidence: Evidence) -> Result:
     """10^(1/L) as a bound of the largest gain."""
-    return replace(by_bound(to_bound(evidence)), inference=Inference(law(evidence), tables=("models",)))
+    return replace(by_bound(to_bound(evidence)), inference=Inference(later=power_law(evidence), tables=("models",)))
 
 
 def to_cuts(evidence: Evidence) -> pd.DataFrame:
@@ -305,8 +311,8 @@ def threshold(evidence: Evidence) -> Result:
         return found
     right = rows.assign(side_named_rightly=(rows["rho"] >= found.words["best"]) == (rows[PENULTIMATE] < 1))
     against = found.words["found"].majority
-    fit = fit_share(right, "side_named_rightly", against=against, sources=[NURSERY], seed=SEED)
-    return replace(found, inference=Inference(fit, tables=("groups",)))
+    later = partial(fit_share, right, "side_named_rightly", against=against, sources=[NURSERY], seed=SEED)
+    return replace(found, inference=Inference(later=later, tables=("groups",)))
 
 
 SHAPE = (

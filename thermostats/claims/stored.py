@@ -12,7 +12,9 @@ from typing import Any
 from thermostats.claims.as_json import as_it_is, decode, encode
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
+from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.plots.svg import drawn
+from thermostats.settings import drawing
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.caching import cache_folder
 
@@ -48,7 +50,8 @@ class Stored:
     ) -> Finding:
         """The finding of one question on one set, made only where its rows changed, or those of what it is over."""
         versions = self._known.setdefault((name, evidence.name), [])
-        made_before = next((made for made in versions if not evidence.changed(made.selections)), None)
+        usable = (made for made in versions if not (drawing() and isinstance(made.finding.posterior, Undrawn)))
+        made_before = next((made for made in usable if not evidence.changed(made.selections)), None)
         if made_before is None:
             with evidence.recording() as selections:
                 finding = make(evidence)
@@ -93,7 +96,7 @@ def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
     draw, posterior = finding.figure.draw, finding.posterior
     figure = drawn(draw) if draw else b""
     panels: tuple[bytes, ...] = ()
-    if posterior is not None:
+    if isinstance(posterior, FittedModel):
         panels = tuple(drawn(panel.draw) for panel in posterior.panels)
         posterior = replace(posterior, panels=tuple(replace(panel, draw=as_it_is) for panel in posterior.panels))
     without = replace(finding, figure=replace(finding.figure, draw=None), posterior=posterior)

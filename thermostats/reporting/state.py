@@ -12,6 +12,7 @@ from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
 from thermostats.formatting import listed, plural
 from thermostats.reporting.digest import PACKAGE, sha, sha_of
+from thermostats.reporting.kept import Posteriors, posteriors
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of
 from thermostats.reporting.pages import PAGES
@@ -52,6 +53,8 @@ class State:
     records: dict[str, Record]
     all_claims: bool
     """Of all claims; else of pages about all of them the index, and those that are there already."""
+    draw: bool = False
+    """Posteriors that PyMC alone can draw are drawn."""
     command: str = "thermostats report --all"
     """What is run, as one would type it."""
     errors: dict[str, str] = field(default_factory=dict)
@@ -106,6 +109,11 @@ class State:
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in files)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
 
+    @cached_property
+    def posteriors(self) -> Posteriors:
+        """What the shipped snapshot has of posteriors that are not drawn."""
+        return posteriors()
+
     def made_of(self, name: str) -> bytes:
         """What a claim's page, or a page about all claims, is made of, but for rows and the package."""
         if path := self.scripts.get(name):
@@ -116,7 +124,8 @@ class State:
 
     def now(self, name: str) -> Record:
         """The record of a page if it were made now; without rows and files."""
-        return Record.of(self.made_of(name), self.navigation, self.tables)
+        kept = "" if self.draw or name not in self.scripts else self.posteriors.digest(name)
+        return Record.of(self.made_of(name), self.navigation, self.tables, kept)
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
