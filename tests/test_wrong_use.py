@@ -14,7 +14,7 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.tables import store
 
-LARGE = ["altair", "arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas"]
+LARGE = ["arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas"]
 LARGE += ["pymc", "ray", "scipy", "statsmodels", "torch", "transformers"]
 ASKED = """
 import contextlib, io, json, sys

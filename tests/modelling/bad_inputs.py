@@ -346,7 +346,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "one model a lab": (SAID, "one unit of every heritage"),
         "two models": (SAID, "2 units: the share stays close to its prior"),
         "no lab": (REFUSED, "labels are missing"),
-        "gain not known": (REFUSED, "neither true nor false"),
+        "gain not known": (REFUSED, "values are missing"),
         "gain below zero": (REFUSED, "neither true nor false"),
         "gain in words": (REFUSED, "neither true nor false"),
         "constant gain": (SAID, "it holds for"),

@@ -43,7 +43,7 @@ Rng = np.random.Generator
 
 
 def line(rng: Rng) -> Fit:
-    return fit_line(gains(rng), GAIN, ["rho"], scale=0.5, error="error")
+    return fit_line(gains(rng), GAIN, ["rho"], scale=0.5, se="error")
 
 
 def two_levels(rng: Rng) -> Fit:

@@ -13,7 +13,7 @@ import pandas as pd
 from thermostats.claims.by_column import ByColumn
 from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.result import Audit, Estimate
-from thermostats.claims.verdict import Reason
+from thermostats.claims.verdict import UNMEASURED, Reason
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
 from thermostats.modelling.specification.curve import SpecificationCurve
 
@@ -132,6 +132,11 @@ class Finding(ByColumn):
     def claim(self) -> str:
         """Id of the claim, with which the finding's begins."""
         return self.id.partition(".")[0]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether its set of evidence has rows for the question, be it that notes name models that are left out."""
+        return self.verdict != UNMEASURED or self.sample.n_models > 0 or bool(self.notes)
 
 
 def from_columns(values: Mapping[str, Any]) -> Finding:
