@@ -16,10 +16,9 @@ from thermostats.claims.rule import Posterior
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.claims.stored import Made
-from thermostats.reporting import kept
-from thermostats.reporting.kept import inputs_of, posteriors
-from thermostats.reporting.pages import atlas
-from thermostats.reporting.pages.undrawn import with_kept
+from thermostats.reporting import posteriors as of_snapshots
+from thermostats.reporting.pages.undrawn import with_earlier
+from thermostats.reporting.posteriors import inputs_of, posteriors
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.snapshot import differences, redrawn
 from thermostats.settings import DRAW_VARIABLE
@@ -39,8 +38,6 @@ DRAWN = f"thermostats {thermostats.__version__}, pymc 5.28.5; 2026-11-28"
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
-    monkeypatch.setattr(atlas, "_bundle", lambda: "")
-    monkeypatch.setattr(atlas, "compiled", lambda shown: {"models": sorted(shown["model"].unique())})
     made = make_workplace(tmp_path)
     for number in (1, 2):
         next(made["analyses"].glob(f"c0{number}*.py")).unlink()
@@ -86,7 +83,7 @@ def test_a_page_shows_what_the_snapshot_has_of_the_same_inputs(
     build()
     path, page = tmp_path / "kept" / "findings.csv", places["out"] / "c02" / "index.md"
     of_snapshot(path, inputs_in(places["out"]))
-    monkeypatch.setattr(kept, "shipped_snapshot", lambda: path)
+    monkeypatch.setattr(of_snapshots, "shipped_snapshot", lambda: path)
     built = build()
     assert [o.why for o in built.outcomes if o.status == "built"] == ["posteriors that it does not draw"]
     said = page.read_text()
@@ -119,9 +116,9 @@ def test_a_snapshot_stands_for_the_same_inputs_and_version_alone(
 ) -> None:
     made, inputs = undrawn(), inputs_of("script", {"rows": "1"})
     path = of_snapshot(tmp_path / "findings.csv", inputs, **{"evidence": "published", **changed})
-    posterior = with_kept(made, posteriors(path), inputs).finding.posterior
+    posterior = with_earlier(made, posteriors(path), inputs).finding.posterior
     assert isinstance(posterior, Undrawn)
-    assert why in posterior.why and (posterior.kept is None) == bool(why)
+    assert why in posterior.why and (posterior.earlier is None) == bool(why)
 
 
 @pytest.mark.parametrize("damage", ["cut", "columns", "numbers", "bytes", "none"])
@@ -137,8 +134,8 @@ def test_a_damaged_snapshot_is_not_shown_and_that_is_said(damage: str, tmp_path:
         changed = {"cut": content[:-90], "columns": content.replace("mc_error", "error")}
         changed["numbers"] = content.replace("0.961", "much")
         path.write_text(changed[damage], encoding="utf-8")
-    posterior = with_kept(undrawn(), posteriors(path), inputs).finding.posterior
-    assert isinstance(posterior, Undrawn) and posterior.kept is None
+    posterior = with_earlier(undrawn(), posteriors(path), inputs).finding.posterior
+    assert isinstance(posterior, Undrawn) and posterior.earlier is None
     assert posterior.why == (
         "no snapshot ships with this version" if damage == "none" else "the snapshot is damaged or of another version"
     )
@@ -163,6 +160,6 @@ def test_no_primary_rule_reads_a_posterior() -> None:
 
 
 def test_the_snapshot_ships_with_the_package() -> None:
-    assert kept.shipped_snapshot().is_file()
+    assert of_snapshots.shipped_snapshot().is_file()
     assert posteriors().damaged == ""
     assert DRAW_VARIABLE not in __import__("os").environ

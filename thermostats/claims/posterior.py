@@ -64,7 +64,7 @@ class Computation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class EarlierDraws:
     """A posterior that an earlier report drew."""
 
     probability: float
@@ -84,9 +84,9 @@ class Undrawn:
     rule: str
     statement: str
     """What the probability is of."""
-    kept: Kept | None = None
+    earlier: EarlierDraws | None = None
     why: str = ""
-    """Why nothing is kept of it."""
+    """Why there are no figures of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

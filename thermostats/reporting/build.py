@@ -11,11 +11,11 @@ from thermostats.claims.posterior import Undrawn
 from thermostats.claims.run import Run, run_all
 from thermostats.reporting.digest import machine, package_sha, sha, sha_of
 from thermostats.reporting.files import remove_files, write_files
-from thermostats.reporting.kept import inputs_of
 from thermostats.reporting.names import CHECKSUMS
 from thermostats.reporting.pages.claim import claim_files
-from thermostats.reporting.pages.undrawn import with_kept
+from thermostats.reporting.pages.undrawn import with_earlier
 from thermostats.reporting.pages_of_findings import About
+from thermostats.reporting.posteriors import inputs_of
 from thermostats.reporting.progress import read_seconds, with_progress, write_seconds
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import LINKS, Record, write_manifest
@@ -70,9 +70,9 @@ class Build:
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
             script = sha(self.state.made_of(name))
-            made = [with_kept(each, self.state.posteriors, inputs_of(script, each.selections)) for each in run.made]
+            made = [with_earlier(each, self.state.posteriors, inputs_of(script, each.selections)) for each in run.made]
             if not any(isinstance(each.finding.posterior, Undrawn) for each in made):
-                now = replace(now, kept="")
+                now = replace(now, posteriors="")
             made_of: dict[str, Any] = {"inputs": sha_of([script, sorted(run.selections.items())]), "script": script}
             made_of |= {"package": package_sha(), "selections": len(run.selections), "machine": machine()}
             files = claim_files(run.claim, made, path.name, made_of)

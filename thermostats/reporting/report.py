@@ -12,8 +12,8 @@ from pathlib import Path
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import DataError, UsageError, listed
 from thermostats.formatting import plural
-from thermostats.reporting.kept import shipped_snapshot
 from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
+from thermostats.reporting.posteriors import shipped_snapshot
 from thermostats.reporting.stale import NEW, read_manifest
 from thermostats.reporting.state import ABOUT, State, counted
 from thermostats.settings import DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables

@@ -33,13 +33,13 @@ class Record:
     selections: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the rows read, by selection."""
     files: dict[str, str] = field(default_factory=dict)
-    kept: str = ""
+    posteriors: str = ""
     """SHA-256 of the snapshot's posteriors of the claim, of a page on which one is not drawn; else empty."""
 
     @classmethod
-    def of(cls, made_of: bytes, links: Mapping[str, str], tables: str, kept: str = "") -> Record:
+    def of(cls, made_of: bytes, links: Mapping[str, str], tables: str, posteriors: str = "") -> Record:
         """The record of a page that is made of these bytes by this package, before its rows and files are known."""
-        return cls(sha_of([sha(made_of), package_sha()]), sha_of(links), tables, kept=kept)
+        return cls(sha_of([sha(made_of), package_sha()]), sha_of(links), tables, posteriors=posteriors)
 
     def made(self, selections: Mapping[str, str], files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
@@ -54,7 +54,7 @@ def stale_because(record: Record | None, now: Record, changed: Callable[[Mapping
     """
     if record is None:
         return NEW
-    if record.kept and record.kept != now.kept:
+    if record.posteriors and record.posteriors != now.posteriors:
         return POSTERIORS
     if record.digest != now.digest:
         return "its script, its words, the error rates of its rules, the package or a library changed"

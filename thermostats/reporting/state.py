@@ -12,10 +12,10 @@ from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
 from thermostats.formatting import listed, plural
 from thermostats.reporting.digest import PACKAGE, sha, sha_of
-from thermostats.reporting.kept import Posteriors, posteriors
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of
 from thermostats.reporting.pages import PAGES
+from thermostats.reporting.posteriors import Posteriors, posteriors
 from thermostats.reporting.stale import NEW, Record, stale_because
 from thermostats.tables import folders
 
@@ -124,8 +124,8 @@ class State:
 
     def now(self, name: str) -> Record:
         """The record of a page if it were made now; without rows and files."""
-        kept = "" if self.draw or name not in self.scripts else self.posteriors.digest(name)
-        return Record.of(self.made_of(name), self.navigation, self.tables, kept)
+        drawn = "" if self.draw or name not in self.scripts else self.posteriors.digest(name)
+        return Record.of(self.made_of(name), self.navigation, self.tables, drawn)
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""

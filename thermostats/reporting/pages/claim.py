@@ -20,10 +20,10 @@ from thermostats.claims.stored import Made
 from thermostats.claims.study import study_of
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.modelling import checks, draws
-from thermostats.reporting.kept import inputs_of
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.entry import written
 from thermostats.reporting.pages.universes import universes_of
+from thermostats.reporting.posteriors import inputs_of
 from thermostats.reporting.text import Files, Text, slug, text
 
 DECIDED = (SUPPORTED, AGAINST)

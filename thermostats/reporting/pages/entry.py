@@ -67,11 +67,11 @@ def _plain(finding: Finding) -> dict[str, Any]:
     if posterior is None:
         return plain | {"posterior": None}
     if isinstance(posterior, Undrawn):
-        kept = {f"{name}": _json(getattr(posterior, name)) for name in ("model", "rule", "statement", "why")}
-        if posterior.kept is not None:
-            kept |= {"probability": posterior.kept.probability, "probability_error": posterior.kept.error}
-            kept["drawn"] = posterior.kept.drawn
-        return plain | {"posterior": kept}
+        shown = {name: _json(getattr(posterior, name)) for name in ("model", "rule", "statement", "why")}
+        if posterior.earlier is not None:
+            shown |= {"probability": posterior.earlier.probability, "probability_error": posterior.earlier.error}
+            shown["drawn"] = posterior.earlier.drawn
+        return plain | {"posterior": shown}
     tables = {"checks": posterior.gate.table(), "summary": posterior.summary}
     tables["diagnostics"] = posterior.computation.diagnostics
     rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}
