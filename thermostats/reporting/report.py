@@ -43,6 +43,9 @@ class ReportRun:
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     seconds: float = 0.0
+    copies: int = 0
+    """Of the files written those that are copies of tables and analyses, which do not lie within the folder that the
+    report's folder is in: a report that is moved away from them takes them along."""
     differ: tuple[str, ...] = ()
     """Findings that differ from the folder's snapshot by more than chance explains, a line each."""
 
@@ -53,7 +56,8 @@ class ReportRun:
         lines += [f"differs from the snapshot: {line}" for line in self.differ]
         by_status = {status: [o.claim for o in self.outcomes if o.status == status] for status in STATES}
         states = "; ".join(f"{STATES[status]}: {counted(names)}" for status, names in by_status.items() if names)
-        lines.append(f"{states}; {plural(len(self.written), 'file')} written in {self.seconds:.1f} s")
+        copies = f", {self.copies} of them copies of tables and analyses that lie elsewhere," if self.copies else ""
+        lines.append(f"{states}; {plural(len(self.written), 'file')} written{copies} in {self.seconds:.1f} s")
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
 
@@ -108,15 +112,23 @@ def report(
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
 
+<<<<<<< HEAD
             asked = {DRAW_VARIABLE: draw, THOROUGH_VARIABLE: thorough}
             with at_level(), variables({name: "1" for name, wanted in asked.items() if wanted}):
                 written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
+=======
+            with at_level(), variables({THOROUGH_VARIABLE: "1"} if thorough else {}):
+                written, removed = build(
+                    state, reasons, gone, snapshot=snapshot, processes=processes, anew=force or thorough
+                )
+>>>>>>> main
     statuses = {name: _became(why) for name, why in reasons.items() if name in paths}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
     seconds = time.perf_counter() - started
     files = tuple(sorted(written)), tuple(sorted(removed))
-    return ReportRun(not state.errors, str(folder), outcomes, *files, seconds, _differences(state))
+    copies = len(state.layout.copied.keys() & set(written)) if written else 0
+    return ReportRun(not state.errors, str(folder), outcomes, *files, seconds, copies, _differences(state))
 
 
 def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], options: Sequence[str] = ()) -> str:

@@ -129,7 +129,7 @@ class State:
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
-        return stale_because(self.records.get(name), self.now(name), self._changed, self.out)
+        return stale_because(self.records.get(name), self.now(name), lambda: self._rows(name), self.out)
 
     def checksums_stale(self) -> str:
         """Why the list of checksums is stale; empty where it is fresh, or where no page says how to verify it."""
@@ -160,9 +160,16 @@ class State:
         lines = path.read_bytes().splitlines() if path.is_file() else []
         return b"\n".join(line for line in lines if line.startswith(f"{claim}.".encode()))
 
-    def _changed(self, selections: Mapping[str, str]) -> bool:
-        """Whether rows that were read are others now; loads the tables."""
-        return self.evidence.changed(selections)
+    def _rows(self, name: str) -> str:
+        """SHA-256 of the rows that a claim's findings, or a page, would be made of; loads the tables.
+
+        Empty where some of them have to be made anew; of pages that show findings alone no rows are read.
+        """
+        if name in ABOUT:
+            return ""
+        from thermostats.claims.stored import Stored  # noqa: PLC0415 - as above
+
+        return Stored(self.pages.get(name, name), self.now(name).digest).rows(self.evidence)
 
     def _shown(self, name: str) -> object:
         """Everything that a page about all claims shows, as far as its code does not say it."""
