@@ -66,15 +66,8 @@ class Stored:
         self, name: str, evidence: Evidence, make: Callable[[Evidence], Finding], over: Sequence[Finding]
     ) -> Finding:
         """The finding of one question on one set, made only where its rows changed, or those of what it is over."""
-<<<<<<< HEAD
-        versions = self._known.setdefault((name, evidence.name), [])
-        usable = (made for made in versions if not (drawing() and isinstance(made.finding.posterior, Undrawn)))
-        made_before = next((made for made in usable if not evidence.changed(made.selections)), None)
-        if made_before is None:
-=======
         made = self._fresh((name, evidence.name), evidence)
         if made is None:
->>>>>>> main
             with evidence.recording() as selections:
                 finding = make(evidence)
             rests_on = (self.made[part.id, part.sample.evidence].selections for part in over)
@@ -103,8 +96,8 @@ class Stored:
         return digest_of({name: digest for made in fresh for name, digest in made.selections.items()})
 
     def _fresh(self, part: tuple[str, str], evidence: Evidence) -> Any:
-        """The version that was made of the rows as they are now; None where there is none."""
-        versions = self._known.get(part, [])
+        """The version that was made of the rows as they are now, drawn where it is to be; None where there is none."""
+        versions = (made for made in self._known.get(part, []) if not (drawing() and _is_undrawn(made)))
         return next((made for made in versions if not evidence.changed(made.selections)), None)
 
     def _keep(self, part: tuple[str, str], made: Any, evidence: Evidence) -> None:
@@ -120,6 +113,10 @@ class Stored:
             content = json.dumps({"key": self.key, "findings": list(_written(self._known))})
             self.file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.file, content.encode())
+
+
+def _is_undrawn(made: Made | MadePage) -> bool:
+    return isinstance(made, Made) and isinstance(made.finding.posterior, Undrawn)
 
 
 def digest_of(selections: Mapping[str, str]) -> str:

@@ -112,16 +112,11 @@ def report(
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
 
-<<<<<<< HEAD
             asked = {DRAW_VARIABLE: draw, THOROUGH_VARIABLE: thorough}
             with at_level(), variables({name: "1" for name, wanted in asked.items() if wanted}):
-                written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
-=======
-            with at_level(), variables({THOROUGH_VARIABLE: "1"} if thorough else {}):
                 written, removed = build(
                     state, reasons, gone, snapshot=snapshot, processes=processes, anew=force or thorough
                 )
->>>>>>> main
     statuses = {name: _became(why) for name, why in reasons.items() if name in paths}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
