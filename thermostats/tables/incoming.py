@@ -20,8 +20,9 @@ from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from pyarrow.parquet import ParquetFile
 
 from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason
+from thermostats.next_steps import written
 from thermostats.tables.limits import CELLS, ROWS, TooManyError, check_cells, read_bytes
-from thermostats.tables.remedies import Remedy, written
+from thermostats.tables.remedies import Remedy
 
 Source: TypeAlias = str | Path | pd.DataFrame | pa.Table | Mapping[str, Any]
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
