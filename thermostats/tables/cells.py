@@ -35,7 +35,7 @@ class CellError(ValueError):
 def cells_of(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
     """A column of a declared type; place and value of each cell that is not of it, which is left empty, and why."""
     if str(values.dtype) == dtype:
-        return (values.fillna("") if dtype == TEXT else values), []
+        return (values.fillna("") if dtype == TEXT and values.hasnans else values), []
     if dtype == FLOAT and values.dtype.kind in "iuf":
         return values.astype(dtype), []
     if str(values.dtype) == TEXT:

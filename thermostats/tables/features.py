@@ -103,8 +103,9 @@ def by_prompt(
 
     Summaries, which state no position, count as at the last token.
     """
-    at_token = layers[layers["position"] == position]
-    parts = [_from_layers(at_token, _depths(runs, models))]
+    measured = (layers["position"] == position) & layers["gain_block"].notna()
+    columns = layers[["run_id", "prompt_id", "layer", "gain_block"]]
+    parts = [_from_layers(columns if measured.all() else columns[measured], _depths(runs, models))]
     parts += [_from_summaries(summaries)] if position == LAST else []
     return pd.concat(parts, ignore_index=True)
 
@@ -135,16 +136,15 @@ def _one_row_each(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[~(weights_only & has_other)]
 
 
-def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
-    """Gains of every run and prompt from the layers at one token: columns run_id, prompt_id, gain, value."""
-    measured = layers.loc[layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]]
+def _from_layers(measured: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
+    """Gains of every run and prompt from those of layers at one token: columns run_id, prompt_id, gain, value."""
     where = ["run_id", "prompt_id"]
     number, prompts = numbered(measured, where)
     rows = pd.DataFrame(
         {
             "prompt": number,
             "layer": measured["layer"].to_numpy("int64"),
-            "L": measured["run_id"].map(depths).to_numpy("int64"),
+            "L": depths.reindex(prompts["run_id"]).to_numpy("int64")[number],
             "gain_block": measured["gain_block"].to_numpy(),
             "log": np.log(measured["gain_block"].to_numpy()),
         }

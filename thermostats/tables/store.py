@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError, nearest
@@ -33,7 +34,7 @@ from thermostats.tables.parameters import check_models
 from thermostats.tables.ranks import in_turn
 from thermostats.tables.remedies import Remedy, renamed
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import TABLES, key, references, with_added, written
+from thermostats.tables.schemas import TABLES, absent, key, references, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
 from thermostats.tables.table_files import is_archive, runs_in, schema
 from thermostats.tables.validation import converted, ranks_of
@@ -59,18 +60,16 @@ def load(
     check_table(name)
     folder = data_folder(data)
     files = [own_files(name, layer) for layer in layers(folder)]
-    rows: pd.DataFrame | None = None
+    rows = schema(name, dtypes(name)).empty_table()
     for in_layer in files:
         archives = [table_files.read(path, name, runs) for path in in_layer if is_archive(path)]
         others = [table_files.read(path, name) for path in in_layer if not is_archive(path) and _may_hold(path, runs)]
         for parts in (archives, others):
             if parts:
-                rows = _over(_framed(parts, name), rows, name)
-    if rows is None:
-        rows = _framed([schema(name, dtypes(name)).empty_table()], name)
+                rows = _over(_complete(parts, name), rows, name)
     paths = [path for in_layer in files for path in in_layer]
-    rows = validate(rows, name, paths[0] if len(paths) == 1 else folder)
-    return _with_private_texts(rows, folder) if name == "prompts" and private else rows
+    frame = validate(_framed(rows, name), name, paths[0] if len(paths) == 1 else folder)
+    return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
 def read(path: Path, name: str) -> pd.DataFrame:
@@ -78,7 +77,7 @@ def read(path: Path, name: str) -> pd.DataFrame:
 
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
     """
-    return _framed([table_files.read(path, name)], name)
+    return _framed(_complete([table_files.read(path, name)], name), name)
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:
@@ -90,11 +89,21 @@ def has_run(name: str, run_id: str, folder: Path) -> bool:
     )
 
 
-def _framed(parts: Sequence[pa.Table], name: str) -> pd.DataFrame:
-    """Files of a table as one frame of the declared types, with the columns that were added later."""
-    rows: pd.DataFrame = pa.concat_tables(parts, promote_options="default").to_pandas(types_mapper=PANDAS.get)
-    rows = with_added(rows, name)
-    return converted(rows, name)[0]
+def _complete(parts: Sequence[pa.Table], name: str) -> pa.Table:
+    """Files of a table one below the other, with the columns that were added later."""
+    rows = pa.concat_tables(parts, promote_options="default")
+    declared = schema(name, dtypes(name))
+    for label, value in absent(name).items():
+        if label not in rows.column_names:
+            kind = declared.field(label).type
+            empty = pa.nulls(len(rows), kind) if value is None else pa.repeat(pa.scalar(value, kind), len(rows))
+            rows = rows.append_column(label, empty)
+    return rows
+
+
+def _framed(rows: pa.Table, name: str) -> pd.DataFrame:
+    """Rows of files as a frame of the declared types."""
+    return converted(rows.to_pandas(types_mapper=PANDAS.get), name)[0]
 
 
 def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
@@ -102,16 +111,16 @@ def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
     return runs is None or not RUN_FILE.fullmatch(path.name) or path.stem in runs
 
 
-def _over(above: pd.DataFrame, beneath: pd.DataFrame | None, name: str) -> pd.DataFrame:
-    """Rows of `own`, and those beneath whose keys it does not have."""
-    if beneath is None:
-        return above
+def _over(above: pa.Table, beneath: pa.Table, name: str) -> pa.Table:
+    """Rows of `above`, and those beneath whose keys it does not have."""
     keys = key(name)
-    near = above[above[keys[0]].isin(beneath[keys[0]].unique())]
+    near = above.filter(pc.is_in(above[keys[0]], beneath[keys[0]].unique())).select(keys)
     if len(near):  # seldom: of a run beneath there are seldom rows
-        hidden = pd.MultiIndex.from_frame(beneath[keys]).isin(pd.MultiIndex.from_frame(near[keys]))
-        beneath = beneath[~hidden]
-    return pd.concat([beneath, above], ignore_index=True)
+        hidden = pd.MultiIndex.from_frame(beneath.select(keys).to_pandas()).isin(
+            pd.MultiIndex.from_frame(near.to_pandas())
+        )
+        beneath = beneath.filter(pa.array(~hidden))
+    return pa.concat_tables([beneath.select(above.column_names), above])
 
 
 def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:

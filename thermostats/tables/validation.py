@@ -77,7 +77,8 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
             got, allowed = ", ".join(columns), ", ".join(declared)
             raise DataError(f"table {name} {what}", where=where, got=got, allowed=allowed)
     table, wrong = converted(frame, name)
-    if fault := next(iter([*wrong, *disallowed(table, name)]), None):
+    rank = ranks_of(table, name)
+    if fault := next(iter([*wrong, *disallowed(table, name, rank)]), None):
         named = ", ".join(f"{label} {frame[label].iloc[fault.row]}" for label in key(name))
         there, column = f"{where}, " * bool(str(where)) + named, f"table {name}, column {fault.column}"
         if not fault.column:
@@ -90,7 +91,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
         raise DataError(f"{column} {what}", where=there, got=as_written(fault.value), allowed=fault.wanted)
     for label in texts_of(name):
         check_texts(table[label].unique(), name, label, where)
-    return in_order(table, name)
+    return in_order(table, rank)
 
 
 def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
@@ -101,12 +102,12 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     Raises DataError that lists every cell that is not as it must be, row by row; the same value in many rows once.
     """
     table, wrong = converted(frame, name)
-    rest = _once(table.drop(index=[fault.row for fault in wrong]), name)
-    wrong += [fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name)]
+    rest, rank = _once(table.drop(index=[fault.row for fault in wrong]), name)
+    wrong += [fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name, rank)]
     if not wrong:
         for label in texts_of(name):
             check_texts(rest[label].unique(), name, label, where)
-        return in_order(rest, name)
+        return in_order(rest, rank)
     lines = []
     for row, column, value, what, wanted_there in wrong:
         sentence = f"column {column}: {as_written(value)} {what}" + f"; {wanted_there}" * bool(wanted_there)
@@ -121,12 +122,14 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     )
 
 
-def _once(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Rows of a table, those that occur twice once."""
-    repeated = again(ranks_of(table, name), keep=False)
+def _once(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Ranks]:
+    """Rows of a table, those that occur twice once, and the ranks of their keys."""
+    rank = ranks_of(table, name)
+    repeated = again(rank, keep=False)
     if not repeated.any():
-        return table
-    return table[~repeated | ~table.duplicated()]
+        return table, rank
+    kept = ~repeated | ~table.duplicated().to_numpy()
+    return table[kept], rank[kept]
 
 
 def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remedy | None:
@@ -150,8 +153,9 @@ def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remed
     return Remedy(when="without the rows that are wrong", rows=left) if len(rows) <= NAMED_ROWS else None
 
 
-def in_order(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    order = in_turn(ranks_of(table, name))
+def in_order(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
+    """Rows in the order of the ranks of their keys."""
+    order = in_turn(rank)
     return (table if order is None else table.take(order)).reset_index(drop=True)
 
 
@@ -189,15 +193,15 @@ def _iso(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value
 
 
-def disallowed(table: pd.DataFrame, name: str) -> list[Fault]:
-    """Typed cells that their columns may not have, and of rows with the same key all but the first."""
+def disallowed(table: pd.DataFrame, name: str, rank: Ranks) -> list[Fault]:
+    """Typed cells that their columns may not have, and of rows with the same rank of their key all but the first."""
     wrong = []
     for label, column in TABLES[name].columns.items():
         values = table[label]
         for row in np.flatnonzero(faults(values, column)):
             value = None if pd.isna(values.iloc[row]) else values.iloc[row]
             wrong.append(Fault(int(row), label, value, NOT_ALLOWED, wanted(name, label)))
-    repeated = np.flatnonzero(again(ranks_of(table, name)))
+    repeated = np.flatnonzero(again(rank))
     return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in repeated)]
 
 
