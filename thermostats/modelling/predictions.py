@@ -33,22 +33,22 @@ LOG = OutcomeScale(word="log", back=np.exp, bound=1.0)
 LOG10 = OutcomeScale(word="log10", back=lambda drawn: np.power(10.0, drawn), bound=1.0)
 
 
-def on_scale(scale: OutcomeScale, asked: str, estimand: str) -> tuple[str, Callable[[Array], Array], str]:
+def on_scale(scale: OutcomeScale, requested: str, estimand: str) -> tuple[str, Callable[[Array], Array], str]:
     """Name of the columns, what is done to draws, and the column of the probability below the bound ("" for none).
 
     Raises UsageError for a scale that the law does not have.
     """
     allowed = [OWN, *filter(None, [scale.word])]
-    if asked not in allowed:
-        raise unknown("no such scale of predictions", asked, allowed, line='fit.predict(new, scale="{}")')
+    if requested not in allowed:
+        raise unknown("no such scale of predictions", requested, allowed, line='fit.predict(new, scale="{}")')
     name = (scale.outcome or estimand or "y").replace(" ", "_")
     below = "" if scale.bound is None else f"P({name} < {scale.bound:g})"
-    return (name, scale.back, below) if asked == OWN else (f"{asked}_{name}", np.asarray, below)
+    return (name, scale.back, below) if requested == OWN else (f"{requested}_{name}", np.asarray, below)
 
 
-def table_of(drawn: Array, scale: OutcomeScale, asked: str, estimand: str, level: float) -> pd.DataFrame:
+def table_of(drawn: Array, scale: OutcomeScale, requested: str, estimand: str, level: float) -> pd.DataFrame:
     """A row an outcome of draws × outcomes: <name>_mean, _sd, _median, _lower, _upper; P(<name> < 1) of a gain."""
-    name, back, below = on_scale(scale, asked, estimand)
+    name, back, below = on_scale(scale, requested, estimand)
     values = back(drawn)
     lower, upper = equal_tailed(values, level)
     columns = {"mean": values.mean(axis=0), "sd": values.std(axis=0, ddof=1), "median": np.median(values, axis=0)}
