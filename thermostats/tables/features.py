@@ -106,9 +106,7 @@ def by_prompt(
     """
     at_token = layers[layers["position"] == position]
     depths = _depths(runs, models)
-    parts = [_from_layers(at_token, depths)]
-    if "gain_read" in at_token:
-        parts.append(_read_gains(at_token, depths))
+    parts = [_from_layers(at_token, depths), _read_gains(as_read(at_token, runs, models), depths)]
     parts += [_from_summaries(summaries)] if position == LAST else []
     return pd.concat(parts, ignore_index=True)
 
@@ -177,6 +175,24 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     wide.insert(0, "run_id", prompts["run_id"].to_numpy()[wide.index])
     wide.insert(1, "prompt_id", prompts["prompt_id"].to_numpy()[wide.index])
     return wide.melt(id_vars=where, var_name="gain").dropna(subset="value")
+
+
+AS_READ = {
+    "read_norm": "norm_in",
+    "gain_read": "gain_block",
+    "centred_write_attention": "write_attention",
+    "centred_write_mlp": "write_mlp",
+}
+"""Columns of `layers` about what is read of the stream → what they are where norms do not subtract the mean: P = I."""
+
+
+def as_read(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
+    """The rows with `AS_READ` filled in where P = I, as rows of older versions and of others lack them."""
+    norms = models.loc[models["norm_kind"].eq("RMSNorm") & models["norm_place"].isin(["pre", "sandwich", "output"])]
+    plain = runs.merge(norms[["model_id", "revision"]], on=["model_id", "revision"])["run_id"]
+    rows = layers["run_id"].isin(plain)
+    filled = {name: layers[name].fillna(layers[raw].where(rows)) for name, raw in AS_READ.items()}
+    return layers.assign(**filled)
 
 
 def _read_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:

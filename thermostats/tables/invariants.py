@@ -13,9 +13,12 @@ import numpy as np
 import pandas as pd
 
 from thermostats.tables import store
+from thermostats.tables.features import as_read
 from thermostats.tables.vocabulary import MODEL
 
 BY_LAYER = [*MODEL, "layer"]
+READ, BALANCED = "the read gain and the centred writes", "ov_read and the balanced ratio"
+"""What rows of older versions may lack."""
 
 
 def ov_read(data: str | Path | None = None, *, position: str = "last") -> pd.DataFrame:
@@ -23,7 +26,8 @@ def ov_read(data: str | Path | None = None, *, position: str = "last") -> pd.Dat
 
     None of post-norm models, and none where a norm follows what attention writes.
     """
-    return ov_read_of(store.load("runs", data), store.load("weights", data), store.load("layers", data), position)
+    runs, models, layers = (store.load(name, data) for name in ("runs", "models", "layers"))
+    return ov_read_of(runs, store.load("weights", data), as_read(layers, runs, models), position)
 
 
 def ov_read_of(runs: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, position: str = "last") -> pd.DataFrame:
@@ -51,3 +55,19 @@ def balanced_ratio_of(runs: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame
     return wide.assign(balanced_ratio=wide["W_V"] / wide["W_O"])[[*BY_LAYER, "balanced_ratio"]].rename_axis(
         columns=None
     )
+
+
+def unread(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
+    """Runs whose rows lack what older versions did not measure: model_id, revision, run_id, lacks.
+
+    Where norms do not subtract the mean the gains are read gains, and nothing lacks; post-norm models have none.
+    """
+    facts = models.loc[models["norm_place"] != "post", ["model_id", "revision", "norm_kind"]]
+    concerned = runs[["run_id", "model_id", "revision"]].merge(facts, on=["model_id", "revision"])
+    lacking = []
+    for rows, column, what in ((layers, "read_norm", READ), (weights, "balanced_norm", BALANCED)):
+        measured = set(rows.loc[rows[column].notna(), "run_id"])
+        there = concerned[concerned["run_id"].isin(set(rows["run_id"]) - measured)]
+        there = there[there["norm_kind"] == "LayerNorm"] if what == READ else there
+        lacking.append(there.assign(lacks=what))
+    return pd.concat(lacking, ignore_index=True)[["model_id", "revision", "run_id", "lacks"]]

@@ -497,6 +497,8 @@ RECONCILIATION = table(
 )
 
 OF_RUNS = (LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS)
+RUN_TABLES = tuple(each.name for each in OF_RUNS)
+"""Names of the tables of rows of runs."""
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, Table] = {
     schema.name: schema for schema in (MODELS, LINEAGE, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
