@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import searches_among, searches_of_share, worlds_of_parts, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -121,7 +121,8 @@ def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None =
         draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
         audit=audit or Audit(),
         inference=Inference(
-            fit_share(
+            later=partial(
+                fit_share,
                 found.rows["prompts"],
                 "agrees",
                 against=ROBUST,
@@ -177,7 +178,7 @@ OF_SIDES = partial(Trial, test=sides, worlds=SIDES, searches=searches_among(SIDE
 OF_PARTS = partial(Trial, test=parts, worlds=PARTS, searches=searches_among(PARTS, sided=True))
 FAMILY, SIDED, SIDED_HERE = OF_SIDES(of_the_family, unit="model_id"), OF_SIDES(published), OF_SIDES(measured)
 SHARED, SHARED_HERE = OF_PARTS(published), OF_PARTS(measured)
-VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
+VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 

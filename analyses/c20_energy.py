@@ -17,6 +17,7 @@ from thermostats.studies.delia2026.amplification import (
     published_product,
 )
 from thermostats.studies.delia2026.claim_figures import net_amplification
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 
 SEED = 20
@@ -43,7 +44,7 @@ share = partial(families_that_amplify, name="comparable models")
 def of_models(evidence: Evidence) -> pd.DataFrame:
     """Models over the blocks after the first."""
     if evidence.name != PUBLISHED:
-        rows = model_rows(evidence, "total_amplification")
+        rows = having(model_rows(evidence, "total_amplification"), "heritage")
         half = (rows["upper"] / rows["gain"] - 1).fillna(0.0)
         return rows.assign(log=rows["log_gain"], half=half)
     return logs(amplification(evidence, seed=SEED))
@@ -71,7 +72,7 @@ def families(evidence: Evidence) -> Result:
     found = share(logs(table))
     fair, by_family = found.rows["comparable models"], found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
-    fit = fit_share(rows, "amplifies", sources=[CLAIM.source], seed=SEED)
+    later = partial(fit_share, rows, "amplifies", sources=[CLAIM.source], seed=SEED)
     shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
     draw = net_amplification(shown, "net amplification, blocks after the first", "family")
     words = {
@@ -80,7 +81,7 @@ def families(evidence: Evidence) -> Result:
         "over_root": float(fair["over_root_of_L"].median()),
         "under_root": int((fair["over_root_of_L"] < 1).sum()),
     }
-    return found.adding(table=table, draw=draw, words=words, inference=Inference(fit, tables=("groups",)))
+    return found.adding(table=table, draw=draw, words=words, inference=Inference(later=later, tables=("groups",)))
 
 
 @CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, searches=SEARCHES))

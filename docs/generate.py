@@ -126,7 +126,7 @@ def models() -> str:
 def _using(name: str) -> list[str]:
     """Claims whose analysis fits a law itself."""
     every = scripts(ROOT / "analyses").items()
-    return [claim for claim, path in every if f"{name}(" in path.read_text(encoding="utf-8")]
+    return [claim for claim, path in every if re.search(rf"\b{name}[(,]", path.read_text(encoding="utf-8"))]
 
 
 def verdicts(reports: Path) -> str:

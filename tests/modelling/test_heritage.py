@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import thermostats
+from thermostats import formatting
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
@@ -114,8 +115,26 @@ def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
         assert quantities[f"share_{name}"] == pytest.approx(square[..., number] / square.sum(axis=-1))
     assert quantities["total_sd"] == pytest.approx(np.sqrt(square.sum(axis=-1)))
     m = log_gains(fitted.draws.values, fitted.constants)
-    assert quantities["mean_log_gain"] == pytest.approx(m.mean(axis=-1))
-    assert set(fitted.summary()["quantity"]) == {name for name in quantities if not name.startswith("mean log gain of")}
+    assert quantities["models_mean_log_gain"] == pytest.approx(m.mean(axis=-1))
+    unprinted = {name for name in quantities if name.startswith("mean log gain of")} | {"models_mean_log_gain"}
+    assert set(fitted.summary()["quantity"]) == set(quantities) - unprinted
+
+
+def test_the_mean_that_is_printed_has_the_error_of_a_sample_of_labs_and_models() -> None:
+    """Balanced labs of exact gains: given the scales its variance is that of a mean of labs, s_lab²/J + s_model²/M."""
+    rng = np.random.default_rng(5)
+    lab = np.repeat(np.arange(10), 6)
+    y = 0.0763 + rng.normal(0, 0.1, 10)[lab] + rng.normal(0, 0.1, 60)
+    names = {"model_id": [f"m{i}" for i in range(60)], "heritage": [f"lab{i}" for i in lab]}
+    fit = fit_heritage(pd.DataFrame({**names, "gain": np.exp(y)}), seed=1)
+    row = fit.summary().set_index("quantity").loc["population_mean_log_gain"]
+    square = np.square(fit.draws["scale"])  # of labs centred, so that in the population it is 10/9 of that
+    given = square[..., 0] * 10 / 9 / 10 + square[..., 1] / 60
+    assert row["mean"] == pytest.approx(y.mean(), abs=0.005) and row["sd"] == pytest.approx(
+        given.mean() ** 0.5, rel=0.05
+    )
+    assert row["upper"] - row["lower"] > 0.05
+    assert fit.quantities["models_mean_log_gain"] == pytest.approx(y.mean())
 
 
 def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit) -> None:
@@ -123,11 +142,24 @@ def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit
     counted = np.mean((sd["heritage"] > sd["geometry"]) & (sd["geometry"] > sd["scale"]))
     assert fitted.probabilities[ORDER] == pytest.approx(counted)
     orders = fitted.table("orders").set_index("statement")
-    assert list(orders.index) == ["heritage > geometry", "geometry > scale", ORDER]
+    assert list(orders.index) == ["heritage > geometry and scale", ORDER, "heritage > geometry", "geometry > scale"]
     for row in orders.itertuples():
         p, q = row.probability, row.prior
         assert row.bayes_factor == pytest.approx(p / (1 - p) / (q / (1 - q)) if p < 1 else np.inf)
     assert (bayes_factor(0.25, 0.25), bayes_factor(1.0, 0.25)) == (pytest.approx(1), np.inf)
+
+
+def test_the_first_statement_is_the_lab_above_shape_and_size_together(fitted: Fit) -> None:
+    """The spread of the sum of both contributions, counted draw by draw; it and the order are what is printed first."""
+    parts = contributions(fitted.draws.values, fitted.constants)
+    together = np.mean(parts["heritage"].std(axis=-1) > (parts["geometry"] + parts["scale"]).std(axis=-1))
+    first, second = list(fitted.probabilities.items())[:2]
+    assert first == ("heritage > geometry and scale", pytest.approx(together)) and second[0] == ORDER
+    lines = repr(fitted).splitlines()
+    assert (
+        f"P({first[0]}) = {formatting.number(first[1])}" in lines
+        and f"P({ORDER}) = {formatting.number(second[1])}" in lines
+    )
 
 
 def test_checks_list_every_alternative_and_every_unit(fitted: Fit) -> None:

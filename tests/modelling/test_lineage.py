@@ -13,7 +13,8 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.lineage_law import descended
+from thermostats.modelling.lineage_drift import Drift
+from thermostats.modelling.lineage_law import descended_at
 from thermostats.modelling.lineage_processes import Process, sources, unit_height
 from thermostats.tables.tree import Tree
 
@@ -110,7 +111,7 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
     for descent, own in values["scale"][:400]:
         v = descent**2 * every[np.ix_(at, at)] + (own**2 + 0.02**2) * np.eye(30) + np.ones((30, 30))
         expected.append((descent**2 * every[:, at] + 1.0) @ np.linalg.solve(v, rows["log_gain"]))
-    drawn = values["beta"] + descended(fit.constants, values, nodes=True)
+    drawn = values["beta"] + descended_at(fit.constants, values, Drift.nodes, len(kept))
     assert drawn.mean(axis=0) == pytest.approx(np.mean(expected, axis=0), abs=0.02)
 
 

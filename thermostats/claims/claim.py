@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from thermostats.claims.curve import Curve
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import answered, together, unmeasured
 from thermostats.claims.question import Question, Views
@@ -31,12 +31,12 @@ from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
 from thermostats.claims.trial import Trial
-from thermostats.claims.views import viewed
+from thermostats.claims.views import own_models_missing, viewed
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
-__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim"]
+__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
 __all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "TooFew", "Trial", "Views"]
 
 P = ParamSpec("P")
@@ -197,7 +197,7 @@ class Claim:
         return once
 
     def judge(self, evidence: Evidence, keep: Keep = _made) -> list[Finding]:
-        """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
+        """Put every question to its evidence, in the order of the file, then to the other sets that have rows for it.
 
         keep: a function of a finding's id, its evidence, what makes it and the findings that it rests on; it may return
         a stored finding. Raises DataError if words, rule and result do not fit together, or
@@ -215,7 +215,8 @@ class Claim:
             first = answers[question.id]
             make = partial(viewed, question, first=first, measures=self.measures)
             for name in question.views.sets if question.views else ():
-                findings.append(keep(question.id, evidence.named(name), make, (first,)))
+                view = keep(question.id, evidence.named(name), make, (first,))
+                findings += [view] * view.has_rows
         must_agree(findings)
         return findings
 
@@ -226,12 +227,16 @@ class Claim:
             parts = [before[name] for name in question.parts]
             result = question.answer(evidence, {name.partition(".")[2]: part for name, part in before.items()})
             return together(self.words, replace(question, group=parts[0].sample.group), parts, result)
+        rows = question.trial.of(evidence, question.over) if question.trial else None
+        used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
+        missing = () if used is None else own_models_missing(self.id, self.measures, used, evidence)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew as few:
-            return unmeasured(self.words, question, few.result)
-        rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.words, question, result, rows, evidence)
+            finding = unmeasured(self.words, question, few.result)
+        else:
+            finding = answered(self.words, question, result, rows, evidence)
+        return replace(finding, notes=(*finding.notes, *missing))
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""

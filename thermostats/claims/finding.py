@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.by_column import ByColumn
-from thermostats.claims.posterior import FittedModel
+from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.result import Audit, Estimate
-from thermostats.claims.verdict import Reason
+from thermostats.claims.verdict import UNMEASURED, Reason
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
 from thermostats.modelling.specification.curve import SpecificationCurve
 
@@ -123,8 +123,8 @@ class Finding(ByColumn):
     table: pd.DataFrame | None = None
     """The numbers behind the verdict, shown on the page."""
     figure: Drawing = Drawing()
-    posterior: FittedModel | None = None
-    """The fitted model that accompanies the classical test."""
+    posterior: FittedModel | Undrawn | None = None
+    """The fitted model that accompanies the classical test; undrawn where the report does not draw it."""
     curve: SpecificationCurve | None = None
     """The estimate and the verdict under every defensible choice."""
 
@@ -132,6 +132,11 @@ class Finding(ByColumn):
     def claim(self) -> str:
         """Id of the claim, with which the finding's begins."""
         return self.id.partition(".")[0]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether its set of evidence has rows for the question, be it that notes name models that are left out."""
+        return self.verdict != UNMEASURED or self.sample.n_models > 0 or bool(self.notes)
 
 
 def from_columns(values: Mapping[str, Any]) -> Finding:
@@ -158,7 +163,9 @@ def text_of(finding: Finding) -> str:
     lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(plain)]
     lines += [f"  estimate     {estimate_text(head)}"] * (head.value is not None)
     lines += [f"  probability  {probability_text(head)}"] * (head.p is not None)
-    if posterior is not None:
+    if isinstance(posterior, Undrawn):
+        lines.append(f"  posterior    {posterior.statement} is not drawn: thermostats report {finding.claim} --draw")
+    elif posterior is not None:
         conclusion = posterior.conclusion
         lines.append(f"  posterior    {chance_of(conclusion.statement, conclusion.probability)}")
         lines += [wrapped(f"Check: {reason}") for reason in posterior.gate.reasons]

@@ -13,9 +13,9 @@ from thermostats.claims.curve import curve_of
 from thermostats.claims.error_rates import FAIR, ErrorRates, rates, table, untried
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample
-from thermostats.claims.fits import convergence, posterior_of
+from thermostats.claims.fits import convergence, posterior_of, undrawn
 from thermostats.claims.left_out import hangs_on, hangs_on_source
-from thermostats.claims.posterior import FittedModel
+from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, Given, Posterior, Rule, wanted
@@ -25,6 +25,7 @@ from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of
 from thermostats.modelling.draws import PASSED
+from thermostats.settings import drawing
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
 
@@ -39,18 +40,16 @@ def answered(
     """
     if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
         return unmeasured(words, question, result)
-    primary, other = question.primary, question.robustness
+    primary = question.primary
     if primary is None:
         raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
-    verdict, reason, fitted = primary.verdict(result), Reason.NONE, None
-    on_posterior = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    fit = result.inference.fit
-    if on_posterior is not None and (fit is not None or on_posterior is primary):
-        model = result.inference.model or words.line(question.name, "model", _values(question, result, verdict))
-        fitted = posterior_of(result, on_posterior, model, other if on_posterior is primary else primary)
-        if on_posterior is primary:
-            verdict = Verdict(fitted.concluded)
-        if on_posterior is primary and not fitted.gate.passes:
+    if drawing() or isinstance(primary, Posterior):
+        result = result.adding(inference=result.inference.drawn())
+    verdict, reason = primary.verdict(result), Reason.NONE
+    fit, fitted = result.inference.fit, _fitted(words, question, result, verdict)
+    if isinstance(primary, Posterior) and isinstance(fitted, FittedModel):
+        verdict = Verdict(fitted.concluded)
+        if not fitted.gate.passes:
             reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
     errors, coincide = ErrorRates(table().iloc[:0]), ""
     if question.trial is not None and rows is not None:
@@ -67,6 +66,18 @@ def answered(
     if question.curve is not None and question.trial is not None:
         curve = curve_of(question.curve, primary, question.trial.test, evidence)
     return replace(finding, sample=replace(finding.sample, coincidence=coincide), curve=curve)
+
+
+def _fitted(words: Template, question: Question, result: Result, verdict: Verdict) -> FittedModel | Undrawn | None:
+    """The fit that a rule on a posterior asks, with its checks; undrawn where it is left for later."""
+    primary, other, inference = question.primary, question.robustness, result.inference
+    asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
+    if asked is None or (inference.fit is None and inference.later is None and asked is not primary):
+        return None
+    model = inference.model or words.line(question.name, "model", _values(question, result, verdict))
+    if inference.later is not None:
+        return undrawn(result, asked, model)
+    return posterior_of(result, asked, model, other if asked is primary else primary)
 
 
 def standing(
@@ -137,7 +148,7 @@ def _finding(
     question: Question,
     result: Result,
     verdict: Verdict,
-    fitted: FittedModel | None = None,
+    fitted: FittedModel | Undrawn | None = None,
     reason: Reason = Reason.NONE,
     errors: ErrorRates | None = None,
     settles: str = "",
@@ -167,7 +178,7 @@ def _finding(
         criterion=criterion,
         sample=Sample(question.evidence, "", result.n_models, result.n_groups, question.group),
         audit=result.audit,
-        convergence=convergence(result.inference.fit) if fitted and result.inference.fit else Convergence(),
+        convergence=convergence(result.inference.fit) if result.inference.fit and fitted else Convergence(),
         notes=words.notes(question.name, values),
         table=result.table,
         figure=Drawing(result.draw, caption),
@@ -175,9 +186,9 @@ def _finding(
     )
 
 
-def _sentence(fitted: FittedModel | None, verdict: Verdict) -> str:
+def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
     """What the fitted model says, and whether the test agrees; its verdict may not be the one that stands."""
-    if fitted is None:
+    if not isinstance(fitted, FittedModel):
         return ""
     by = fitted.conclusion
     text = f"The fitted model gives {chance_of(by.statement, by.probability)}"

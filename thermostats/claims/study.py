@@ -55,8 +55,15 @@ class Study:
     """Tables of its own that ship, by the name under which an analysis reads them: their names for `read_table`."""
     read_table: str = ""
     """Function `(name) -> DataFrame` that reads them."""
+    apart: str = ""
+    """Models of its own that are no rows of the table `models`, in a sentence for pages and listings of models."""
     verbs: str = ""
     """Typer application of its commands."""
+
+
+def apart() -> list[str]:
+    """What studies say of models that are no rows of the table `models`."""
+    return [study.apart for study in studies().values() if study.apart]
 
 
 @cache

@@ -16,6 +16,7 @@ from scipy import optimize, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
+from thermostats.settings import coverage
 
 REML, ML = "REML", "ML"
 GRID = np.concatenate([np.linspace(0, 0.9, 19), [0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999]])
@@ -163,7 +164,7 @@ class Restricted:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Shares that the likelihood ratio does not reject, by χ² of one degree of freedom."""
         profile = self.profile()
-        inside = GRID[profile.max() - profile <= stats.chi2.ppf(level, 1)]
+        inside = GRID[profile.max() - profile <= stats.chi2.ppf(coverage(level), 1)]
         return float(inside[0]), 1.0 if inside[-1] == GRID[-1] else float(inside[-1])
 
     def estimate(self) -> float:

@@ -24,7 +24,7 @@ times a few errors. Which family fits a rule:
 | that share among some models with the rest | `worlds_of_contrast` | `truths.py` |
 
 A rule that none fits has worlds of its own: a `World` (`world.py`) with a signal, a function of rows, noise and random
-numbers (for example `studies/nursery/component_worlds.py`). A `Search` is a family with numbers left open, among which
+numbers (for example `studies/nursery/crossed_worlds.py`). A `Search` is a family with numbers left open, among which
 `claims/search.py` looks for the point where the rule errs most. `searches_among` (`searches.py`) opens the errors of
 worlds of any family; `searches_of_share` and `searches_of_contrast` are for truth values, `searches_at` for shares of
 variance.

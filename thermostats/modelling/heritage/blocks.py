@@ -7,16 +7,19 @@ are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 
 Integers = NDArray[np.int64]
 ORDER = "heritage > geometry > scale"
+TOGETHER = "geometry and scale"
+"""Both as one block: `sd_geometry_and_scale` is the spread of the sum of what they contribute."""
 OWN = "model"
 """What is left to the single model."""
 FAMILY, LINEAGE = "family", "lineage"
@@ -58,6 +61,30 @@ def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
     return {f"sd_{name}": np.asarray(part.std(axis=-1)) for name, part in contributions.items()}
 
 
+def columns_once(
+    blocks: Mapping[str, Sequence[str]], call: Callable[[dict[str, list[str]]], str], outcome: str = ""
+) -> None:
+    """UsageError where a column stands in two blocks, twice in one, or is the outcome: it would belong to neither.
+
+    `call`: the line that works, from blocks that hold each column once.
+    """
+    places: dict[str, list[str]] = {outcome: ["the outcome"]} if outcome else {}
+    for name, columns in blocks.items():
+        for column in columns:
+            places.setdefault(column, []).append(name)
+    last = {column: named[-1] for column, named in places.items() if column != outcome}
+    once = {name: [c for c in dict.fromkeys(columns) if last.get(c) == name] for name, columns in blocks.items()}
+    for column, named in places.items():
+        if len(named) > 1:
+            raise UsageError(
+                "a column stands in two blocks" if len(set(named)) > 1 else "a column stands twice in a block",
+                where=column,
+                got=" and ".join(dict.fromkeys(named)),
+                allowed="each column once",
+                next_step=call({name: columns for name, columns in once.items() if columns}),
+            )
+
+
 def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
     """Orders that are asked about: of neighbours, of all, and of all with the lineage in the place of the lab."""
     causes = [name for name in blocks if name != FAMILY]
@@ -68,9 +95,16 @@ def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
     return tuple(orders)
 
 
+def asked_of(blocks: Sequence[str]) -> tuple[str, ...]:
+    """What a fit is asked first: the first block above geometry and scale together, the order of all, then the rest."""
+    orders, causes = orders_of(blocks), [name for name in blocks if name != FAMILY]
+    joint = [f"{causes[0]} > {TOGETHER}"] if {"geometry", "scale"} <= set(causes[1:]) else []
+    return tuple(dict.fromkeys([*joint, *[" > ".join(causes)] * (len(causes) > 1), *orders]))
+
+
 def in_order(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Draws in which the blocks' standard deviations `sd_<block>` come in an order such as `heritage > scale`."""
-    named = [drawn[f"sd_{name}"] for name in order.split(" > ")]
+    """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry and scale`."""
+    named = [drawn[f"sd_{name.replace(' ', '_')}"] for name in order.split(" > ")]
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
 

@@ -27,14 +27,11 @@ from thermostats.claims.result import Estimate
 from thermostats.claims.rule import Above
 from thermostats.errors import UsageError
 from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.crossed import REFERENCE
 
 Array = npt.NDArray[np.float64]
 Table = tuple[Array, Array]
 """Log gains (recipes, shapes) of one corpus, and the logs of the shapes, (shapes, 3)."""
-REFERENCE: Array = np.array(
-    [[0.2040, 0.1245, 0.2371], [0.1245, 0.5442, 0.1165], [0.2371, 0.1165, 0.4490]], dtype=np.float64
-)
-"""Covariance of log L, log rho and log d over the 22 published models that can be compared: the reference."""
 GEOMETRY, SCALE, DEPTH = slice(0, 2), 2, 0
 DRAWS = 1000
 LEAST = 6

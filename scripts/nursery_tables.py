@@ -1,14 +1,17 @@
-"""What describes the tables of the later studies for other tools.
+"""What is read of the third study's tables, which ships, and what describes the later studies' tables for other tools.
 
-`python -m thermostats.studies.nursery.described` writes `data/nursery/datapackage.json`
-(https://datapackage.org/standard/data-package/).
+`python scripts/nursery_tables.py` writes `data/nursery/third/read` from the tables beside it, and
+`data/nursery/datapackage.json` (https://datapackage.org/standard/data-package/).
 """
 
 from __future__ import annotations
 
+import io
 import json
 
-from thermostats.studies.nursery.shipped import SECOND, THIRD
+import pandas as pd
+
+from thermostats.studies.nursery.shipped import READ, SECOND, THIRD, shipped_table
 from thermostats.tables.atomic import write_atomically
 from thermostats.tables.folders import shipped
 
@@ -54,21 +57,63 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "position": (TEXT, "last: at the last token; mean: of the mean norm over tokens but the first"),
     "last_gain": (NUMBER, "log gain of the last block"),
     "penultimate_gain": (NUMBER, "log gain of block L − 1"),
+    "penultimate_gain_of_mean": (NUMBER, "log gain of block L − 1 of the mean norm over tokens but the first"),
 }
 """Type and meaning of every column."""
 MEANING = {
     "models": "one row per model: its recipe, shape and loss",
     "gains": "one row per model, checkpoint and block, in the third study also per set of prompts",
     "prompts": "one row per model, set of prompts, prompt and position at the end of training",
+    "read/gains": "one row per model, checkpoint and set of prompts: block L − 1",
+    "read/spectra": "one row per model and block at the end of training",
+    "read/means": "one row per model: means over prompts of its own corpus at the end of training",
 }
-KEYS = {"models": ["model"], "gains": ["model", "step", "layer"], "prompts": ["model", "prompts", "prompt", "position"]}
+KEYS = {
+    "models": ["model"],
+    "gains": ["model", "step", "layer"],
+    "prompts": ["model", "prompts", "prompt", "position"],
+    "read/gains": ["model", "step", "prompts"],
+    "read/spectra": ["model", "layer"],
+    "read/means": ["model"],
+}
+
+
+def extract(models: pd.DataFrame, gains: pd.DataFrame, prompts: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """What findings read of the third study's `gains` and `prompts`: the tables `READ`."""
+    gains = gains.merge(models[["model", "n_layers", "steps"]], on="model")
+    ended = gains[gains["step"] == gains["steps"]].drop_duplicates(["model", "layer"])
+    own = prompts.merge(models[["model", "corpus"]], on="model").query("prompts == corpus")
+    means = own.groupby(["position", "model"])[["last_gain", "penultimate_gain"]].mean()
+    by_model = means.loc["last", ["last_gain"]].assign(penultimate_gain_of_mean=means.loc["mean", "penultimate_gain"])
+    tables = {
+        "gains": gains[gains["layer"] == gains["n_layers"] - 1],
+        "spectra": ended,
+        "means": by_model.reset_index(),
+    }
+    return {name: frame[list(READ[name])].reset_index(drop=True) for name, frame in tables.items()}
+
+
+def packed(rows: pd.DataFrame) -> bytes:
+    """A table as Parquet; numbers are split by bytes, which makes the file a third smaller."""
+    stream, numbers = io.BytesIO(), list(rows.select_dtypes("float64"))
+    others = [name for name in rows if name not in numbers]
+    rows.to_parquet(
+        stream,
+        index=False,
+        compression="zstd",
+        compression_level=22,
+        use_dictionary=others,
+        use_byte_stream_split=numbers,
+    )
+    return stream.getvalue()
 
 
 def datapackage() -> bytes:
     """The data package of both studies' tables."""
+    studies = {"second": SECOND, "third": THIRD | {f"read/{name}": columns for name, columns in READ.items()}}
     resources = [
         {
-            "name": f"{study}-{name}",
+            "name": f"{study}-{name.replace('/', '-')}",
             "path": f"{study}/{name}.{'csv' if name == 'models' else 'parquet'}",
             "description": MEANING[name],
             "schema": {
@@ -79,7 +124,7 @@ def datapackage() -> bytes:
                 "primaryKey": [*KEYS[name], *["prompts"] * (name == "gains" and "prompts" in columns)],
             },
         }
-        for study, tables in (("second", SECOND), ("third", THIRD))
+        for study, tables in studies.items()
         for name, columns in tables.items()
     ]
     facts = {"name": "nursery-later-studies", "title": "The nursery's second and third study", "resources": resources}
@@ -87,4 +132,8 @@ def datapackage() -> bytes:
 
 
 if __name__ == "__main__":
-    write_atomically(shipped("data") / "nursery" / "datapackage.json", datapackage())
+    folder = shipped("data") / "nursery"
+    (folder / "third" / "read").mkdir(exist_ok=True)
+    for name, frame in extract(*(shipped_table(f"third/{name}") for name in THIRD)).items():
+        write_atomically(folder / "third" / "read" / f"{name}.parquet", packed(frame))
+    write_atomically(folder / "datapackage.json", datapackage())

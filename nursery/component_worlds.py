@@ -1,33 +1,19 @@
-"""Studies of known components, to judge the rules of N01 by, and how many recipes an answer would take."""
+"""Studies of known components: what the rules of the second study decide in them, and how many recipes that takes."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from thermostats.claims import worlds
-from thermostats.claims.noise import ERRORS, Errors, Noise
+from nursery.components import DEPTH, GEOMETRY, ORDERED, OVER, SCALE, Array, Table, components, ratios
 from thermostats.claims.result import Result
 from thermostats.claims.rule import Above
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE
-from thermostats.studies.nursery.components import (
-    DEPTH,
-    GEOMETRY,
-    ORDERED,
-    OVER,
-    REFERENCE,
-    SCALE,
-    Array,
-    Table,
-    components,
-    ratios,
-)
+from thermostats.studies.nursery.crossed import REFERENCE
 
 Codes = npt.NDArray[np.int64]
 
@@ -94,8 +80,6 @@ WORLDS = (
     ComponentWorld("recipe alone", 0.053, 0.0, 0.0),
 )
 """As claimed: what the first study estimated, taken as over the reference. At the edges two of the three are alike."""
-KINDS = ("t3", "lognormal", "heteroscedastic labs")
-"""Errors other than normal ones: long tails, skew, and as large as the recipe has them."""
 CLAIMED, FOUND = WORLDS[0], WORLDS[10]
 
 
@@ -166,84 +150,3 @@ def rates(
         "p_order": float(np.mean(in_order)),
         "covered": float(np.mean(inside)) if 0 < true < np.inf else np.nan,
     }
-
-
-def worlds_of_components() -> tuple[worlds.World, ...]:
-    """The order as claimed, and worlds without it; one of either with every one of KINDS."""
-    made = [(world, world.name, "normal") for world in WORLDS]
-    made += [(world, f"{world.name}, {kind}", kind) for world in (CLAIMED, ALIKE) for kind in KINDS]
-    return tuple(_tried(world, world.holds, name, kind, name == CLAIMED.name) for world, name, kind in made)
-
-
-def _tried(world: ComponentWorld, holds: bool, name: str, kind: str, declared: bool = False) -> worlds.World:
-    words = f"{world.words}, errors of SD {world.residual:g}: {ERRORS[kind]}"
-    return worlds.World(name, words, holds, partial(_changed, world), Errors(kind), declared)
-
-
-BOUNDS = {"least": (0.1, 0.9), "residual": (0.02, 0.12), "depth": (0.0, 0.12), "tails": (0.0, 0.3), "times": (1.0, 4.0)}
-"""What is smaller than the two that are alike (or, where geometry is scale, these two over recipe), errors, recipe ×
-depth, 1/degrees of freedom of recipes, how many times as large all is in one corpus."""
-
-
-def searches_at_the_edge(*edges: str) -> tuple[worlds.Search, ...]:
-    """Where a rule is looked at hardest: where two of what it compares are alike, on both sides of its claim."""
-    return tuple(
-        worlds.Search(
-            f"worst, {side}",
-            holds,
-            partial(_at_the_edge, edges[0], holds),
-            BOUNDS,
-            ("normal", *KINDS),
-            worlds.SPARE,
-            edges if len(edges) > 1 else (),
-        )
-        for side, holds in (("not held at the boundary", False), ("held at the boundary", True))
-    )
-
-
-def _at_the_edge(
-    first: str,
-    holds: bool,
-    *,
-    kind: str,
-    least: float,
-    residual: float,
-    depth: float,
-    tails: float,
-    times: float,
-    like: str = "",
-) -> worlds.World:
-    corpus = 0.05 if (edge := like or first) == "corpus = geometry" else AS_FOUND["corpus"]
-    recipe, geometry, scale = (
-        (0.1, 0.1 * least, 0.1 * least) if edge == "geometry = scale" else (0.05, 0.05, 0.05 * least)
-    )
-    t = 1 / tails if tails else np.inf
-    world = ComponentWorld(edge, recipe, geometry, scale, corpus, times, depth, residual, t=t)
-    made = _tried(world, holds, "", kind)
-    return replace(made, words=f"{edge}: {made.words}, recipe × depth {depth:.2g}")
-
-
-BETWEEN_CORPORA = (
-    ComponentWorld("as claimed", 0.053, 0.042, 0.019, corpus=0.084),
-    ComponentWorld("as claimed, all larger in one", 0.053, 0.042, 0.019, **{**AS_FOUND, "corpus": 0.084}),
-    ComponentWorld("corpus = geometry", 0.05, 0.05, 0.02, corpus=0.05),
-    ComponentWorld("corpus = geometry, all larger in one", 0.05, 0.058, 0.016, **{**AS_FOUND, "corpus": 0.058}),
-    ComponentWorld("strong recipe", 0.1, 0.05, 0.02, corpus=0.05),
-    ComponentWorld("shape alone", 0.0, 0.05, 0.02),
-)
-"""As claimed: twice what shape does."""
-
-
-def worlds_of_corpus() -> tuple[worlds.World, ...]:
-    """Corpora twice as far apart as shape moves the gain, and as far or not at all."""
-    null, first = BETWEEN_CORPORA[2], BETWEEN_CORPORA[0].name
-    made = [(world, world.name, "normal") for world in BETWEEN_CORPORA]
-    made += [(null, f"{null.name}, {kind}", kind) for kind in KINDS]
-    return tuple(_tried(world, world.corpus > world.geometry, name, kind, name == first) for world, name, kind in made)
-
-
-def _changed(world: ComponentWorld, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
-    x = rows[["log_L", "log_rho", "log_d"]].to_numpy(np.float64)
-    corpus = pd.factorize(rows["corpus"], sort=True)[0]
-    made = means(world, pd.factorize(rows["recipe"])[0], corpus, x, rng)
-    return rows.assign(log_gain=made + world.left_over * world.factors()[corpus % 2] * noise(rows))
