@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +44,8 @@ from thermostats.tables.validation import validate as validate  # noqa: PLC0414 
 
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
+FEW = 16
+"""Rows of a run on average, below which runs are put in order row by row."""
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas by those of Arrow, where they are not its own."""
 
@@ -68,7 +72,7 @@ def load(
             if parts:
                 rows = _over(_complete(parts, name), rows, name)
     paths = [path for in_layer in files for path in in_layer]
-    frame = validate(_framed(rows, name), name, paths[0] if len(paths) == 1 else folder)
+    frame = validate(_framed(_by_run(rows), name), name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
@@ -99,6 +103,20 @@ def _complete(parts: Sequence[pa.Table], name: str) -> pa.Table:
             empty = pa.nulls(len(rows), kind) if value is None else pa.repeat(pa.scalar(value, kind), len(rows))
             rows = rows.append_column(label, empty)
     return rows
+
+
+def _by_run(rows: pa.Table) -> pa.Table:
+    """Rows with the runs in order, as far as those of each are together: only what refers to them is moved."""
+    if "run_id" not in rows.column_names:
+        return rows
+    pieces: list[tuple[str, pa.RecordBatch]] = []
+    for batch in rows.to_batches():
+        run = batch["run_id"]
+        bounds = [0, *(np.flatnonzero(pc.not_equal(run[1:], run[:-1])) + 1).tolist(), len(run)]
+        if len(bounds) > FEW + len(run) // FEW:
+            return rows
+        pieces += [(run[a].as_py(), batch.slice(a, b - a)) for a, b in pairwise(bounds) if a < b]
+    return pa.Table.from_batches([batch for _, batch in sorted(pieces, key=itemgetter(0))], rows.schema)
 
 
 def _framed(rows: pa.Table, name: str) -> pd.DataFrame:
