@@ -104,7 +104,7 @@ def by_prompt(
 
     An empty prompt_id stands for the mean over prompts. Summaries, which state no position, count as at the last token.
     """
-    columns = layers[["run_id", "prompt_id", "layer", *dict.fromkeys([*AS_READ, *AS_READ.values()])]]
+    columns = layers[["run_id", "prompt_id", "layer", "gain_block", "gain_read"]]
     there = layers["position"] == position
     at_token = columns if there.all() else columns[there]
     depths = _depths(runs, models)
@@ -194,7 +194,7 @@ def as_read(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> p
     norms = models.loc[models["norm_kind"].eq("RMSNorm") & models["norm_place"].isin(["pre", "sandwich", "output"])]
     plain = runs.merge(norms[["model_id", "revision"]], on=["model_id", "revision"])["run_id"]
     rows = layers["run_id"].isin(plain)
-    filled = {name: layers[name].fillna(layers[raw].where(rows)) for name, raw in AS_READ.items()}
+    filled = {name: layers[name].fillna(layers[raw].where(rows)) for name, raw in AS_READ.items() if name in layers}
     return layers.assign(**filled)
 
 

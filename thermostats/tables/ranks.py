@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Ranks = NDArray[np.int64]
@@ -24,12 +26,12 @@ def ranks(columns: Iterable[pd.Series]) -> Ranks:
     for values in columns:
         of_column, n = _ranks_of(values)
         if total is None:
-            total, size = of_column, n
+            total, size = of_column.astype(np.int64), n
             continue
         if size * n > LARGEST:
             dense, total = np.unique(total, return_inverse=True)
             size = len(dense)
-        total, size = total * n + of_column, size * n
+        total, size = np.add(total * n, of_column), size * n
     if total is None:
         raise ValueError("no columns")
     return total
@@ -63,11 +65,14 @@ def rows_of(values: pd.Series, among: pd.Series) -> NDArray[np.int64]:
     return np.asarray(pd.Index(among).get_indexer(pd.Index(distinct))[number], dtype=np.int64)
 
 
-def _ranks_of(values: pd.Series) -> tuple[Ranks, int]:
+def _ranks_of(values: pd.Series) -> tuple[NDArray[np.integer], int]:
     """Rank of each value of a column, and how many ranks there may be."""
-    codes, distinct = values.factorize()
-    order = distinct.argsort()
-    rank = np.empty(len(distinct) + 1, dtype=np.int64)
-    rank[np.asarray(order)] = np.arange(len(distinct))
-    rank[-1] = len(distinct)  # missing, whose code is -1
-    return rank[codes], len(distinct) + 1
+    cells = pa.array(values)
+    coded = (
+        cells.combine_chunks().dictionary_encode() if isinstance(cells, pa.ChunkedArray) else cells.dictionary_encode()
+    )
+    n = len(coded.dictionary)
+    rank = np.empty(n + 1, dtype=np.int32)
+    rank[pc.sort_indices(coded.dictionary).to_numpy()] = np.arange(n, dtype=np.int32)
+    rank[n] = n  # missing
+    return rank[coded.indices.fill_null(n).to_numpy()], n + 1

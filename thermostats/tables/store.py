@@ -9,7 +9,7 @@ shortest exact form, LF: saving what was loaded gives the same bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -36,7 +36,7 @@ from thermostats.tables.parameters import check_models
 from thermostats.tables.ranks import in_turn
 from thermostats.tables.remedies import Remedy, renamed
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import TABLES, absent, key, references, written
+from thermostats.tables.schemas import TABLES, key, references, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
 from thermostats.tables.table_files import is_archive, runs_in, schema
 from thermostats.tables.validation import converted, ranks_of
@@ -64,13 +64,15 @@ def load(
     check_table(name)
     folder = data_folder(data)
     files = [own_files(name, layer) for layer in layers(folder)]
-    rows = schema(name, dtypes(name)).empty_table()
+    rows = schema(name, ()).empty_table()
     for in_layer in files:
         archives = [table_files.read(path, name, runs) for path in in_layer if is_archive(path)]
-        others = [table_files.read(path, name) for path in in_layer if not is_archive(path) and _may_hold(path, runs)]
+        others = table_files.read_all(
+            (path for path in in_layer if not is_archive(path) and _may_hold(path, runs)), name
+        )
         for parts in (archives, others):
             if parts:
-                rows = _over(_complete(parts, name), rows, name)
+                rows = _over(pa.concat_tables(parts, promote_options="default"), rows, name)
     paths = [path for in_layer in files for path in in_layer]
     frame = validate(_framed(_by_run(rows), name), name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
@@ -81,7 +83,7 @@ def read(path: Path, name: str) -> pd.DataFrame:
 
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
     """
-    return _framed(_complete([table_files.read(path, name)], name), name)
+    return _framed(table_files.read(path, name), name)
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:
@@ -91,18 +93,6 @@ def has_run(name: str, run_id: str, folder: Path) -> bool:
         or any(run_id in runs_in(path) for path in own_files(name, layer) if is_archive(path))
         for layer in layers(folder)
     )
-
-
-def _complete(parts: Sequence[pa.Table], name: str) -> pa.Table:
-    """Files of a table one below the other, with the columns that were added later."""
-    rows = pa.concat_tables(parts, promote_options="default")
-    declared = schema(name, dtypes(name))
-    for label, value in absent(name).items():
-        if label not in rows.column_names:
-            kind = declared.field(label).type
-            empty = pa.nulls(len(rows), kind) if value is None else pa.repeat(pa.scalar(value, kind), len(rows))
-            rows = rows.append_column(label, empty)
-    return rows
 
 
 def _by_run(rows: pa.Table) -> pa.Table:
@@ -138,7 +128,7 @@ def _over(above: pa.Table, beneath: pa.Table, name: str) -> pa.Table:
             pd.MultiIndex.from_frame(near.to_pandas())
         )
         beneath = beneath.filter(pa.array(~hidden))
-    return pa.concat_tables([beneath.select(above.column_names), above])
+    return pa.concat_tables([beneath, above], promote_options="default")
 
 
 def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -214,7 +204,8 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
     """Raise DataError where a value of column `label` is not a key of table `target`."""
     labels = [label, "revision"] if target == "models" else [label]
     keys = set(other[labels].itertuples(index=False, name=None))
-    for row in frame[labels].drop_duplicates().itertuples(index=False, name=None):
+    distinct = frame[labels].drop_duplicates() if len(labels) > 1 else pd.DataFrame({label: frame[label].unique()})
+    for row in distinct.itertuples(index=False, name=None):
         if row not in keys:
             near = nearest(row[0], other["model_id"]) if target == "models" else ""
             remedy = _remedy(label, row[0], near) if target == "models" else None

@@ -170,15 +170,19 @@ def texts_of(name: str) -> list[str]:
 
 
 def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]]:
-    """The declared columns of a frame with their types, and the cells that are of another; those are left empty."""
+    """The declared columns of a frame with their types, and the cells that are of another; those are left empty.
+
+    A column that was added to the table later need not be there.
+    """
     columns, wrong = {}, []
+    unstated = {dtype: pd.Series(None, index=range(len(frame)), dtype=dtype) for dtype in set(dtypes(name).values())}
     for label, dtype in dtypes(name).items():
-        values = frame[label].reset_index(drop=True)
+        values = frame[label].reset_index(drop=True) if label in frame else unstated[dtype]
         values, bad = cells_of(values.map(_iso) if label in TIMES else values, dtype)
         default = absent(name).get(label)
         if default and dtype == TEXT:
             values = values.where(values != "", default)
-        elif default is not None:
+        elif default is not None and values.hasnans:
             values = values.fillna(default)
         columns[label] = values
         wrong += [Fault(row, label, value, what) for row, value, what in bad]
