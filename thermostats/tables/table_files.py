@@ -43,7 +43,7 @@ def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Tab
     try:
         file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
         check_cells(file.metadata.num_rows * file.metadata.num_columns)
-        rows = file.read()
+        rows = file.read() if _holds(file, runs) else file.schema_arrow.empty_table()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"table {name} cannot be read: {error}", where=path) from error
     declared = schema(name, rows.schema.names)
@@ -53,6 +53,13 @@ def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Tab
     if runs is not None and "run_id" in declared.names:
         rows = rows.filter(pc.is_in(rows["run_id"], pa.array(list(runs), pa.string())))
     return rows
+
+
+def _holds(file: pq.ParquetFile, runs: Collection[str] | None) -> bool:
+    """Whether an archive holds rows of some runs, or has no runs."""
+    if runs is None or "run_id" not in file.schema_arrow.names:
+        return True
+    return not set(runs).isdisjoint(file.read(columns=["run_id"])["run_id"].unique().to_pylist())
 
 
 def is_archive(path: Path) -> bool:

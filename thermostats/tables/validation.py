@@ -102,7 +102,7 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     Raises DataError that lists every cell that is not as it must be, row by row; the same value in many rows once.
     """
     table, wrong = converted(frame, name)
-    rest, rank = _once(table.drop(index=[fault.row for fault in wrong]), name)
+    rest, rank = _once(table.drop(index=[fault.row for fault in wrong]) if wrong else table, name)
     wrong += [fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name, rank)]
     if not wrong:
         for label in texts_of(name):
