@@ -36,8 +36,8 @@ MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 READERS = {
     ".csv": "pd.read_csv({}, dtype=str, keep_default_na=False)",
     ".tsv": 'pd.read_csv({}, sep="\\t", dtype=str, keep_default_na=False)',
-    ".json": "pd.read_json({}, dtype=False)",
-    ".jsonl": "pd.read_json({}, lines=True, dtype=False)",
+    ".json": "pd.read_json({}, dtype=False, convert_dates=False, precise_float=True)",
+    ".jsonl": "pd.read_json({}, lines=True, dtype=False, convert_dates=False, precise_float=True)",
     ".parquet": "pd.read_parquet({})",
 }
 """Expressions that read a file of rows as it is, by its ending."""
@@ -95,6 +95,12 @@ def again(rows: Code | None = None, **changed: Any) -> str:
     """The call that is being made, with other rows or arguments; empty where none is."""
     made = MADE.get()
     return made.line(rows, **changed) if made else ""
+
+
+def argument(name: str) -> Any:
+    """An argument of the call that is being made; None where it has none."""
+    made = MADE.get()
+    return made.arguments.get(name) if made else None
 
 
 def in_words(function: Callable[P, T], of: str = "") -> Callable[P, T]:
