@@ -21,7 +21,7 @@ from thermostats.next_steps import Code, call, command, file_read, written
 sys.path += [str(Path(__file__).parent / name) for name in ("modelling", "tables", "first_hour")]
 from bad_inputs import BAD, CASES, EXPECTED, REFUSED
 
-LINE = re.compile(r"(?:thermostats|df|pd|fit)[.\[(].*[)\]]")
+LINE = re.compile(r"(?:thermostats\.\w+\(|df\.\w+|df\[|pd\.\w+\(|fit\.\w+\().*[)\]]")
 """What in a next step is to be pasted."""
 OWN = re.compile(r"\b(?:[A-Z][A-Z_]{2,})\b")
 """Words that stand for what only the user knows."""
