@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from thermostats.claims.worlds.descent import worlds_of_carriers
 
 from thermostats.claims.claim import (
     EXTERNAL,
@@ -25,7 +26,6 @@ from thermostats.claims.descent import inherited
 from thermostats.claims.noise import Noise, Rng
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import TOTAL, World, searches_among
-from thermostats.claims.worlds.descent import worlds_of_carriers
 from thermostats.modelling.carriers import NONE, alike, leads, predicted
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.model_rows import model_rows

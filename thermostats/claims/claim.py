@@ -25,14 +25,13 @@ from thermostats import earlier
 from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
-from thermostats.claims.judge import answered, together, unmeasured
+from thermostats.claims.judge import again, answered, together, unmeasured
 from thermostats.claims.question import Question, Views
 from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
-from thermostats.claims.rule import AtLeast, Rule
+from thermostats.claims.rule import AtLeast, Rule, without_level
 from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
 from thermostats.claims.trial import Trial
-from thermostats.claims.views import viewed
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
@@ -140,6 +139,13 @@ class Claim:
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
+        if isinstance(primary, AtLeast) or (lacks := without_level(primary)):
+            raise DataError(
+                "a rule without a level",
+                where=f"{self.id}.{name}",
+                got=primary.words() if isinstance(primary, AtLeast) else lacks,
+                allowed="comparisons of V, joined with & and |, Each, Some, Pick; a count of models is `needs`",
+            )
         others = views.beside(evidence, f"{self.id}.{name}") if views else None
 
         def declare(answer: Answer) -> Answer:
@@ -218,7 +224,7 @@ class Claim:
         findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
             first = answers[question.id]
-            make = partial(viewed, question, first=first, measures=self.measures)
+            make = partial(again, question, first=first, measures=self.measures)
             for name in question.views.sets if question.views else ():
                 findings.append(keep(question.id, evidence.named(name), make, (first,)))
         must_agree(findings)
@@ -236,7 +242,7 @@ class Claim:
         except TooFew as few:
             return unmeasured(self.words, question, few.result)
         rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.words, question, result, rows, evidence)
+        return answered(self.words, question, evidence, result, rows)
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""
