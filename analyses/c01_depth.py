@@ -91,7 +91,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     rows = models(evidence)
     error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
     known = rows.assign(error=error, depth=rows["n_layers"])
-    fit = fit_line(known, "log_gain", ["depth"], scale=SCALE, group=None, error="error", sources=[PYTHIA], seed=SEED)
+    fit = fit_line(known, "log_gain", ["depth"], scale=SCALE, group=None, se="error", sources=[PYTHIA], seed=SEED)
     slopes = slope(rows, "gain ~ n_layers")
     columns = ["model_id", "heritage", "n_layers", "gain", "lower", "upper", *[one.column for one in NAMED_GAINS[1:]]]
     line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}

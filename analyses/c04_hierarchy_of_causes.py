@@ -13,7 +13,6 @@ from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
     POOLED,
-    REPLICATED,
     Case,
     Claim,
     Evidence,
@@ -62,8 +61,8 @@ from thermostats.studies.delia2026.shares_of_causes import (
 )
 
 LOG_COLUMNS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
-GAINS = tuple(gain for gain in NAMED_GAINS if gain.column != "normed_gain")
-PRIMARY = GAINS[0]
+GAIN = NAMED_GAINS[0]
+"""The gain that the study means; the others are universes of the curve."""
 
 CLAIM = Claim.read(__file__)
 
@@ -108,7 +107,7 @@ IN_EVERY_CODING = Decide(
 NEGLIGIBLE = Decide(
     Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).upper < MARGIN), Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).lower > MARGIN)
 )
-VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, REPLICATED, MEASURED, POOLED))
+VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 TRIALS = {
     name: Trial(rows, test, worlds=worlds)
@@ -145,24 +144,24 @@ def under_descent(evidence: Evidence, gain: Case, division: Division) -> pd.Data
 def with_descent(
     evidence: Evidence, gain: Case, division: Division, tables: Mapping[str, pd.DataFrame]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
-    """Tables of the fit with the one under descent, and its rows by name for the words; the study's gain alone."""
-    table = under_descent(evidence, gain, division) if gain is PRIMARY else None
+    """Tables of the fit with the one under descent, and its rows by name for the words."""
+    table = under_descent(evidence, gain, division)
     if table is None:
         return dict(tables), {"descent": None}
     return {**tables, DESCENT: table}, {"descent": {row.what: row for row in table.itertuples()}}
 
 
-@CLAIM.overall(all_of=tuple(f"{name}.{PRIMARY.id}" for name in ("architecture", "geometry", "size")))
+@CLAIM.overall(all_of=tuple(f"{name}.{GAIN.id}" for name in ("architecture", "geometry", "size")))
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order and the one on size, by the gain that the study means."""
-    parts = {name: found[f"{name}.{PRIMARY.id}"] for name in TRIALS}
+    parts = {name: found[f"{name}.{GAIN.id}"] for name in TRIALS}
     first = parts["architecture"]
     return Result(
         table=first.table,
         draw=first.figure.draw,
         n_models=first.sample.n_models,
         n_groups=first.sample.n_groups,
-        words={"parts": parts, "gain": PRIMARY.words},
+        words={"parts": parts, "gain": GAIN.words},
     )
 
 
@@ -174,7 +173,7 @@ XLABEL = "corrected share of the variance of the log gain"
     "architecture",
     primary=Above(HERITAGE_MINUS_ARCHITECTURE, 0),
     robustness=Posterior("heritage > architecture"),
-    over=GAINS,
+    over=(GAIN,),
     trial=TRIALS["architecture"],
     views=VIEWS,
 )
@@ -182,13 +181,11 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
     rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Division.UNDIVIDED)
     found = by_architecture(rows)
-    tables, descent = with_descent(
-        evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT if gain is PRIMARY else ("orders",))
-    )
+    tables, descent = with_descent(evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT))
     return replace(
         found,
         draw=drawing(forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL),
-        inference=Inference(fit, tables=tables, panels=panels_of(fit) if gain is PRIMARY else ()),
+        inference=Inference(fit, tables=tables, panels=panels_of(fit)),
         words={
             **descent,
             "uncorrected": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
@@ -202,7 +199,7 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
 ANY_CODING = {"heritage": HERITAGE, "architecture": curves.SHAPE_AND_SIZE}
 """Architecture in the curve, whose universes divide it in several ways."""
 CLAIM.curve(
-    f"architecture.{PRIMARY.id}",
+    f"architecture.{GAIN.id}",
     rows=curves.of_the_study,
     choices=curves.CAUSES,
     estimate=difference_of_shares("heritage", "architecture", ANY_CODING),
@@ -218,7 +215,7 @@ CLAIM.curve(
     "geometry",
     primary=IN_EVERY_CODING,
     robustness=Posterior("geometry > scale"),
-    over=GAINS,
+    over=(GAIN,),
     trial=TRIALS["geometry"],
     views=VIEWS,
 )
@@ -247,7 +244,7 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
     "size",
     primary=NEGLIGIBLE,
     robustness=Posterior(f"share of scale < {MARGIN:g}", draws=V("share_scale") < MARGIN),
-    over=GAINS,
+    over=(GAIN,),
     trial=TRIALS["size"],
     views=VIEWS,
 )
@@ -273,7 +270,7 @@ def size(evidence: Evidence, gain: Case) -> Result:
     "lineage",
     primary=Above(LINEAGE_MINUS_ARCHITECTURE, 0),
     robustness=Posterior("lineage > architecture"),
-    over=GAINS,
+    over=(GAIN,),
     trial=TRIALS["lineage"],
     views=VIEWS,
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.formatting import short_name
@@ -37,7 +37,7 @@ R, FOLD = V("rank correlation"), V("ratio")
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope on log(‖W_V‖₂/‖W_O‖₂) < 0", draws=V("slope") < 0)
 ENOUGH, FEW = AtLeast(models=24, groups=8), AtLeast(models=FEWEST)
-OTHERS = (EXTERNAL, REPLICATED, MEASURED, POOLED)
+OTHERS = (EXTERNAL, MEASURED, POOLED)
 """The controlled study has findings of its own."""
 NOT_W_V = "W_V cut in thirds, which is not W_V in these architectures"
 CLAIM = Claim.read(__file__)
@@ -108,7 +108,7 @@ def every_gain(evidence: Evidence) -> pd.DataFrame:
     "ratio.right_value_matrix",
     evidence=POOLED,
     needs=FEW,
-    views=Views(models=FEWEST, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED)),
+    views=Views(models=FEWEST, sets=(PUBLISHED, EXTERNAL, MEASURED)),
     **tried(right),
 )
 def right_value_matrix(evidence: Evidence) -> Result:

@@ -140,7 +140,7 @@ def association(rows: pd.DataFrame) -> Result:
     """ρ against the gain over some models, by ranks and by a line over log ρ."""
     error = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf(0.975, rows["n_prompts"] - 1) / rows["gain"]
     shown = rows.assign(log_rho=np.log(rows["rho"].astype(float)), error=error)
-    fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, error="error", sources=[PYTHIA, HUNT], seed=SEED)
+    fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, se="error", sources=[PYTHIA, HUNT], seed=SEED)
     return ranks(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 

@@ -13,7 +13,8 @@ from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.pairs import changes_sides, fit_invariance
+from thermostats.modelling.pair_means import fit_pair_means
+from thermostats.modelling.pairs import changes_sides
 from thermostats.modelling.statements import Statement
 from thermostats.modelling.under_descent import BranchChange, change
 from thermostats.plots.general import slopes
@@ -86,7 +87,7 @@ def changes(rows: pd.DataFrame) -> Result:
 @CLAIM.shared
 def fit_related(evidence: Evidence) -> Fit:
     """The fit to the related pairs, of which both findings ask."""
-    return fit_invariance(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
+    return fit_pair_means(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 
 
 STATEMENTS: Mapping[str, Statement] = {

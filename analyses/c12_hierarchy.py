@@ -13,7 +13,7 @@ from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.formatting import short_name
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.specification.estimators import smallest_step
 from thermostats.modelling.specification.null import between_labs
 from thermostats.plots.general import drawing, strip_by_group
@@ -85,8 +85,8 @@ def total_of_four(evidence: Evidence) -> pd.DataFrame:
 
 @CLAIM.shared
 def fit_members(evidence: Evidence) -> Fit:
-    """Gains of every measured model of the four families by model, prompt and category."""
-    return fit_benchmark(hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED)
+    """Gains of every measured model of the four families by model and category of prompts."""
+    return fit_rank_means(hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED)
 
 
 def in_order_together(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, str]]) -> Inference:

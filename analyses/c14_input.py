@@ -9,14 +9,14 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
-from thermostats.modelling.ranking import PARTS as OF_VARIANCE
-from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.rank_means import PARTS as OF_VARIANCE
+from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import audit, by_prompt
@@ -136,9 +136,9 @@ def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None =
 
 
 def shares_of_models(rows: pd.DataFrame) -> Inference:
-    """The model of gains by models, prompts and categories, and its statement about the models' share."""
+    """The model of gains by models and categories of prompts, and its statement about the models' share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
-    fit = fit_benchmark(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
+    fit = fit_rank_means(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
     model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
     return Inference(fit, tables=("shares", "ranks"), statements=statements)
@@ -176,7 +176,7 @@ OF_SIDES = partial(Trial, test=sides, worlds=SIDES)
 OF_PARTS = partial(Trial, test=parts, worlds=PARTS)
 FAMILY, SIDED, SIDED_HERE = OF_SIDES(of_the_family, unit="model_id"), OF_SIDES(published), OF_SIDES(measured)
 SHARED, SHARED_HERE = OF_PARTS(published), OF_PARTS(measured)
-VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
+VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 

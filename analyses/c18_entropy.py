@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED
 from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_slopes
@@ -31,7 +31,7 @@ POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
 SLOPE = Posterior("slope > 0")
 LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
 ENOUGH = AtLeast(models=4)
-OTHERS = Views(models=4, sets=(EXTERNAL, REPLICATED, POOLED, NURSERY))
+OTHERS = Views(models=4, sets=(EXTERNAL, POOLED, NURSERY))
 """What was measured here has a finding of its own."""
 CLAIM = Claim.read(__file__)
 

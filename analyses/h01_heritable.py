@@ -11,7 +11,6 @@ from thermostats.claims.claim import (
     MEASURED,
     POOLED,
     PUBLISHED,
-    REPLICATED,
     Case,
     Claim,
     Estimate,
@@ -71,7 +70,7 @@ def descent(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {LAMBDA.name: known}, table=None)
 
 
-VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED))
+VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
 TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, "log_n", group=""))
 

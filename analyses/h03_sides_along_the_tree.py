@@ -13,7 +13,6 @@ from thermostats.claims.claim import (
     MEASURED,
     POOLED,
     PUBLISHED,
-    REPLICATED,
     Case,
     Claim,
     Estimate,
@@ -122,7 +121,7 @@ def changed(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {SHARE.name: known}, table=None)
 
 
-VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, REPLICATED, MEASURED, NURSERY))
+VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, MEASURED, NURSERY))
 TRIAL = Trial(rows_of, changed, "heritage", worlds_of_share("changes", CLAIMED, SELDOM), "pair")
 
 

@@ -12,7 +12,6 @@ from thermostats.claims.worlds import searches_among, worlds_of_line
 from thermostats.studies.nursery import glance, third
 from thermostats.studies.nursery.exponents import DECAY, LAW, MARGIN, RATE, exponents, searches, worlds
 from thermostats.studies.nursery.rows import jackknife
-from thermostats.studies.nursery.second import by_recipe, enough, mediated
 from thermostats.tables.vocabulary import NURSERY
 
 RECIPES = AtLeast(groups=8)
@@ -27,21 +26,9 @@ AT_WORST = searches_among(MEDIATED, along="log_norm", ordered=False, group="")
 
 
 @CLAIM.shared
-def recipes(evidence: Evidence) -> pd.DataFrame:
-    """Means of the second study's recipes with decay whose steps have a set size."""
-    return RECIPES.of(by_recipe(enough(evidence)))
-
-
-@CLAIM.shared
 def crossed(evidence: Evidence) -> pd.DataFrame:
     """Means of the third study's recipes with decay whose steps have a set size, means over the corpora."""
     return RECIPES.of(third.by_recipe(third.enough(evidence)))
-
-
-def of_matrix(evidence: Evidence, matrix: Case) -> pd.DataFrame:
-    """Recipes of the second study with the spectrum of one matrix."""
-    rows = recipes(evidence)
-    return rows.assign(spectrum=rows[matrix.id])
 
 
 def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
@@ -67,32 +54,18 @@ def of_crossed_recipes(evidence: Evidence, matrix: Case) -> Result:
     return with_figure(of_third(evidence, matrix), matrix).adding(words={"by": by})
 
 
-@CLAIM.finding(
-    "spectra",
-    primary=FOLLOWS,
-    over=MATRICES,
-    trial=Trial(of_matrix, exponents, "recipe", worlds(), searches=searches()),
-    evidence=NURSERY,
-    needs=RECIPES,
-)
-def spectra(evidence: Evidence, matrix: Case) -> Result:
-    """Does the spectral norm go with rate and with decay as the law of one parameter says?"""
-    return with_figure(of_matrix(evidence, matrix), matrix)
-
-
 def with_figure(rows: pd.DataFrame, matrix: Case) -> Result:
     """The exponents with their figure and table."""
     draw = partial(glance.spectra, rows, what=matrix.words)
-    columns = ["recipe", "optimiser", "corpus", "n", "log_rate", "log_decay", "log_ratio", "spectrum"]
-    table = rows[[name for name in columns if name in rows]]
+    table = rows[["recipe", "optimiser", "n", "log_rate", "log_decay", "log_ratio", "spectrum"]]
     return replace(exponents(rows), n_models=int(rows["n"].sum()), table=table, draw=draw)
 
 
 def by_mediation(rows: pd.DataFrame) -> Result:
     """What of the effect on the gain goes through the spectra, recipes left out for its interval."""
-    whole, _, half = jackknife(rows["recipe"], lambda kept: mediated(rows, kept)[0])
+    whole, _, half = jackknife(rows["recipe"], lambda kept: third.mediated(rows, kept)[0])
     effect = Estimate(float(whole[0]), float(whole[0] - half[0]), float(whole[0] + half[0]), "95% jackknife t interval")
-    return Result.of(rows, {INDIRECT.name: effect}, words={"vanishes": mediated(rows)[1]})
+    return Result.of(rows, {INDIRECT.name: effect}, words={"vanishes": third.mediated(rows)[1]})
 
 
 THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
@@ -113,18 +86,6 @@ def mediation_of_crossed_recipes(evidence: Evidence) -> Result:
         for corpus, column in third.ON.items()
     }
     return mediates(crossed(evidence)).adding(words={"on": on})
-
-
-@CLAIM.finding(
-    "mediation",
-    primary=THROUGH,
-    trial=Trial(recipes, by_mediation, "recipe", MEDIATED, searches=AT_WORST, version=2),
-    evidence=NURSERY,
-    needs=RECIPES,
-)
-def mediation(evidence: Evidence) -> Result:
-    """Does the gain follow the spectra?"""
-    return mediates(recipes(evidence))
 
 
 def mediates(rows: pd.DataFrame) -> Result:

@@ -30,8 +30,6 @@ for (method in c("REML", "ML")) {
   keep("brownian", gls(log_gain ~ a + b, rows, corBrownian(1, tree, ~model_id), method = method), 1)
   pagel <- gls(log_gain ~ a + b, rows, corPagel(0.5, tree, ~model_id, FALSE), method = method, control = tight)
   keep("lambda", pagel, as.numeric(coef(pagel$modelStruct$corStruct, unconstrained = FALSE)))
-  ou <- gls(log_gain ~ a + b, rows, corMartins(1, tree, ~model_id, FALSE), method = method, control = tight)
-  keep("ou", ou, as.numeric(coef(ou$modelStruct$corStruct, unconstrained = FALSE)))
 }
 table <- do.call(rbind, fits)
 write.csv(format(table, digits = 12), file.path(out, "generated_reference.csv"), row.names = FALSE, quote = FALSE)

@@ -12,8 +12,8 @@
 # Measure a model, look at its gain block by block, and compare it with the models of the study. Needs
 # `pip install 'thermostats[measure]'`; no network.
 #
-# `MODEL` is a folder in Hugging Face format or a hub id. Where none is named, it is a small trained model that ships
-# with the package.
+# `MODEL` is a folder in Hugging Face format or a hub id. Where none is named, it is a small trained model of a
+# checkout.
 
 # %%
 import os

@@ -15,12 +15,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from nursery import DESIGN
 from nursery.records import read_record
 from thermostats.cli.wrong_use import run
 from thermostats.command_options import Data, Json, check_file
 from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
 from thermostats.measurement.settings import EngineSettings, check_device, check_here, count_gpus
-from thermostats.studies.nursery.shipped import shipped_design
 from thermostats.tables import folders
 from thermostats.terminal import print_rows, say_next
 
@@ -69,9 +69,8 @@ def design(
 
     Example: `python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
     """
-    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery import component_worlds, designs  # noqa: PLC0415 - numpy
     from nursery.recipes import drawn  # noqa: PLC0415
-    from thermostats.studies.nursery import component_worlds  # noqa: PLC0415 - numpy
 
     if recipes is None and (shapes or factors):
         raise UsageError(
@@ -80,7 +79,7 @@ def design(
             next_step="python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80",
         )
     if recipes is None:
-        study = designs.read(shipped_design())
+        study = designs.read(DESIGN)
     else:
         grid, taken = designs.parse_grid([*shapes, *factors]), tuple(drawn(recipes, seed, CONTEXT))
         study = designs.Design(out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, taken)
@@ -293,7 +292,7 @@ def _file(design: Path | None) -> Path:
     """The design file; by default the one that ships."""
     step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
     if design is None:
-        return shipped_design()
+        return DESIGN
     check_file(design, step)
     return design
 

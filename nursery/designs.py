@@ -21,10 +21,11 @@ import numpy as np
 from nursery.recipes import Recipe, Shape, check_limits, check_types, shape_of
 from nursery.records import Trained, read_record
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.shipped import SHARES
 from thermostats.tables.atomic import write_atomically
 
 GRID = ("L", "rho", "d")
+SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
+"""Shares of training after which gains are kept, where a design does not say otherwise."""
 WIDEST = 8
 """Models in a pack: more take no less time each on a processor, and a kill costs the more."""
 SPEED = 2700.0

@@ -19,29 +19,26 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 from nursery import designs
+from nursery.component_worlds import AS_FOUND, CLAIMED, FOUND, ComponentWorld, logs, operating, rates
+from nursery.components import Array, over_reference, root
 from nursery.recipes import drawn
 from nursery.tables import write
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
-from thermostats.studies.nursery.component_worlds import (
-    AS_FOUND,
-    CLAIMED,
-    FOUND,
-    ComponentWorld,
-    logs,
-    operating,
-    rates,
-)
-from thermostats.studies.nursery.components import Array, over_reference, root
-from thermostats.studies.nursery.rows import by_t, final, judged, slope_within
-from thermostats.studies.nursery.signs import within_cells
+from thermostats.studies.nursery.early import within_cells
+from thermostats.studies.nursery.rows import by_t, final, slope_within
+from thermostats.studies.nursery.third import COLUMNS
 from thermostats.tables.vocabulary import NURSERY
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "data" / "nursery" / "second"
 SIMULATIONS = 400
+SHALLOW = 2
+"""Depth at which the penultimate block is the first block, which adds to bare embeddings: no penultimate gain."""
+CHOSEN = "s"
+"""First letter of recipes that were chosen, not drawn."""
 DEEP = "L=4,8,16 rho=0.125,2 d="
 CANDIDATES = [
     (16, DEEP + "32,80"),
@@ -53,6 +50,35 @@ CANDIDATES = [
     (64, "L=4,16 rho=0.125,2 d=32"),
 ]
 """Recipes and shapes."""
+
+
+def along(models: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """One row per model and checkpoint of the tables: columns of `models`, `step`, `share` of the training.
+
+    Of block L − 1 `log_gain` and `log_gain_sd`; `log_wv` and `log_wo`, means over layers of log σ_max.
+    """
+    models = models.fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
+    models = models.assign(**{name: np.log(models[column]) for name, column in COLUMNS.items()})
+    spectra = gains.assign(log_wv=np.log(gains["wv_norm"]), log_wo=np.log(gains["wo_norm"]))
+    spectra = spectra.groupby(["model", "step"], as_index=False)[["log_wv", "log_wo"]].mean()
+    block = gains.merge(models[["model", "n_layers"]], on="model")
+    block = block.loc[block["layer"] == block["n_layers"] - 1, ["model", "step", "log_gain", "log_gain_sd"]]
+    rows = models.merge(block, on="model").merge(spectra, on=["model", "step"])
+    return rows.assign(share=rows["step"] / rows["steps"])
+
+
+def ends(models: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `along` at the end: models of drawn recipes with their first seeds."""
+    rows = along(models, gains)
+    chosen = (rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])
+    chosen &= ~rows["recipe"].str.startswith(CHOSEN)
+    return rows[chosen & np.isfinite(rows["log_gain"])].reset_index(drop=True)
+
+
+def at_every_shape(rows: pd.DataFrame) -> tuple[Array, Array]:
+    """Log gains (recipes, shapes) of the recipes that have a gain at every shape, and the logs of the shapes."""
+    wide = rows.pivot(index="recipe", columns=list(COLUMNS), values="log_gain").dropna()
+    return wide.to_numpy(np.float64), np.array(list(wide.columns), dtype=np.float64)
 
 
 def candidates() -> pd.DataFrame:
@@ -137,7 +163,9 @@ def rules() -> pd.DataFrame:
 
 def predictions() -> pd.DataFrame:
     """What the first study's fit (recipes as random levels) says of the second, with 95% intervals."""
-    rows = judged(final(Evidence(ROOT / "data").named(NURSERY)), "penultimate_gain")
+    rows = final(Evidence(ROOT / "data").named(NURSERY))
+    rows = rows[rows["comparable"] & (rows["n_layers"] > SHALLOW) & rows["penultimate_gain"].notna()]
+    rows = rows.assign(log_gain=np.log(rows["penultimate_gain_geometric"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = smf.mixedlm("log_gain ~ log_L + log_rho + log_d", rows, groups=rows["recipe"]).fit()

@@ -13,13 +13,13 @@ import pandas as pd
 from scipy import stats
 
 from nursery import designs
+from nursery.component_worlds import logs
 from nursery.designs import Design
 from nursery.recipes import CORPORA, drawn
-from thermostats.claims.evidence import Evidence
-from thermostats.studies.nursery.component_worlds import logs
+from nursery.second_study import at_every_shape, ends
 from thermostats.studies.nursery.crossed import LEVEL, Array, Interval, coded, lines, ratios
 from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, CrossedWorld, worlds
-from thermostats.studies.nursery.second import at_every_shape, ends
+from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables.atomic import write_atomically
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "nursery" / "third"
@@ -93,7 +93,7 @@ def candidates() -> pd.DataFrame:
 
 def predictions() -> pd.DataFrame:
     """What the second study says of every corpus that it has, with 95% intervals."""
-    models, rows = ends(Evidence(OUT.parents[1]).named("nursery")), []
+    models, rows = ends(shipped_table("second/models"), shipped_table("second/gains")), []
     for corpus, of_corpus in models.groupby("corpus"):
         y, x = at_every_shape(of_corpus)
         for name, interval in ratios(y[None], x).items():

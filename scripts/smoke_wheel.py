@@ -21,8 +21,8 @@ import pandas as pd
 from thermostats.modelling.shares import fit_share
 rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(12)], "heritage": list("aabbccddeeff"), "grows": [1, 0] * 6})
 fit = fit_share(rows.assign(grows=rows["grows"] == 1), "grows", against=0.5, seed=1)
-[(part, found)] = fit.to_arviz().items()
-assert set(found["posterior"].dims) >= {"chain", "draw"}, found
+posterior = fit.to_arviz()["posterior"]
+assert set(posterior.dims) >= {"chain", "draw"}, posterior
 assert fit.status == "passed", fit.status
 assert 0.2 < fit.probabilities["share > 0.5"] < 0.8, fit.probabilities
 """
@@ -67,7 +67,7 @@ def uses(place: Place) -> Iterator[tuple[str, bool]]:
     states = {check["name"]: check["state"] for check in checks}
     findings = {check["name"]: check["found"] for check in checks}
     yield "doctor", "broken" not in states.values() and states["extra measure"] == "missing"
-    yield f"PyMC generation {findings['PyMC generation']}", states["PyMC generation"] == "ok"
+    yield f"libraries {findings['libraries']}", states["libraries"] == "ok"
     yield "completion", "complete" in place.run("bash", "-c", f"{thermostats} --show-completion; exit $?")
     yield "tables", "layers\t" in place.run(thermostats, "check")
     yield "claims", len(json.loads(place.run(thermostats, "ls", "claims", "--json"))) >= 20

@@ -21,6 +21,7 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.cli.app import app
 from thermostats.cli.new_analysis import new_claim
+from thermostats.errors import DataError
 from thermostats.reporting import report as engine
 from thermostats.tables import store
 from thermostats.tables.folders import shipped, shipped_models
@@ -215,3 +216,11 @@ def test_folders_of_shipped_models_are_listed_one_a_line() -> None:
     lines = thermostats("ls", "models", "--paths").stdout.splitlines()
     assert [Path(line).name for line in lines] == ["r03-1", "r07-5", "r15-2"]
     assert all((Path(line) / "config.json").is_file() for line in lines)
+
+
+def test_an_installed_package_has_no_trained_models_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thermostats.tables.folders.shipped_models", list)
+    done = CliRunner().invoke(app, ["ls", "models", "--paths"])
+    assert isinstance(done.exception, DataError) and "in the repository, not in the installed package" in str(
+        done.exception
+    )

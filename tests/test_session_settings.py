@@ -64,8 +64,10 @@ def test_the_cache_is_a_folder_or_off(tmp_path: Path) -> None:
     ("name", "value", "said"),
     [
         ("levle", 0.9, "did you mean level?"),
-        ("level", 95, "between 0 and 1"),
-        ("level", "0.9", "between 0 and 1"),
+        ("level", 95, "thermostats.options.level = 0.95"),
+        ("level", 0.05, "thermostats.options.level = 0.95"),
+        ("level", 0.06, "thermostats.options.level = 0.94"),
+        ("level", "0.9", "from 0.5 to below 1"),
         ("cores", 0, "a whole number from 1"),
         ("cache", 3, "a folder"),
     ],

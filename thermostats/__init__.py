@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from thermostats.earlier import Moved
 
 if TYPE_CHECKING:
     from thermostats.measurement.compare import compare as compare
@@ -95,18 +92,12 @@ _HOME = {
 _CALLED = "claims"
 """The package of claims, which is a function too."""
 __all__ = ["__version__", _CALLED, *_HOME]  # noqa: PLE0604
-_GONE = {"import_published": "join, which takes rows and the texts of prompts"}
-"""Names of earlier versions, and what does their job now."""
 _INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
 """Names that one may look for, and the call that does what they would."""
-
-sys.meta_path.append(Moved())
 
 
 def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
-    if name in _GONE:
-        raise AttributeError(f"thermostats.{name} is gone; use {_GONE[name]}")
     if name == _CALLED:
         return import_module(f"{__name__}.{_CALLED}")
     if name not in _HOME:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ THOROUGH_VARIABLE = "THERMOSTATS_THOROUGH"
 """Set while a report refits sampled posteriors too, under other priors and without each unit."""
 LEVEL = 0.94
 """Default level of intervals: that of the study's report."""
+LEAST_LEVEL = 0.5
 
 
 class Options:
     """Choices of this session, each an attribute: `thermostats.options.level = 0.9`.
 
-    level: probability of the intervals in summaries of fits made from then on, between 0 and 1; a report keeps to its
-    own. cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws that are kept,
+    level: probability of the intervals in summaries of fits made from then on, at least 0.5; a report keeps to its own.
+    cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws that are kept,
     `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process.
 
     Raises UsageError for other names and values.
@@ -45,9 +47,8 @@ class Options:
         if name == "cache":
             _set_cache(value)
             return
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if name == "level" and not (number and 0 < value < 1):
-            raise UsageError("not a level of intervals", got=repr(value)[:60], allowed="a number between 0 and 1")
+        if name == "level":
+            value = coverage(value, "thermostats.options.level = {}")
         if name == "cores" and value is not None and not (type(value) is int and value > 0):
             raise UsageError("not a number of cores", got=repr(value)[:60], allowed="a whole number from 1, or None")
         vars(self)[name] = value
@@ -59,6 +60,23 @@ class Options:
 
     def __repr__(self) -> str:
         return "\n".join(f"{name}: {getattr(self, name)}" for name in NAMES)
+
+
+def coverage(level: Any, line: str = "level={}") -> float:
+    """The level of an interval, from one half; UsageError with what is meant by less, put into `line`.
+
+    Less than one half is a probability outside the interval, as statsmodels' alpha is.
+    """
+    number = float(level) if isinstance(level, Real) and not isinstance(level, bool) else -1.0
+    if LEAST_LEVEL <= number < 1:
+        return number
+    meant = 1 - number if 0 < number < LEAST_LEVEL else number / 100 if 50 <= number < 100 else LEVEL
+    raise UsageError(
+        "not a level of intervals, the probability inside",
+        got=repr(level)[:60],
+        allowed=f"a number from {LEAST_LEVEL:g} to below 1",
+        next_step=line.format(f"{meant:.12g}"),
+    )
 
 
 NAMES = ("level", "cores", "cache")

@@ -15,14 +15,15 @@ pytest.importorskip("transformers")
 
 from nursery import designs
 from nursery.__main__ import app
+from nursery.component_worlds import WORLDS, ComponentWorld, logs, operating, simulated
+from nursery.components import ORDERED, components, ratios, roots
 from nursery.designs import Design
 from nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.component_worlds import WORLDS, ComponentWorld, logs, operating, simulated
-from thermostats.studies.nursery.components import ORDERED, REFERENCE, components, ratios, roots
-from thermostats.studies.nursery.rows import published_rows
+from thermostats.studies.nursery.carried_over import published_rows
+from thermostats.studies.nursery.crossed import REFERENCE
 from thermostats.tables.folders import shipped
 
 GRID = {"L": [4.0, 8.0, 16.0], "rho": [0.125, 2.0], "d": [32.0, 80.0]}

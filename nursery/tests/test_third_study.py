@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from nursery import designs, third_study
+from nursery.component_worlds import logs
 from nursery.recipes import CORPORA
 from nursery.third_study import OUT
 from thermostats.studies.nursery import crossed
-from thermostats.studies.nursery.component_worlds import logs
 from thermostats.studies.nursery.crossed_worlds import CrossedWorld
 
 DESIGN = designs.read(OUT / "design.toml")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,13 +13,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from nursery import designs, measuring, tables, tuning
+from nursery import designs, measuring, second_study, tables, tuning
 from nursery.designs import Design
 from nursery.pack_training import run as run_pack
 from nursery.recipes import OPTIMISERS, Recipe
 from nursery.records import GAINS, RECORD, model_folder, read_record
 from thermostats.errors import DataError
-from thermostats.studies.nursery import second
 
 PLAIN = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 2, 10, 0.5, 0.5, 0.1, 0.0, 1.0)
 RECIPES = tuple(replace(PLAIN, name=name, optimiser=kind) for name, kind in zip("abcd", OPTIMISERS, strict=True))
@@ -68,11 +66,10 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     for pack in tuning.tuned_packs(DESIGN, trained):
         run_pack(pack, trained)
     tables.write(tmp_path / "own.toml", trained, tmp_path)
-    models, gains = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")
-    by_name = {"second_models": models, "second_gains": gains}
-    rows = second.along(SimpleNamespace(table=by_name.get))
+    models, written = pd.read_csv(tmp_path / "models.csv"), pd.read_parquet(tmp_path / "gains.parquet")
+    rows = second_study.along(models, written)
     members = [member for pack in DESIGN.packs() for member in pack.members]
-    assert set(by_name["second_models"]["model"]) >= {member.model for member in members}
+    assert set(models["model"]) >= {member.model for member in members}
     of_model = rows[rows["model"] == "c-L02d32h8"].set_index("step")
     gains = pd.read_csv(model_folder(trained, "c-L02d32h8") / GAINS)
     first = gains[(gains["step"] == 10) & (gains["layer"] == 1)].iloc[0]
@@ -80,9 +77,9 @@ def test_tables_of_a_folder_are_what_findings_read(trained, tmp_path):
     assert of_model.loc[10, "log_rho"] == pytest.approx(np.log(2.0)) and of_model.loc[10, "share"] == 1.0
     end = gains[gains["step"] == 10]
     assert of_model.loc[10, "log_wv"] == pytest.approx(np.log(end["wv_norm"]).mean())
-    last = second.ends(SimpleNamespace(table=by_name.get))
+    last = second_study.ends(models, written)
     assert len(last) == 8 and not last["model"].str.endswith("-again").any()
-    y, x = second.at_every_shape(last)
+    y, x = second_study.at_every_shape(last)
     assert y.shape == (4, 2) and np.allclose(sorted(np.exp(x[:, 1])), [0.125, 2.0])
 
 

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from nursery import corpora, designs, measuring, training
+from nursery import STUDIES, corpora, designs, measuring, training
 from nursery.__main__ import _progress, app
 from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_gains
 from thermostats.errors import DataError
 from thermostats.measurement import settings
 from thermostats.measurement.outcome import Cost, Outcome, Problem
-from thermostats.studies.nursery.shipped import SECOND, shipped_design
+from thermostats.studies.nursery.shipped import SECOND
 
 MODEL = "c005-L04d32h8"
 
@@ -188,7 +188,7 @@ def test_train_says_first_what_it_will_do(handed_on, tmp_path):
     result = run("train", "--model", "c005-L04d32h8", "--folder", tmp_path, "--no-tune", "--processes", "1")
     assert re.match(r"7 models in 1 packs on cpu, about \d+ min\n", result.stderr)
     packs = handed_on["packs"]
-    third = designs.read(shipped_design().parents[1] / "third" / "design.toml").packs()
+    third = designs.read(STUDIES / "third" / "design.toml").packs()
     assert 200 < designs.seconds_of(third, "cuda", 10) < 288, "the 60 tuned models and the start were in the 288 s"
     assert designs.seconds_of(packs, "cpu", 2) == pytest.approx(designs.seconds_of(packs, "cpu", 1) / 2)
 

@@ -1,23 +1,17 @@
-"""Tables of a controlled study that nobody trained: the shipped design with gains, norms and curves of known truth."""
+"""Tables of a controlled study that nobody trained: the shipped design with norms, gains and curves of known truth."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 from altered import ROOT
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.nursery.design import model_matrix
 from thermostats.studies.nursery.shipped import shipped_table
-from thermostats.tables.vocabulary import GAINS, NURSERY
+from thermostats.tables.vocabulary import NURSERY
 
 STEPS = 600
 LAST, START = "step00600", "step00000"
-PROMPTS, WITHIN = 12, 0.02
-Truth = Callable[[pd.DataFrame], np.ndarray]
-"""From the design's model matrix to what every model's log gain is without noise."""
 
 
 class Made(Evidence):
@@ -42,34 +36,6 @@ class Made(Evidence):
         for column, wanted in equals.items():
             rows = rows[rows[column].isin(wanted if isinstance(wanted, list) else [wanted])]
         return rows.copy()
-
-
-class Simulated(Made):
-    """Trained models whose gains, all of them, have known causes and noise of their own; `models`: how many."""
-
-    def __init__(
-        self, truth: Truth, *, noise: float = 0.05, seed: int = 1, models: int | None = None, ratio: Truth | None = None
-    ) -> None:
-        design = shipped_table().iloc[:models]
-        rng, matrix = np.random.default_rng(seed), model_matrix(design)
-        expected = np.asarray(truth(matrix), dtype=np.float64)
-        log_ratio = rng.normal(0, 0.1, len(design)) + (ratio(matrix) if ratio else 0.0)
-        rows = pd.DataFrame(
-            {
-                "model_id": NURSERY + "/" + design["model"],
-                "revision": f"step{STEPS}",
-                "source": NURSERY,
-                "comparable": (design["norm"] != "post").to_numpy(),
-                "n_params": 12 * design["n_layers"] * design["d_model"] ** 2,
-                "wv_wo_ratio": np.exp(log_ratio),
-            }
-        )
-        rows["n_params_nonembedding"] = rows["n_params"]
-        for gain in GAINS:
-            log_gain = expected + rng.normal(0, noise, len(design))
-            rows[gain] = rows[f"{gain}_geometric"] = np.exp(log_gain)
-            rows[f"{gain}_sd"], rows[f"{gain}_n"] = WITHIN * np.exp(log_gain), PROMPTS
-        super().__init__(design, features=rows.reset_index(drop=True))
 
 
 class Trained(Made):

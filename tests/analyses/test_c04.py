@@ -58,7 +58,7 @@ def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict:
 def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
     """Signals without noise, shares averaged over draws."""
     c04 = analysis("c04")
-    rows = c04.models(shipped().named("published"), c04.PRIMARY)
+    rows = c04.models(shipped().named("published"), c04.GAIN)
     for world in without_errors(c04.TRIALS["geometry"].worlds):
         if world.id in {"lab alone", *cause_worlds.KINDS} or world.id.startswith("boundary"):
             continue  # nothing of geometry's or scale's own
@@ -75,7 +75,7 @@ def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
 )
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
-    rows, boundary = c04.models(shipped().named("published"), c04.PRIMARY), getattr(cause_worlds, name)
+    rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(cause_worlds, name)
     for seed in range(5):
         signal = boundary.outcomes(0.6, 1.0, rows, lambda f: np.zeros(len(f)), np.random.default_rng(seed))["outcome"]
         assert boundary.compared(rows, signal.to_numpy()[None], 0.6)[0] == pytest.approx(0.0, abs=1e-3)
@@ -106,3 +106,12 @@ def test_a_side_that_errs_in_the_worst_world_that_was_found_is_withheld() -> Non
         assert again == pytest.approx(row[side], abs=4 * np.sqrt(max(row[side], 0.02) / 60))
         known = error_rates.ErrorRates(rates.reset_index())
         assert (known.worst(NO if search.holds else YES) is not None) >= (row[side] > error_rates.WORST)
+
+
+def test_gains_that_are_not_asked_are_universes_of_the_curve() -> None:
+    claim = analysis("c04").CLAIM
+    asked = {q.over.column for q in claim.questions if q.over is not None}
+    curve = next(q.curve for q in claim.questions if q.curve)
+    in_curve = {option["outcome"] for option in curve.choices["gain"].values()}
+    assert asked == {GAIN}
+    assert in_curve == {f"log({gain})" for gain in (GAIN, "geometric_gain_to_penultimate", "max_gain_to_penultimate")}

@@ -18,12 +18,11 @@ OPTIONS = {
     "c04": {"models": "labs of two or more", "shape | size": "L/d, ρ | weights"},
     "c10": {},
     "c12": {"gain and models": "last gain, base and tuned"},
-    "n01": {},
 }
 """Options of the finding's own universe that are not the first of their choice."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(x, marks=[pytest.mark.slow] * (x == "n01")) for x in OPTIONS])
+@pytest.mark.parametrize("name", OPTIONS)
 def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
     (question,) = (question for question in analysis(name).CLAIM.questions if question.curve)
     evidence = shipped().named(question.evidence)

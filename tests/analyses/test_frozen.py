@@ -9,8 +9,8 @@ from golden import HERE, differing
 from thermostats.claims.scripts import scripts
 from thermostats.tables import store
 
-BY_FITS = {"C09", "N01", "N02"}
-"""Some of their estimates are of a fit: `tests/golden/test_golden.py`."""
+BY_FITS = {"C09"}
+"""Some of its estimates are of a fit: `tests/golden/test_golden.py`."""
 
 
 @pytest.mark.slow

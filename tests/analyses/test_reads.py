@@ -7,6 +7,7 @@ import pytest
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import ROWS, Evidence
+from thermostats.claims.needs import needs
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 
@@ -27,10 +28,14 @@ def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
     assert claim.rows.startswith("study") == (name[0] not in "NX")
 
 
-def test_a_claim_reads_the_sets_of_its_findings_alone() -> None:
-    """C13 asks its questions of published rows first: every other selection is of a set that it names."""
-    evidence = Evidence()
-    findings = CLAIMS["C13"].judge(evidence)
+def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone() -> None:
+    """C01 asks of published rows first; of the models of Pythia nobody else published gains, and `needs` says so."""
+    evidence, claim = Evidence(), CLAIMS["C01"]
+    findings = claim.judge(evidence)
     assert {finding.sample.evidence for finding in findings if not finding.sample.view_of} == {"published"}
-    assert {finding.sample.evidence for finding in findings} == sets(CLAIMS["C13"])
-    assert {json.loads(selection)[2] for selection in evidence.selections} == sets(CLAIMS["C13"])
+    unasked = sets(claim) - {finding.sample.evidence for finding in findings}
+    assert unasked == {"external", "measured"}
+    assert all(finding.sample.n_models for finding in findings)
+    assert {json.loads(selection)[2] for selection in evidence.selections} == sets(claim)
+    needed = {row["evidence"]: row["needs"] for row in needs(claim).sets}
+    assert all("needs at least" in needed[name] for name in unasked)

@@ -14,7 +14,7 @@ from third_tables import made, with_third, write
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
-from thermostats.studies.nursery import crossed_factors, languages, third
+from thermostats.studies.nursery import crossed_factors, third
 from thermostats.studies.nursery import shipped as tables_that_ship
 from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, largest_corpus, rule
 from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, CrossedWorld, searches_of, worlds, worlds_of
@@ -37,7 +37,8 @@ def study(world: CrossedWorld, **truth: float) -> Evidence:
 
 @pytest.mark.parametrize("claim", FINDINGS)
 def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
-    empty = {f"third_{name}": pd.DataFrame(columns=list(columns)) for name, columns in tables_that_ship.THIRD.items()}
+    columns = {"models": tables_that_ship.MODELS} | tables_that_ship.READ
+    empty = {f"third_{name}": pd.DataFrame(columns=list(names)) for name, names in columns.items()}
     tables = shipped().fork()
     tables._loaded = dict(tables._loaded) | empty
     assert {found.verdict for found in judged(by_rules_alone(claim), tables, *FINDINGS[claim]).values()} == {UNMEASURED}
@@ -131,33 +132,6 @@ def test_the_corpus_that_gives_most_of_the_squares_is_named() -> None:
     assert largest_corpus(spreads) == ("source code", 0.5, 0.9)
 
 
-def test_what_is_the_prompts_in_the_second_study_is_told_from_what_is_the_corpus_s() -> None:
-    """Gains that are 0.3 higher on prompts of the own corpus: on one set of prompts nothing lies between corpora."""
-    tables = shipped().fork()
-    models = tables.table("second_models")
-    rng = np.random.default_rng(1)
-    rows = models[["model", "corpus", "recipe"]].merge(pd.DataFrame({"prompts": ["english", "synthetic"]}), how="cross")
-    level = {recipe: 0.05 * rng.normal() for recipe in rows["recipe"].unique()}
-    gain = rows["recipe"].map(level) + 0.3 * (rows["prompts"] == rows["corpus"]) + 0.02 * rng.normal(size=len(rows))
-    last = rows.assign(prompt=1, position="last", last_gain=0.0, penultimate_gain=gain)
-    every = pd.concat([last, last.assign(position="mean", penultimate_gain=9.0)], ignore_index=True)
-    tables._loaded = dict(tables._loaded) | {"second_prompts": every}
-    by = languages.of_second(tables).set_index("prompts")
-    assert list(by.index) == [languages.SIX, languages.OWN, "of english", "of synthetic"]
-    again, of_prompts = languages.trained_again(tables), last.set_index(["model", "prompts"])["penultimate_gain"]
-    for name in by.index[1:]:
-        on = again["corpus"] if name == languages.OWN else [name.removeprefix("of ")] * len(again)
-        logs = again.assign(y=of_prompts.loc[list(zip(again["model"], on, strict=True))].to_numpy())
-        means = logs.groupby(["corpus", "recipe"])["y"].mean()
-        test = stats.ttest_ind(means["synthetic"], means["english"])
-        expected = [means["synthetic"].mean() - means["english"].mean(), *test.confidence_interval(), test.pvalue]
-        assert by.loc[name, ["corpus", "corpus_lower", "corpus_upper", "corpus_p"]].tolist() == pytest.approx(expected)
-    assert by.loc["of synthetic", "corpus"] == pytest.approx(0.3, abs=0.06)
-    assert languages.in_second(tables)["prompts"] == languages.of_second(tables).to_dict("records")
-    tables._loaded["second_prompts"] = every.iloc[:0]
-    assert languages.in_second(tables) == {}
-
-
 def test_slopes_in_two_codings_are_one_plane() -> None:
     """d y/d log L at one width is the slope on log L/d plus that on log N."""
     rows = third.ends(study(worlds()[2]))
@@ -192,10 +166,9 @@ def test_worlds_at_the_edge_lie_on_it() -> None:
 
 def test_tables_are_read_as_the_trainings_write_them(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "nursery" / "third"
-    folder.mkdir(parents=True)
     write(made(STRONG), folder)
     monkeypatch.setattr(tables_that_ship, "shipped", lambda _: tmp_path)
     assert len(third.ends(Evidence(shipped().data))) == 640
-    (folder / "gains.parquet").write_bytes(b"")
+    (folder / "read" / "gains.parquet").write_bytes(b"")
     with pytest.raises(Exception, match="a table of the nursery cannot be read"):
         third.ends(Evidence(shipped().data))

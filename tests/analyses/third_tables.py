@@ -10,10 +10,11 @@ import pandas as pd
 from altered import shipped
 
 from nursery import designs, tuning
+from nursery.component_worlds import logs
 from nursery.designs import Member, Pack
+from scripts.nursery_tables import extract, packed
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.component_worlds import logs
 from thermostats.studies.nursery.crossed_worlds import CrossedWorld
 from thermostats.studies.nursery.shipped import MODELS, THIRD
 from thermostats.tables.folders import shipped as folder
@@ -129,14 +130,16 @@ def _prompts(facts, gain, elsewhere, rng):
 
 
 def with_third(tables: dict[str, pd.DataFrame]) -> Evidence:
-    """The shipped tables with those of a third study."""
+    """The shipped tables with what is read of those of a third study."""
     evidence = shipped().fork()
-    evidence._loaded = dict(evidence._loaded) | {f"third_{name}": frame for name, frame in tables.items()}
+    read = {"models": tables["models"]} | extract(**tables)
+    evidence._loaded = dict(evidence._loaded) | {f"third_{name}": frame for name, frame in read.items()}
     return evidence
 
 
 def write(tables: dict[str, pd.DataFrame], out: Path) -> None:
-    """Write them as `nursery/tables.py` does."""
+    """Write what is read of them."""
+    (out / "read").mkdir(parents=True)
     tables["models"].to_csv(out / "models.csv", index=False, lineterminator="\n")
-    for name in ("gains", "prompts"):
-        tables[name].to_parquet(out / f"{name}.parquet", index=False)
+    for name, frame in extract(**tables).items():
+        (out / "read" / f"{name}.parquet").write_bytes(packed(frame))

@@ -36,7 +36,7 @@ def test_rows_are_not_selected_by_a_column_that_is_not_there(small_store: Path) 
 def test_tables_beside_the_schema_are_read_too(small_store: Path) -> None:
     tables = Evidence(small_store)
     assert len(tables.table("nursery_design")) == 96
-    assert set(tables.table("nursery_losses")["part"]) == {"train", "heldout"}
+    assert len(tables.table("third_models")) == 716
 
 
 def test_a_finding_on_a_terminal_says_all_it_has() -> None:
@@ -74,13 +74,3 @@ def test_a_finding_has_a_place_for_every_column_and_comes_back_from_them() -> No
     assert from_columns(values) == FINDING
     with pytest.raises(KeyError):
         from_columns({**values, "lowest": 1.0})
-
-
-def test_a_script_that_reads_columns_as_fields_still_runs_and_is_warned() -> None:
-    with pytest.warns(DeprecationWarning, match=r"Finding\.lower is headline\.lower") as warned:
-        assert FINDING.lower == FINDING.headline.lower
-    assert warned[0].filename == __file__, "shown by default where it is the user's own line"
-    with pytest.warns(DeprecationWarning, match=r"Finding\.draw is figure\.draw"):
-        assert FINDING.draw is None
-    with pytest.raises(AttributeError, match="lowest"):
-        _ = FINDING.lowest

@@ -76,12 +76,3 @@ def test_error_of_a_probability(fit: Fit) -> None:
         and exact.conclusion.classical == ""
     )
     assert exact.conclusion.error == pytest.approx(0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0)
-
-
-def test_the_earlier_name_of_the_record_of_a_fit_warns() -> None:
-    from thermostats.claims import posterior
-
-    with pytest.warns(DeprecationWarning, match="FittedModel"):
-        assert posterior.Posterior is posterior.FittedModel
-    with pytest.raises(AttributeError, match="Prior"):
-        _ = posterior.Prior

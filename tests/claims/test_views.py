@@ -11,7 +11,7 @@ import pytest
 
 import thermostats
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.needs import needs
 from thermostats.claims.question import Question, Views
@@ -74,7 +74,7 @@ def test_sets_hold_what_they_say(five: Path) -> None:
     sources = {name: set(Evidence(five).named(name).table("runs")["source"]) for name in SETS}
     files = set(store.load("sources")["file"])
     assert sources[PUBLISHED] <= files and sources[NURSERY] == {NURSERY}
-    assert sources[MEASURED] == {"thermostats", "my hooks"} and sources[REPLICATED] == set()
+    assert sources[MEASURED] == {"thermostats", "my hooks"}
     assert sources[EXTERNAL] == {path.name for path in (store.shipped("data") / "external").iterdir() if path.is_dir()}
     assert sources[POOLED] == sources[PUBLISHED] | sources[EXTERNAL] | sources[MEASURED]
 
@@ -90,7 +90,7 @@ def test_joined_gains_are_judged_by_the_rule_of_every_claim_that_they_allow(five
 
 def test_a_row_changes_the_sets_that_it_enters_and_no_other(five: Path) -> None:
     (question, *_) = asked(CLAIMS["C01"])
-    for name in (PUBLISHED, NURSERY, REPLICATED):
+    for name in (PUBLISHED, NURSERY):
         found, other = (question.trial.rows(tables(data).named(name), question.over) for data in (None, five))
         pd.testing.assert_frame_equal(found, other)
 

@@ -75,7 +75,7 @@ def test_the_extras_named_exist() -> None:
 def test_the_table_of_models_is_as_made_from_the_code() -> None:
     page = (ROOT / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
     assert page == loaded("docs/generate.py").models(), "write it anew: python docs/generate.py --snapshot"
-    assert len(page.split()) < 600
+    assert len(page.split()) < 650
 
 
 def test_the_readme_has_the_report_s_table_and_figure_and_how_to_begin() -> None:

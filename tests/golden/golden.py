@@ -4,7 +4,7 @@
 agree with the recomputed ones that did not before, or no longer do.
 
 Numbers that no draws enter must agree to 1e-9 (`--rounding` for another generation of the libraries), means of draws
-and what is made of them (`OF_DRAWS`) to 4 Monte-Carlo errors of their difference; verdicts and counts must be equal.
+to 4 Monte-Carlo errors of their difference; verdicts and counts must be equal.
 `findings.json` holds the frozen ones by stable id; `changes.json` what changed on purpose: by id, the fields that may
 differ, each with its reason.
 """
@@ -31,9 +31,6 @@ HERE = Path(__file__).parent
 ERRORS = 4.0
 PLAIN = ("estimate", "lower", "upper", "probability")
 AGREES = {True: "agrees", False: "does not agree", None: "not recomputed"}
-OF_DRAWS = {"N01.carry_over": 0.007}
-"""Findings whose estimate is made of means of draws, and its Monte-Carlo error, relative: the posterior standard
-deviation of the error saved is 0.46 of its mean (it is positive with probability 0.986), of 4,000 draws."""
 SAME = ("verdict", "reason", "n_models", "n_heritages", "interval", "probability_kind")
 
 
@@ -50,9 +47,8 @@ def differences(old: Mapping[str, Any], new: Finding, rounding: float) -> Iterat
     for name in SAME:
         if old[name] != values[name]:
             yield name, old[name], values[name]
-    error = ERRORS * OF_DRAWS.get(key_of(new), 0.0)
     for name in PLAIN:
-        if not same(old[name], values[name], max(rounding, error)):
+        if not same(old[name], values[name], rounding):
             yield name, old[name], values[name]
     for name in ("published", "reproduced"):
         own = {key: float(value) for key, value in values[name].items() if not math.isnan(value)}

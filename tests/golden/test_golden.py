@@ -14,7 +14,7 @@ from thermostats.claims.stored import Made
 from thermostats.tables import store
 
 SCRIPTS = scripts(store.shipped("analyses"))
-QUICK, BY_FITS = ("C06",), ("C07", "C09", "N01", "N02")
+QUICK, BY_FITS = ("C06",), ("C07", "C09")
 """A claim without a fit; another, and claims of whose estimates some are of a fit."""
 
 
@@ -42,7 +42,6 @@ OTHER_THAN_PUBLISHED = {
     "C16.contraction.absolute": {"L* minimum, from 0", "L* inflection, from 0"},
     "C16.contraction.relative": {"L* minimum, from 0", "L* inflection, from 0"},
     "C17.exponent": {"exponent as claimed"},
-    "N03.exponent": {"exponent β"},
 }
 """Published figures that the published rows do not give."""
 
@@ -53,7 +52,7 @@ def test_published_figures_agree_but_for_those_that_are_listed() -> None:
     words = {key: agreement(finding) for key, finding in frozen.items()}
     others = {key: {name for name, word in by.items() if word == "does not agree"} for key, by in words.items()}
     assert {key: names for key, names in others.items() if names} == OTHER_THAN_PUBLISHED
-    assert sum(word == "agrees" for by in words.values() for word in by.values()) >= 297
+    assert sum(word == "agrees" for by in words.values() for word in by.values()) >= 296
 
 
 def test_freezing_says_which_verdicts_and_agreements_changed(capsys: pytest.CaptureFixture[str]) -> None:

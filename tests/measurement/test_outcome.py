@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from thermostats.cli.wrong_use import exit_code, with_option
-from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
+from thermostats.errors import DataError, TransientError, UsageError
 from thermostats.measurement.outcome import Cost, Outcome, Problem, failed, lost
 from thermostats.measurement.spec import RunSpec
 
@@ -54,12 +53,3 @@ def test_a_problem_says_whose_fault_it_is() -> None:
     assert faults == [(True, False), (False, False), (False, True), (False, True)]
     assert lost(RunSpec("lab/a"), "gone").problem == Problem("gone", again=True)
     assert exit_code(outcomes[:1]) == 2 and exit_code(outcomes) == 1
-
-
-def test_earlier_fields_are_read_and_given() -> None:
-    made: Any = Outcome
-    with pytest.warns(DeprecationWarning, match=r"Outcome\(reason=\) is problem\.reason now"):
-        outcome = made("lab/a", "failed", reason="no room")
-    with pytest.warns(DeprecationWarning, match=r"Outcome\.reason is problem\.reason now"):
-        assert outcome.reason == "no room"
-    assert ThermostatsError("x").options == ()

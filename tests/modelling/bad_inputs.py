@@ -20,12 +20,15 @@ from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleibe
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.means import fit_means
 from thermostats.modelling.measurements import fit_sources
+from thermostats.modelling.pair_means import fit_pair_means
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.pairs import fit_invariance
+from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
 from thermostats.modelling.spectra import fit_spectral, spectral_rows
 from thermostats.modelling.transition import fit_transition, transition_rows
+from thermostats.modelling.unit_means import fit_unit_means
 
 Table = pd.DataFrame
 REFUSED, SAID = "refused", "said"
@@ -172,6 +175,23 @@ CASES = {
         (),
         lambda t: t.assign(entropy=t["entropy"].where(t["model_id"] != "m0", 3.0)),
     ),
+    "pair_means": Case(
+        paired,
+        lambda t: fit_pair_means(t, seed=1),
+        lambda t: pairs_of(t)[1],
+        "value",
+        (),
+        lambda t: t.assign(value=t.groupby(["prompt_id", "family"])["value"].transform("first")),
+    ),
+    "rank_means": Case(
+        prompted,
+        lambda t: fit_rank_means(t, seed=1),
+        of_cells("an order of models"),
+        "value",
+        (),
+        lambda t: t.assign(category=t["prompt_id"]),
+    ),
+    "unit_means": Case(prompted, lambda t: fit_unit_means(t, "value", scale=0.5, seed=1), None, "value", ()),
     "means": Case(prompted, lambda t: fit_means(t, "value", scale=0.5, seed=1), None, "value", ()),
     "share": Case(truths, lambda t: fit_share(t, "holds", seed=1), None, "holds", ()),
     "sources": Case(measured, lambda t: fit_sources(t, GAIN, seed=1), None, GAIN, ()),
@@ -326,7 +346,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "one model a lab": (SAID, "one unit of every heritage"),
         "two models": (SAID, "2 units: the share stays close to its prior"),
         "no lab": (REFUSED, "labels are missing"),
-        "gain not known": (REFUSED, "neither true nor false"),
+        "gain not known": (REFUSED, "values are missing"),
         "gain below zero": (REFUSED, "neither true nor false"),
         "gain in words": (REFUSED, "neither true nor false"),
         "constant gain": (SAID, "it holds for"),
@@ -342,6 +362,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 EXPECTED |= {"envelope": EXPECTED["kleiber"], "threshold": EXPECTED["crowding"]}
+EXPECTED |= {"pair_means": EXPECTED["invariance"], "rank_means": EXPECTED["benchmark"], "unit_means": EXPECTED["means"]}
 TAKEN = {
     ("invariance", "one model a lab"): "pairs of several labs are one population",
     ("invariance", "two models"): "two pairs: the number is said in the result",
@@ -354,5 +375,11 @@ TAKEN = {
     ("sources", "gain not known"): "a row without the gain is no measurement of it",
     ("line", "gain of zero"): "an outcome may have any sign",
     ("line", "gain below zero"): "an outcome may have any sign",
+}
+TAKEN |= {
+    (exact, bad): why
+    for exact, sampled in (("pair_means", "invariance"), ("unit_means", "means"))
+    for (fit, bad), why in list(TAKEN.items())
+    if fit == sampled
 }
 """What is no bad input of a fit, or is said where the fit is made."""

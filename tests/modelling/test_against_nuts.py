@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bad_inputs import CASES, GAIN
-from simulated import benchmark_table, crowding_table, model_table, transition_table, transition_truth
+from simulated import benchmark_table, crowding_table, model_table, pairs_table, transition_table, transition_truth
 from test_measurements import measured
 
 from thermostats.modelling.crowding import fit_crowding, fit_threshold
@@ -27,10 +27,13 @@ from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.pair_means import fit_pair_means
+from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.scales import HalfNormals, Shares
 from thermostats.modelling.spectra import fit_spectral
 from thermostats.modelling.transition import fit_transition
+from thermostats.modelling.unit_means import fit_unit_means
 
 COLUMNS, BLOCKS = 8, 6
 ERRORS = 4.5
@@ -40,7 +43,7 @@ Rng = np.random.Generator
 
 
 def line(rng: Rng) -> Fit:
-    return fit_line(gains(rng), GAIN, ["rho"], scale=0.5, error="error")
+    return fit_line(gains(rng), GAIN, ["rho"], scale=0.5, se="error")
 
 
 def two_levels(rng: Rng) -> Fit:
@@ -81,9 +84,22 @@ def gains(rng: Rng) -> pd.DataFrame:
     return model_table(0.1 + lab + rng.normal(0, 0.15, 20), labs=5).assign(error=0.05)
 
 
+def pairs(rng: Rng) -> Fit:
+    return fit_pair_means(pairs_table(rng, levels=list(rng.normal(0, 0.2, 6)), changes=list(rng.normal(0, 0.1, 6))))
+
+
+def ranks(rng: Rng) -> Fit:
+    return fit_rank_means(benchmark_table(rng, [0.1, 0.2, 0.3, 0.4]))
+
+
+def units(rng: Rng) -> Fit:
+    return fit_unit_means(benchmark_table(rng, [0.1, 0.2, 0.3, 0.4]), "value", scale=0.5)
+
+
 LAWS: Mapping[str, Callable[[Rng], Fit]] = {
     **{"line": line, "two levels": two_levels, "spectral": spectral, "crowding": crowding, "transition": transition},
     **{"slopes": slopes, "heritage": heritage, "sources": sources},
+    **{"pair_means": pairs, "rank_means": ranks, "unit_means": units},
 }
 
 

@@ -128,7 +128,7 @@ def test_what_is_odd_in_rows_is_said_and_of_good_rows_is_not(bad: str) -> None:
 
 def test_errors_below_zero_are_refused() -> None:
     with pytest.raises(UsageError, match="standard error below 0"):
-        fit_line(gains(12, 4).assign(e=-0.1), GAIN, scale=0.5, error="e", seed=1)
+        fit_line(gains(12, 4).assign(e=-0.1), GAIN, scale=0.5, se="e", seed=1)
 
 
 def fits() -> dict[str, Callable[..., Any]]:

@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from thermostats.modelling.confounded import confounded, variance_left
+from thermostats.modelling.confounded import confounded, shared_pairs, variance_left
 
 
 def test_a_property_that_is_nearly_the_group_is_named_with_its_counts() -> None:
@@ -28,6 +28,14 @@ def test_what_is_not_stated_or_never_varies_is_left_out() -> None:
     rows = pd.DataFrame({"year": [2021, 2021, 2023, None, 2023], "norm": ["x"] * 5, "none": [None] * 5})
     table = confounded(rows, focal, ["year", "norm", "none"])
     assert len(table) == 1 and table.loc[0, ["n_outside", "phi"]].tolist() == [2, 1.0]
+
+
+def test_pairs_that_share_two_facts_are_counted_by_hand() -> None:
+    """a a b b b by x x x y (nothing): the pair (1, 2) shares both, (1, 3) and (2, 3) x alone, (3, 4), … the letter."""
+    table = shared_pairs(pd.DataFrame({"lab": list("aabbb"), "corpus": ["x", "x", "x", "y", None]}))
+    assert table.iloc[0].tolist() == ["lab", "corpus", 1, 3, 2, 1 / 6]
+    same = shared_pairs(pd.DataFrame({"lab": list("aab"), "code": list("xxy"), "year": ["", "", ""]}))
+    assert same["jaccard"].tolist() == [1.0, 0.0, 0.0] and same.loc[0, ["fact_alone", "other_alone"]].tolist() == [0, 0]
 
 
 def test_what_is_left_of_a_fact_once_others_are_held_fixed() -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.variance_shares import corrected_shares, share_table
-from thermostats.studies.nursery.rows import GEOMETRY, judged
-from thermostats.studies.nursery.shares import design_blocks
 from thermostats.studies.nursery.shipped import shipped_table
 
 WORLDS = 400
@@ -47,13 +45,17 @@ def over_orders(
     return found
 
 
+GEOMETRY = ["log_L", "log_rho"]
+
+
 def nursery() -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """The design of the controlled study as N01 has it, without gains."""
-    rows = shipped_table().assign(comparable=True, penultimate_gain=1.0, penultimate_gain_geometric=1.0)
-    rows = rows[rows["norm"] != "post"]
+    """The first controlled study's design without gains: unbalanced, four blocks that overlap."""
+    design = shipped_table()
+    rows = design[(design["norm"] != "post") & (design["n_layers"] > 2)].reset_index(drop=True)
     rows["log_d"], rows["log_L"], rows["log_rho"] = (np.log(rows[c]) for c in ("d_model", "n_layers", "rho"))
-    rows = judged(rows, "penultimate_gain")
-    return rows, design_blocks(rows)
+    rows["tied"] = rows["tied"].astype(float)
+    architecture = ["architecture", "norm", "position", "tied"]
+    return rows, {"recipe": ["recipe"], "architecture": architecture, "geometry": GEOMETRY, "scale": ["log_d"]}
 
 
 def study_of_256() -> tuple[pd.DataFrame, dict[str, list[str]]]:
@@ -75,7 +77,7 @@ def test_shares_are_right_on_average_in_the_design_of_the_controlled_study() -> 
     rows, blocks = nursery()
     rng = np.random.default_rng(3)
     recipe = dict(zip(rows["recipe"].unique(), rng.normal(size=rows["recipe"].nunique()), strict=True))
-    signal = 0.053 * rows["recipe"].map(recipe) + 0.042 * rows[list(GEOMETRY)].apply(lambda c: c / c.std()).sum(axis=1)
+    signal = 0.053 * rows["recipe"].map(recipe) + 0.042 * rows[GEOMETRY].apply(lambda c: c / c.std()).sum(axis=1)
     signal = (signal + 0.019 * (rows["log_d"] / rows["log_d"].std())).to_numpy()
     y = signal + rng.normal(scale=0.06, size=(WORLDS, len(rows)))
     tables = [corrected_shares(rows.assign(log_gain=one), "log_gain", blocks) for one in y]

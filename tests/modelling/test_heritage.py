@@ -114,8 +114,26 @@ def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
         assert quantities[f"share_{name}"] == pytest.approx(square[..., number] / square.sum(axis=-1))
     assert quantities["total_sd"] == pytest.approx(np.sqrt(square.sum(axis=-1)))
     m = log_gains(fitted.draws.values, fitted.constants)
-    assert quantities["mean_log_gain"] == pytest.approx(m.mean(axis=-1))
-    assert set(fitted.summary()["quantity"]) == {name for name in quantities if not name.startswith("mean log gain of")}
+    assert quantities["models_mean_log_gain"] == pytest.approx(m.mean(axis=-1))
+    unprinted = {name for name in quantities if name.startswith("mean log gain of")} | {"models_mean_log_gain"}
+    assert set(fitted.summary()["quantity"]) == set(quantities) - unprinted
+
+
+def test_the_mean_that_is_printed_has_the_error_of_a_sample_of_labs_and_models() -> None:
+    """Balanced labs of exact gains: given the scales its variance is that of a mean of labs, s_lab²/J + s_model²/M."""
+    rng = np.random.default_rng(5)
+    lab = np.repeat(np.arange(10), 6)
+    y = 0.0763 + rng.normal(0, 0.1, 10)[lab] + rng.normal(0, 0.1, 60)
+    names = {"model_id": [f"m{i}" for i in range(60)], "heritage": [f"lab{i}" for i in lab]}
+    fit = fit_heritage(pd.DataFrame({**names, "gain": np.exp(y)}), seed=1)
+    row = fit.summary().set_index("quantity").loc["population_mean_log_gain"]
+    square = np.square(fit.draws["scale"])  # of labs centred, so that in the population it is 10/9 of that
+    given = square[..., 0] * 10 / 9 / 10 + square[..., 1] / 60
+    assert row["mean"] == pytest.approx(y.mean(), abs=0.005) and row["sd"] == pytest.approx(
+        given.mean() ** 0.5, rel=0.05
+    )
+    assert row["upper"] - row["lower"] > 0.05
+    assert fit.quantities["models_mean_log_gain"] == pytest.approx(y.mean())
 
 
 def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit) -> None:

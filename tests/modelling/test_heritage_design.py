@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from conftest import SHA, layer, model, run, table
 
+import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
@@ -164,3 +165,19 @@ def test_gains_say_their_token_position_and_those_of_several_are_refused() -> No
     assert set(fit.summary()["estimand"]) == {"penultimate_gain at mean"}
     with pytest.raises(UsageError, match="several token positions"):
         fit_heritage(pd.concat([mean, last.assign(model_id=last["model_id"] + "'")]), estimand="penultimate_gain")
+
+
+def test_a_column_in_two_blocks_is_refused_with_a_call_that_works() -> None:
+    table = facts().assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.1, 12)))
+    twice = {"geometry": ["n_layers", "n_params"], "scale": "n_params"}
+    with pytest.raises(UsageError, match=r"two blocks \(n_params\): got geometry and scale") as refused:
+        fit_heritage(table, **twice, seed=1)  # type: ignore[arg-type]
+    fit = eval(refused.value.next_step, {"thermostats": thermostats, "df": table})  # noqa: S307 - as a user pastes it
+    assert {"sd_heritage", "sd_geometry", "sd_scale"} <= set(fit.quantities)
+    for blocks, words in (
+        ({"a": ["n_layers", "n_heads"], "b": ["n_heads"]}, r"two blocks \(n_heads\): got a and b"),
+        ({"a": ["n_layers", "n_layers"]}, r"twice in a block \(n_layers\)"),
+        ({"a": ["n_layers", "gain"]}, r"two blocks \(gain\): got the outcome and a"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            fit_heritage(table, blocks=blocks, seed=1)

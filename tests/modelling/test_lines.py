@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import thermostats
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import mcse
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import fit_line
@@ -46,7 +51,7 @@ def test_without_groups_a_line_is_that_of_a_sum_over_a_grid() -> None:
         log = log + stats.norm.logpdf(y, mean, np.hypot(sigma, error)[None, None, :])
     weight = np.exp(log - log.max())
     weight /= weight.sum()
-    fit = fit_line(table, "y", "x", scale=SCALE, group=None, error="error", seed=1)
+    fit = fit_line(table, "y", "x", scale=SCALE, group=None, se="error", seed=1)
     assert off(fit, "mean", float((weight.sum(axis=(1, 2)) * a).sum())) < ERRORS
     slope = float((weight.sum(axis=(0, 2)) * b).sum()) / table["x"].std(ddof=0)
     assert off(fit, "slope on x", slope) < ERRORS
@@ -77,3 +82,114 @@ def test_a_line_does_not_depend_on_the_unit(unit: float) -> None:
     assert there.loo().elpd + len(table) * np.log(unit) == pytest.approx(near.loo().elpd, abs=0.1)
     sd = [fit.predict(table.head(3))["sd"].to_numpy() for fit in (near, there)]
     assert sd[1] / unit == pytest.approx(sd[0], rel=0.05)
+
+
+@pytest.mark.parametrize("power", [-58, -20, 20, 58])
+def test_a_slope_has_the_outcomes_unit_at_any_scale(power: int) -> None:
+    """Against least squares of the outcome in its first unit; no check rings for the unit alone."""
+    table, unit = rows(40), 10.0**power
+    slope, _ = np.polyfit(table["x"], table["y"], 1)
+    fit = fit_line(table.assign(y=table["y"] * unit), "y", "x", group=None, seed=1)
+    assert fit.params["slope on x"] / unit == pytest.approx(slope, rel=0.05)
+    near = fit_line(table, "y", "x", group=None, seed=1).check(refits=False).reasons
+    assert fit.check(refits=False).reasons == near
+
+
+@pytest.mark.parametrize("power", [-160, 160])
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_numbers_whose_powers_are_no_doubles_are_refused_with_their_unit(power: int, column: str) -> None:
+    table = rows().assign(**{column: rows()[column] * 10.0**power})
+    with pytest.raises(UsageError, match=rf'beyond double precision \({column}\).*df\["{column}"\] / \de'):
+        fit_line(table, "y", "x", group=None)
+
+
+DAY = pd.Timestamp("2024-01-01")
+NO_NUMBERS = {
+    "dates": pd.Series(pd.date_range(DAY, periods=12)),
+    "durations": pd.Series(pd.to_timedelta(range(12), unit="h")),
+    "complex numbers": pd.Series(np.arange(12) + 2j),
+    "true and false": pd.Series([True, False] * 6),
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+@pytest.mark.parametrize("dtype", [None, object, "nullable"])
+def test_outcomes_that_are_no_numbers_are_refused_by_kind(kind: str, dtype: object) -> None:
+    values = NO_NUMBERS[kind]
+    y = values if dtype is None else values.astype(object) if dtype is object else values.convert_dtypes()
+    with pytest.raises(UsageError, match=f"not numeric.*got {kind}"):
+        fit_line(rows().assign(y=y), "y", "x", group=None)
+
+
+def test_true_and_false_are_a_covariate() -> None:
+    """The slope is the difference of two means."""
+    table = rows(40).assign(tuned=lambda t: t["x"] > 3)
+    means = table.groupby("tuned")["y"].mean()
+    fit = fit_line(table, "y", "tuned", group=None, seed=1)
+    assert fit.params["slope on tuned"] == pytest.approx(means[True] - means[False], abs=0.02)
+
+
+def test_the_outcome_is_none_of_its_covariates() -> None:
+    with pytest.raises(UsageError, match=r"the outcome is among its covariates \(y\)"):
+        fit_line(rows(), "y", ["x", "y"], group=None)
+
+
+def kinds() -> pd.DataFrame:
+    """Thirty models of three kinds whose gains lie 0, 0.5 and 1 above 1."""
+    kind = pd.Series(np.repeat(["base", "chat", "code"], 10))
+    gain = 1 + kind.map({"base": 0.0, "chat": 0.5, "code": 1.0}) + np.random.default_rng(0).normal(0, 0.02, 30)
+    return pd.DataFrame({"model_id": [f"m{i}" for i in range(30)], "kind": kind, "v": np.repeat([1, 2, 3], 10)}).assign(
+        gain=gain
+    )
+
+
+@pytest.mark.parametrize("formula", ["gain ~ kind", "gain ~ C(kind)", "np.log(gain) ~ kind"])
+def test_a_missing_category_is_refused_by_name_at_fit_and_prediction(formula: str) -> None:
+    table = kinds()
+    said = r"missing values \(kind\): got 5 of 30 rows.*df\[\"kind\"\]\.notna\(\)"
+    gaps = table.assign(kind=table["kind"].where(np.arange(30) >= 5))
+    with pytest.raises(UsageError, match=said):
+        fit_line(gaps, formula, group=None)
+    fit = fit_line(table, formula, group=None, seed=1)
+    with pytest.raises(UsageError, match=said):
+        fit.predict(gaps)
+
+
+UNSEEN = {
+    "vision": ("gain ~ kind", "kind", "vision"),
+    "blank": ("gain ~ kind", "kind", "chat "),
+    "text": ("gain ~ C(v)", "v", "2"),
+}
+
+
+@pytest.mark.parametrize("case", UNSEEN)
+def test_a_category_never_seen_is_refused_by_name(case: str) -> None:
+    formula, column, value = UNSEEN[case]
+    fit = fit_line(kinds(), formula, group=None, seed=1)
+    new = kinds().tail(2).assign(**{column: value})
+    with pytest.raises(UsageError, match=rf"not seen.*\({column}\): got {value!r}; allowed") as refused:
+        fit.predict(new)
+    kept = eval(refused.value.next_step.removeprefix("fit.predict(").removesuffix(")"), {"df": kinds()})  # noqa: S307
+    means = kinds().groupby("kind")["gain"].mean()
+    predicted = fit.predict(kept).groupby("kind")["mean"].mean()
+    assert dict(predicted) == pytest.approx(dict(means), abs=0.02)
+
+
+def test_text_where_the_fit_has_numbers_is_refused() -> None:
+    fit = fit_line(kinds(), "gain ~ v", group=None, seed=1)
+    with pytest.raises(UsageError, match="of another kind than in the fit"):
+        fit.predict(kinds().assign(v="much"))
+
+
+LEVELS: dict[str, Callable[[Any], object]] = {
+    "conf_int(0.95)": lambda fit: fit.conf_int(0.05),
+    "summary(level=0.9)": lambda fit: fit.summary(level=0.1),
+    "predict(new, level=0.99)": lambda fit: fit.predict(rows(), level=0.01),
+}
+
+
+@pytest.mark.parametrize("line", LEVELS)
+def test_a_level_below_one_half_is_refused_with_the_line_that_is_meant(line: str) -> None:
+    fit = fit_line(rows(), "y", "x", group=None, seed=1)
+    with pytest.raises(UsageError, match=re.escape(f"Next: fit.{line}")):
+        LEVELS[line](fit)

@@ -60,7 +60,8 @@ BAD_ROWS: dict[str, Callable[[Table], Any]] = {
     r"not a table.*read_csv": lambda t: "rows.csv",
     r"lacks a column of the formula \(width\)": lambda t: t.drop(columns="width"),
     r"no finite prediction \(line\): got 2 of 2 outcomes": lambda t: t.assign(width=-1.0),
-    r"no finite prediction \(line\): got 1 of 2 outcomes": lambda t: t.assign(x=[1.0, np.nan]),
+    r"no finite prediction \(line\): got 1 of 2 outcomes": lambda t: t.assign(x=[1.0, np.inf]),
+    r"missing values \(x\): got 1 of 2 rows": lambda t: t.assign(x=[1.0, np.nan]),
 }
 
 
@@ -132,7 +133,7 @@ def test_a_fit_without_labs_is_written_whole() -> None:
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])
 def test_a_level_is_a_probability(line: Fit, level: float) -> None:
     for ask in (line.summary, line.conf_int, lambda level: line.predict(rows().head(1), level=level)):
-        with pytest.raises(UsageError, match="not a probability"):
+        with pytest.raises(UsageError, match="not a level of intervals"):
             ask(level=level)
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import mcse
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.shares import fit_share
@@ -68,6 +69,19 @@ def test_a_share_that_is_known_is_recovered() -> None:
     row = fit.summary().set_index("quantity").loc["share"]
     assert row["lower"] < truth < row["upper"] and row["upper"] - row["lower"] < 0.12
     assert fit.probabilities["share > 0.6"] > 0.99
+
+
+def test_units_of_which_nobody_knows_are_refused_and_the_others_have_their_share() -> None:
+    """Ten of twelve known gains lie above 1; the posterior mean by quadrature under logit p ~ N(0, 1.5²)."""
+    gain = [1.2, 1.1, 1.3, 1.05, 0.9, 1.15, 1.25, 1.02, 0.95, 1.1, 1.3, 1.07, *[np.nan] * 8]
+    table = pd.DataFrame({"model_id": [f"m{i}" for i in range(20)], "gain": gain})
+    for holds in ("gain > 1", "~(gain > 1)", "gain > 1 | gain < 0.5"):
+        with pytest.raises(UsageError, match=r"missing \(gain\): got 8 of 20 rows"):
+            fit_share(table, holds, group=None)
+    mu = np.linspace(-8, 8, 4001)
+    weight = stats.norm.pdf(mu, 0, 1.5) * stats.binom.pmf(10, 12, expit(mu))
+    mean, error = mean_of(fit_share(table.dropna(subset=["gain"]), "gain > 1", group=None, seed=1), "share")
+    assert abs(mean - (weight * expit(mu)).sum() / weight.sum()) < ERRORS * error
 
 
 def test_predictions_are_counts_of_named_groups() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from workplaces import report_of_five
 
@@ -18,7 +20,7 @@ CLAIMS = ("c01", "c02", "c03", "c05")
 ABOUT = ("means.html", "methods.html", "data.html", "figures.html")
 OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), *ABOUT)
 PAGES = (*OURS, "atlas.html", "thermostats-report.html")
-LINES, POINTS = "#atlas .mark-line path", "#atlas .mark-symbol path"
+LINES = "#atlas figure:not([hidden]) .line:not([hidden])"
 WIDTHS = [1280, 390]
 pytestmark = pytest.mark.slow
 axe = pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed")
@@ -32,7 +34,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("atlas") / "atlas.html"
-    path.write_text(atlas.page(Evidence()), encoding="utf-8")
+    path.write_text(atlas.page(Evidence(), shipped_rows()), encoding="utf-8")
     return path
 
 
@@ -70,11 +72,31 @@ def lines_of(page: Any) -> int:
     return int(page.locator(LINES).count())
 
 
+@cache
+def shipped_rows() -> pd.DataFrame:
+    return atlas_rows.rows(Evidence())
+
+
 def curves_of(model: str, *, whole: bool = False) -> int:
     """Curves in the atlas of models whose name begins so, or is so: one a quantity, instrument and source."""
-    rows = atlas_rows.rows(Evidence())
+    rows = shipped_rows()
     mine = rows["model_id"] == model if whole else rows["model_id"].str.startswith(model)
     return len(rows[mine].drop_duplicates([*atlas_rows.MODEL, "quantity"]))
+
+
+def point_at(page: Any, number: int) -> tuple[float, float]:
+    """Where a point of the first line that is shown stands on the screen; the pointer is moved there."""
+    place = page.locator(LINES).first.evaluate(
+        """(line, i) => {
+          const pair = line.firstElementChild.getAttribute("d").slice(1).split("L")[i].split(",").map(Number);
+          line.scrollIntoView({ block: "center" });
+          const at = new DOMPoint(...pair).matrixTransform(line.getScreenCTM());
+          return [at.x, at.y];
+        }""",
+        number,
+    )
+    page.mouse.move(*place)
+    return place[0], place[1]
 
 
 def status(page: Any) -> str:
@@ -185,12 +207,58 @@ def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(opened:
     page.get_by_role("button", name="No lab").click()
     page.get_by_label("TII", exact=True).check()
     page.wait_for_timeout(300)
-    page.locator(POINTS).nth(5).hover()
-    page.wait_for_timeout(300)
-    tooltip = page.locator("#vg-tooltip-element").inner_text()
+    point_at(page, 5)
+    tooltip = page.locator("#tip").inner_text()
     assert "tiiuae/falcon-7b" in tooltip and "TII" in tooltip and "of 32" in tooltip
-    widths = page.locator(LINES).evaluate_all("paths => paths.map(path => Number(path.getAttribute('stroke-width')))")
+    line = page.locator(LINES).first
+    layer, value = (line.get_attribute(f"data-{name}").split()[5] for name in ("layers", "values"))
+    assert f"{layer} of 32" in tooltip and value in tooltip
+    widths = page.locator(f"{LINES} .way").evaluate_all(
+        "all => all.map(way => parseFloat(getComputedStyle(way).strokeWidth))"
+    )
     assert len(widths) >= 2 and min(widths) > 3
+    page.mouse.move(2, 2)
+    assert page.locator("#tip").is_hidden()
+
+
+def test_one_model_is_chosen_by_a_click_or_from_the_list_and_let_go_by_the_keyboard(opened: Any, shipped: Path) -> None:
+    page = opened(shipped)
+    x, y = point_at(page, 5)
+    page.mouse.click(x, y)
+    name = page.get_by_label("Model", exact=True).input_value()
+    seen = page.locator(LINES).evaluate_all(
+        "all => all.map(line => [line.dataset.model, !line.classList.contains('faded')])"
+    )
+    assert len({model for model, _ in seen}) == atlas.FIRST and all((model == name) == bright for model, bright in seen)
+    page.keyboard.press("Escape")
+    assert page.get_by_label("Model", exact=True).input_value() == "" and page.locator(".faded").count() == 0
+    page.get_by_label("Model", exact=True).select_option("tiiuae/falcon-7b")
+    assert "Chosen model: tiiuae/falcon-7b." in status(page)
+    assert page.locator(f"{LINES}:not(.faded)").count() == curves_of("tiiuae/falcon-7b", whole=True)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_six_models_are_named_and_drawn_with_scripts_and_without(browser: Any, shipped: Path, scripts: bool) -> None:
+    context = browser.new_context(java_script_enabled=scripts, offline=True)
+    page = context.new_page()
+    page.goto(shipped.as_uri())
+    named = page.locator("#key li:visible").all_inner_texts()
+    lines = page.locator(LINES)
+    drawn = {lines.nth(i).get_attribute("data-model") for i in range(lines.count())}
+    assert {name.strip() for name in named} == drawn and len(drawn) == atlas.FIRST
+    assert page.locator("#controls").is_visible() == scripts
+    context.close()
+
+
+def test_the_whole_range_of_gains_is_drawn_on_demand(opened: Any, shipped: Path) -> None:
+    page = opened(shipped)
+    leaving, key = page.locator(".leaving:visible"), page.locator("#key li:visible")
+    assert leaving.count() > 0 and page.locator("[data-span]:visible").count() == 1
+    page.get_by_label("Whole range of gains").check()
+    assert leaving.count() == 0 and page.locator("[data-span]:visible").get_attribute("data-span") == "whole"
+    assert key.count() == atlas.FIRST
+    page.get_by_role("button", name="All labs").click()
+    assert key.count() == 0, "more models than the key names"
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -198,4 +266,9 @@ def test_the_panels_fit_the_width(opened: Any, shipped: Path, width: int) -> Non
     page = opened(shipped, width)
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert 0.75 * (width - 40) < page.locator("#atlas svg").bounding_box()["width"] <= width
+    assert 0.75 * (width - 40) < page.locator("#atlas").bounding_box()["width"] <= width
+    panels = page.locator("#atlas figure:visible").evaluate_all(
+        "all => all.map(panel => panel.getBoundingClientRect().toJSON())"
+    )
+    assert max(panel["right"] for panel in panels) <= width
+    assert len({panel["left"] for panel in panels}) == (2 if width > 800 else 1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.causes import GAIN, declared, rivals_of_lab, separation
+from thermostats.claims.causes import GAIN, declared, go_together, rivals_of_lab, separation
 from thermostats.claims.descent import inherited
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.reporting.pages import PAGES, causes
@@ -62,6 +64,34 @@ def test_numbers_of_the_page_are_those_of_the_rows(page: dict[str, bytes], rows:
     expected = (residual @ residual / free) / (own @ own / (len(rows) - 1))
     assert table.loc["parallel block", "left"] == pytest.approx(expected)
     assert PAGES["causes"].in_navigation and "<svg" in page["causes.svg"].decode()
+
+
+def test_what_goes_together_is_counted_pair_by_pair(page: dict[str, bytes], rows: pd.DataFrame) -> None:
+    table = pd.read_csv(io.BytesIO(page["pairs.csv"])).set_index(["what models share", "what else they share"])
+    both = alone = 0
+    for i, j in combinations(range(len(rows)), 2):
+        same_corpus = bool(rows["corpus"][i]) and rows["corpus"][i] == rows["corpus"][j]
+        both += same_corpus and rows["heritage"][i] == rows["heritage"][j]
+        alone += same_corpus and rows["heritage"][i] != rows["heritage"][j]
+    pair = table.loc["lab", "corpus"]
+    assert both > 0 and (pair["pairs that share both"], pair["pairs that share the second alone"]) == (both, alone)
+    words = page["causes.md"].decode()
+    assert (f"All {both} pairs with the same corpus have the same lab too" in words) == (alone == 0)
+
+
+def test_two_tokenizers_of_one_lab_tell_the_two_apart(rows: pd.DataFrame) -> None:
+    four = rows.head(4).assign(heritage=["a", "a", "b", "b"], tokenizer=["x", "y", "x", ""], corpus="", family=None)
+    pairs = go_together(four).set_index(["fact", "other"])
+    assert pairs.loc[("lab", "tokenizer")].tolist() == [0, 2, 1, 0.0]
+    assert pairs.loc[("lab", "corpus"), "other_alone"] == 0 and np.isnan(pairs.loc[("family", "corpus"), "jaccard"])
+
+
+def test_what_a_tuned_model_has_is_that_of_the_nearest_ancestor_that_states_it(rows: pd.DataFrame) -> None:
+    lines = [("child", "middle", ""), ("middle", "base", "code"), ("base", "", "web")]
+    table = pd.DataFrame(lines, columns=["model_id", "parent", "corpus"]).assign(tokenizer="")
+    stated = inherited(SimpleNamespace(table=lambda name: table), ["child", "base", "unknown"])
+    assert stated["corpus"].tolist() == ["code", "web", ""]
+    assert rows.set_index("model_id").loc["Qwen/Qwen3-8B", "corpus"] == "qwen3"
 
 
 def test_what_a_lab_alone_has_is_named_as_its_rival(rows: pd.DataFrame) -> None:

@@ -260,23 +260,16 @@ def settled(page: str) -> str:
     return " ".join(section.replace("\\", "").split())
 
 
-def test_what_lacks_measurement_names_the_command_where_another_set_was_asked() -> None:
-    here, there = (
-        from_columns(
-            {
-                "id": "C01.mean",
-                "estimand": "mean",
-                "plain": "It is.",
-                "verdict": verdict,
-                "view_of": of,
-                "evidence": name,
-            }
-        )
-        for verdict, name, of in (("needs measurement", "published", ""), ("supported", "pooled", "published"))
-    )
-    alone, both = (settled(files_of(*findings)["c01/index.md"].decode()) for findings in ((here,), (here, there)))
-    assert alone.startswith("A measurement") and "`thermostats needs C01`" not in alone
-    assert both.startswith("A measurement") and "`thermostats needs C01`" in both
+def test_what_lacks_measurement_names_the_command_where_the_claim_says_what_it_reads() -> None:
+    values = {"id": "C01.mean", "estimand": "mean", "plain": "It is.", "verdict": "needs measurement"}
+    finding = from_columns(values | {"evidence": "published"})
+    told = {}
+    for measures in ((), ("gains",)):
+        claim = replace(CLAIM, measures=measures)
+        page = claim_files(claim, [Made(finding, b"", (), {})], "c01.py", MADE_OF)["c01/index.md"]
+        told[measures] = settled(page.decode())
+    assert all(text.startswith("A measurement") for text in told.values())
+    assert ["`thermostats needs C01`" in text for text in told.values()] == [False, True]
 
 
 @pytest.mark.parametrize("name", ["c03/index.html", "c01/index.html"])

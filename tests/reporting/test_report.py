@@ -18,7 +18,6 @@ from thermostats.claims import run as runner
 from thermostats.claims.run import run_all
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import state
-from thermostats.reporting.pages import atlas
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.stale import read_manifest
 from thermostats.settings import cores_there_are
@@ -30,8 +29,6 @@ Build = Callable[..., ReportRun]
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
-    monkeypatch.setattr(atlas, "_bundle", lambda: "")
-    monkeypatch.setattr(atlas, "compiled", lambda shown: {"models": sorted(shown["model"].unique())})
     return make_workplace(tmp_path)
 
 
@@ -66,7 +63,7 @@ def test_a_second_run_writes_nothing(build: Build, workplace: dict[str, Path]) -
 
 def test_what_is_fresh_is_known_without_reading_a_table(build: Build, workplace: dict[str, Path]) -> None:
     build()
-    large = ["altair", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pymc", "rich", "scipy", "statsmodels"]
+    large = ["jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pymc", "rich", "scipy", "statsmodels"]
     code = (
         "import json, sys; from thermostats.reporting.report import report; places, large = json.load(sys.stdin)\n"
         "print(report(**places).written, [name for name in large if name in sys.modules])"

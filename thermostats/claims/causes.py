@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from thermostats.claims.descent import CARRIED
 from thermostats.modelling.causal_graph import CausalGraph
-from thermostats.modelling.confounded import variance_left, varies
+from thermostats.modelling.confounded import shared_pairs, variance_left, varies
 
 GAIN, LAB = "gain", "lab"
 FILE = Path(__file__).with_suffix(".toml")
@@ -81,6 +82,16 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
         parts.append((causes.nodes[name]["words"], causes.words(sets[0]), n, share, labs, models))
     columns = ["cause of the gain", "held fixed", "models", "left", "labs where it varies", "models there"]
     return pd.DataFrame(parts, columns=columns)
+
+
+def go_together(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of what models may inherit the gain with, two by two, how nearly it is one thing: rows of `shared_pairs`.
+
+    rows: of models, with heritage, family, tokenizer, corpus. A family is one of its lab.
+    """
+    lab, family = rows["heritage"].astype("str"), rows["family"].astype("str").where(rows["family"].notna(), "")
+    facts = {"lab": lab, "family": (lab + " / " + family).mask(family == "")}
+    return shared_pairs(pd.DataFrame(facts | {name: rows[name] for name in CARRIED}))
 
 
 def rivals_of_lab(rows: pd.DataFrame) -> list[dict[str, Any]]:

@@ -21,9 +21,8 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats import earlier
 from thermostats.claims.curve import Curve
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED, SETS, Evidence
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import again, answered, together, unmeasured
 from thermostats.claims.question import Question, Views
@@ -36,10 +35,8 @@ from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
-__all__ = ["EVERY", "EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "Audit", "Case", "Claim"]
+__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
 __all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "TooFew", "Trial", "Views"]
-EVERY = POOLED
-"""Its name in analyses written before the sets had theirs."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +58,6 @@ class Case:
     column: str = ""
 
 
-@earlier.fields(said="statement")
 @dataclass(frozen=True)
 class Claim:
     """One claim and the rules by which it is judged; the rules are fixed before its test is run."""
@@ -206,9 +202,8 @@ class Claim:
 
         return once
 
-    @earlier.arguments(kept="keep")
     def judge(self, evidence: Evidence, keep: Keep = _made) -> list[Finding]:
-        """Put every question to its evidence, in the order of the file, then to the other sets of evidence.
+        """Put every question to its evidence, in the order of the file, then to the other sets that have rows for it.
 
         keep: a function of a finding's id, its evidence, what makes it and the findings that it rests on; it may return
         a stored finding. Raises DataError if words, rule and result do not fit together, or
@@ -226,7 +221,8 @@ class Claim:
             first = answers[question.id]
             make = partial(again, question, first=first, measures=self.measures)
             for name in question.views.sets if question.views else ():
-                findings.append(keep(question.id, evidence.named(name), make, (first,)))
+                view = keep(question.id, evidence.named(name), make, (first,))
+                findings += [view] * view.has_rows
         must_agree(findings)
         return findings
 

@@ -12,6 +12,9 @@ from thermostats.tables.lineage import joined
 from thermostats.tables.tree import Tree
 from thermostats.tables.tree_of_models import grown
 
+CARRIED = ("tokenizer", "corpus")
+"""What a tuned model has from the one it was tuned from."""
+
 
 def tree_of(evidence: Evidence, rows: pd.DataFrame) -> Tree:
     """Root, labs, families, parents and the models of rows with model_id, heritage and family.
@@ -31,18 +34,17 @@ def covariance_of(evidence: Evidence, rows: pd.DataFrame) -> Array:
 
 
 def inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
-    """What models have from their ancestors by weights: tokenizer, corpus, ancestor, a row a model.
+    """What models have from their ancestors by weights: tokenizer, corpus, a row a model.
 
     tokenizer, corpus: of the nearest that states it, as tuning keeps the tokenizer and most of what training has left,
-    empty where none does; ancestor: the first model of the line.
+    empty where none does.
     """
     table = evidence.table("lineage").drop_duplicates("model_id").set_index("model_id")
-    facts = {name: table[name].fillna("").to_dict() for name in ("parent", "tokenizer", "corpus")}
+    facts = {name: table[name].fillna("").to_dict() for name in ("parent", *CARRIED)}
     rows = []
     for model in models:
         line = [model]
         while (parent := facts["parent"].get(line[-1], "")) and parent not in line:
             line.append(parent)
-        stated = [next(filter(None, (facts[name].get(each) for each in line)), "") for name in ("tokenizer", "corpus")]
-        rows.append((*stated, line[-1]))
-    return pd.DataFrame(rows, columns=["tokenizer", "corpus", "ancestor"], dtype=object)
+        rows.append([next(filter(None, (facts[name].get(each) for each in line)), "") for name in CARRIED])
+    return pd.DataFrame(rows, columns=list(CARRIED), dtype=object)

@@ -12,18 +12,18 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.study import named, studies
-from thermostats.tables.evidence import MEASURED, POOLED, PUBLISHED, REPLICATED, SETS
+from thermostats.tables.evidence import MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.tables.folders import shipped
 from thermostats.tables.selection import Selection
 from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 
-__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "REPLICATED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
+__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
 ROWS: Mapping[str, frozenset[str]] = {
     NURSERY: frozenset({NURSERY}),
     "measured": frozenset({MEASURED}),
-    "study": frozenset({PUBLISHED, REPLICATED, NURSERY}),
-    "study and measured": frozenset({PUBLISHED, REPLICATED, NURSERY, MEASURED}),
-    "study, external and measured": frozenset({PUBLISHED, REPLICATED, NURSERY, MEASURED, EXTERNAL, POOLED}),
+    "study": frozenset({PUBLISHED, NURSERY}),
+    "study and measured": frozenset({PUBLISHED, NURSERY, MEASURED}),
+    "study, external and measured": frozenset({PUBLISHED, NURSERY, MEASURED, EXTERNAL, POOLED}),
 }
 """What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that its findings and
 views may then have. A user's rows are measured ones."""

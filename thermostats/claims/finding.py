@@ -125,7 +125,6 @@ class Finding(ByColumn):
             **{name: f"strength.{name}" for name in ("leans", "provisional", "both", "tipping")},
         }
     )
-    EARLIER = MappingProxyType({"draw": "figure.draw", "operating": "criterion.levels"})
 
     id: str
     """Stable name, such as `C04.architecture.penultimate_gain`."""
@@ -169,6 +168,11 @@ class Finding(ByColumn):
     def claim(self) -> str:
         """Id of the claim, with which the finding's begins."""
         return self.id.partition(".")[0]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether its set of evidence has rows for the question, be it that notes name models that are left out."""
+        return self.verdict != UNMEASURED or self.sample.n_models > 0 or bool(self.notes)
 
 
 def from_columns(values: Mapping[str, Any]) -> Finding:

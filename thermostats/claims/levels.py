@@ -52,7 +52,7 @@ LARGER, TRIED = (2, 3, 4, 6, 8, 12, 18), 100
 """How many times as large it is tried, in so many studies."""
 BOUNDS = {"bound_05": 0.05, "bound_01": 0.01, "bound_001": 0.001}
 """Columns: the level below which the share of a world's studies lies."""
-NAMES = ("model_id", "heritage", "family", "recipe", "pair", "tokenizer", "corpus", "ancestor", "source")
+NAMES = ("model_id", "heritage", "family", "recipe", "pair", "source")
 """Columns of names that make units their own where a study is multiplied."""
 WORDS = ("size", "kind")
 """What of a point is no number."""

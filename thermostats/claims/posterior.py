@@ -6,11 +6,9 @@ posterior, decision rule, predictive checks, sensitivity.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
 import pandas as pd
 
@@ -76,9 +74,6 @@ class FittedModel(ByColumn):
             **{"probability_error": "conclusion.error", "concluded": "concluded"},
         }
     )
-    EARLIER = MappingProxyType(
-        {"diagnostics": "computation.diagnostics", "classical_rule": "conclusion.classical_rule"}
-    )
 
     model: str
     """What was fitted to what, in one sentence."""
@@ -102,11 +97,3 @@ class FittedModel(ByColumn):
     def concluded(self) -> str:
         """The verdict through the gate: inconclusive where a check failed."""
         return self.conclusion.verdict if self.gate.passes else OPEN
-
-
-def __getattr__(name: str) -> Any:
-    """The record's name of earlier versions, which the rule `Posterior` has too; it warns."""
-    if name != "Posterior":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(f"{__name__}.Posterior is called FittedModel", DeprecationWarning, stacklevel=2)
-    return FittedModel

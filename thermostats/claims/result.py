@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from thermostats import earlier
 from thermostats.errors import DataError
 from thermostats.modelling.statements import truth_of
 
@@ -88,14 +87,6 @@ class Inference:
 NO_FIT = Inference()
 
 
-@earlier.fields(
-    fit="inference.fit",
-    fit_tables="inference.tables",
-    panels="inference.panels",
-    statements="inference.statements",
-    model="inference.model",
-    probability="inference.probability",
-)
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """One answer of an analysis to one finding's question."""

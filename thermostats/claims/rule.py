@@ -18,7 +18,6 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats import earlier
 from thermostats.claims.conditions import ALPHA, NEAR, NEVER, Condition, Each, Gate, Levels, Pick, Some, Truth, V
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Reason, Verdict, if_probable
@@ -180,7 +179,6 @@ class AtLeast:
         return [f"It {self.words()}."]
 
 
-@earlier.fields(asked="statements_of")
 @dataclass(frozen=True)
 class Posterior:
     """A statement by its posterior probability; with `pick`, names in braces are columns of the picked row.

@@ -11,8 +11,6 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from thermostats import earlier
-
 GROUP = "thermostats.studies"
 """Package whose modules are searched for a `STUDY`, and the entry-point group of studies installed elsewhere."""
 
@@ -35,7 +33,6 @@ class InReport:
 UNSAID = InReport()
 
 
-@earlier.fields(claims="report.heading", fixed="report.fixed", about="report.about", credit="report.credit")
 @dataclass(frozen=True)
 class Study:
     """One study; what it brings is named as `package.module` or `package.module:name` and imported when asked for."""
@@ -58,8 +55,15 @@ class Study:
     """Tables of its own that ship, by the name under which an analysis reads them: their names for `read_table`."""
     read_table: str = ""
     """Function `(name) -> DataFrame` that reads them."""
+    apart: str = ""
+    """Models of its own that are no rows of the table `models`, in a sentence for pages and listings of models."""
     verbs: str = ""
     """Typer application of its commands."""
+
+
+def apart() -> list[str]:
+    """What studies say of models that are no rows of the table `models`."""
+    return [study.apart for study in studies().values() if study.apart]
 
 
 @cache

@@ -16,7 +16,7 @@ from thermostats.claims.study import named, studies
 from thermostats.cli.tools import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
-from thermostats.errors import UsageError, did_you_mean
+from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.measurement.settings import SETTINGS, parsed
 from thermostats.measurement.spec import PRECISIONS, shipped_lists
 from thermostats.reporting.names import check_written
@@ -333,7 +333,7 @@ def ls(
         bool, typer.Option("--nursery", help="For models and runs: those of the controlled study as well.")
     ] = False,
     paths: Annotated[
-        bool, typer.Option("--paths", help="For models: folders of the trained models that ship, to measure offline.")
+        bool, typer.Option("--paths", help="For models: folders of a checkout's trained models, to measure offline.")
     ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
@@ -361,6 +361,13 @@ def ls(
     folders.data_folder(data)
     if paths:
         rows_of = [{"path": str(path)} for path in folders.shipped_models()]
+        if not rows_of:
+            raise DataError(
+                "the trained models are in the repository, not in the installed package",
+                where=folders.shipped("data"),
+                next_step="clone the repository, or name a model of the hub: "
+                "thermostats measure EleutherAI/pythia-70m --data mine",
+            )
         print_json(rows_of) if as_json else print(*(row["path"] for row in rows_of), sep="\n")
         say_next("thermostats measure $(thermostats ls models --paths) --data mine", visible=watched(as_json))
         return
@@ -375,6 +382,10 @@ def ls(
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
     rows, columns = listing.rows(what, data, yours=yours, table=table, analyses=analyses, rules=as_json, **chosen)
     print_rows(rows, columns, as_json, spare=listing.SPARE)
+    if what == "models" and not (yours or family) and lab.casefold() in {"", NURSERY}:
+        from thermostats.claims.study import apart  # noqa: PLC0415 - studies are imported for it
+
+        print(*apart(), sep="\n", file=sys.stderr)
     say_next(step, data=data, visible=watched(as_json))
 
 

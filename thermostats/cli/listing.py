@@ -92,6 +92,7 @@ def _columns(table: str | None) -> Rows:
             "joined": when_joined(name, label),
             "type": column.dtype,
             "unit": column.unit,
+            "of": column.of,
             "meaning": "; ".join([str(column.description), *_values(column)]),
         }
         for name, schema in TABLES.items()
@@ -99,7 +100,8 @@ def _columns(table: str | None) -> Rows:
     ]
     listed += [
         {"table": "features", "key": "", "joined": "", "column": label}
-        | {"type": column.dtype, "unit": column.unit, "meaning": column.description}
+        | {"type": column.dtype, "unit": column.unit, "of": column.of}
+        | {"meaning": column.description}
         for label, column in FEATURES.items()
     ]
     return [row for row in listed if table in (None, row["table"])], list(listed[0])

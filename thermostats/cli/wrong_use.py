@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from thermostats.cli.removed_verbs import replaced
 from thermostats.command_options import NEW
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.tables import folders
@@ -57,10 +56,6 @@ def _arguments(error: Exception, as_json: bool) -> int:
         return 0
     command = context.command_path if context is not None else "thermostats"
     what, _, near = message.partition(" Did you mean ")
-    if instead := replaced(command, error):
-        what, _, _ = what.partition(" (Possible options")
-        refuse(UsageError(f"{what.rstrip('.')}: it is gone", next_step=instead), as_json=as_json)
-        return UsageError.exit_code
     help_ = f"{command} --help"
     step = f"did you mean {near} {_corrected(what, near)}".strip() if near else help_
     refuse(UsageError(what.rstrip("."), next_step=step), as_json=as_json)

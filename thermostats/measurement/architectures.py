@@ -105,6 +105,17 @@ class Architecture:
     alone: bool = False
     """Each input is measured by itself: masks do not keep the inputs of a batch apart."""
 
+    unit_offset: bool = False
+    """Norms multiply by 1 + weight."""
+    value_bias: str = ""
+    """Parameter below the block that is the values' bias, where it is none of the module `value`."""
+    between_heads: str = ""
+    """What stands between the values and W_O but attention, in words."""
+    experts_transposed: bool = False
+    """Matrices of all experts in one tensor are stored (experts × inputs × outputs)."""
+    bare_end: tuple[tuple[str, object], ...] = ()
+    """Configuration values under which the class leaves its final norm out."""
+
     loader: str = "AutoModelForCausalLM"
     """transformers' class that is loaded; any other has no head that gives a next token's distribution."""
     part: str = ""
@@ -257,10 +268,12 @@ _SEQUENTIAL: dict[str, Any] = {"mlp_norm": "post_attention_layernorm", "parallel
 GEMMA2 = _of(
     LLAMA,
     "gemma2",
+    unit_offset=True,
     mlp_norm="pre_feedforward_layernorm",
     attention_write="post_attention_layernorm",
     mlp_write="post_feedforward_layernorm",
 )
+OLMO2 = _of(GEMMA2, "olmo2", attention_norm="", mlp_norm="", unit_offset=False)
 STABLELM = _of(LLAMA, "stablelm", eager_wrong=(("is_causal", False),))
 DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
 HEADS = (
@@ -417,14 +430,19 @@ LFM2 = _of(
     mixers=("conv",),
 )
 QWEN3_NEXT = _of(
-    LLAMA, "qwen3_next", attention="", value="", output="", mixers=("linear_attn", "self_attn"), packs=False
+    LLAMA,
+    "qwen3_next",
+    **{"attention": "", "value": "", "output": ""},
+    mixers=("linear_attn", "self_attn"),
+    packs=False,
+    unit_offset=True,
 )
 """Linear attention in most blocks, in the others attention whose heads are gated: neither has W_V and W_O."""
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
 
 LIKE_LLAMA = (
-    "arcee aria_text cwm dots1 ernie4_5 ernie4_5_moe exaone_moe glm glm4_moe helium hunyuan_v1_dense "
-    "hunyuan_v1_moe hy_v3 internlm3 iquestcoder jais2 mellum minimax_m2 minimax_m3_vl_text ministral ministral3 "
+    "arcee cwm dots1 ernie4_5 ernie4_5_moe exaone_moe glm glm4_moe helium hunyuan_v1_dense "
+    "hunyuan_v1_moe hy_v3 internlm3 iquestcoder jais2 mellum minimax_m2 ministral ministral3 "
     "nanochat olmoe phimoe seed_oss solar_open"
 )
 ENCODERS_LIKE_BERT = {
@@ -505,10 +523,10 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     LLAMA,
     *(_of(LLAMA, name) for name in ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
     *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
-    _of(LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),)),
+    _of(LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),), unit_offset=True),
     GEMMA2,
     _of(GEMMA2, "gemma3_text"),
-    _of(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm"),
+    _of(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm", unit_offset=True),
     _of(
         GEMMA2,
         "gemma3",
@@ -519,12 +537,14 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     _of(LLAMA, "phi", final_norm="final_layernorm", output="self_attn.dense", **_PARALLEL),
     *(_of(LLAMA, name) for name in LIKE_LLAMA.split()),
+    _of(LLAMA, "aria_text", experts_transposed=True),
+    _of(LLAMA, "minimax_m3_vl_text", unit_offset=True),
     *(_of(LLAMA, name, **_PARALLEL) for name in ("cohere2", "cohere2_moe")),
-    *(_of(GEMMA2, name, attention_norm="", mlp_norm="") for name in ("olmo3", "flex_olmo", "exaone4")),
+    *(_of(OLMO2, name) for name in ("olmo3", "flex_olmo", "exaone4")),
     _of(LLAMA, "phi3", value="self_attn.qkv_proj", layout="stacked"),
     _if(STABLELM, "stablelm_parallel", {"use_parallel_residual": True}, **_PARALLEL),
     STABLELM,
-    _of(GEMMA2, "olmo2", attention_norm="", mlp_norm=""),
+    OLMO2,
     _of(LLAMA, "cohere", **_PARALLEL),
     _of(LLAMA, "granite", residual_multiplier="residual_multiplier"),
     *(
@@ -537,7 +557,8 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     DEEPSEEK,
     *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
-    *(_of(LLAMA, name, sinks=True, packs=False) for name in ("gpt_oss", "flint")),
+    _of(LLAMA, "gpt_oss", sinks=True, packs=False, experts_transposed=True),
+    _of(LLAMA, "flint", sinks=True, packs=False),
     T5,
     _of(T5, "mt5", loader="MT5EncoderModel"),
     _of(T5, "umt5", loader="UMT5EncoderModel"),
@@ -571,6 +592,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         **_reads("temporal_block", "temporal_pre_norm", "channel_pre_norm"),
         **{"value": "temporal_block.v_proj", "output": "temporal_block.o_proj", "mlp": "mlp_block"},
         mixers=("temporal_block",),
+        unit_offset=True,
     ),
     QWEN3_NEXT,
     *(_of(QWEN3_NEXT, name) for name in ("qwen3_5_text", "qwen3_5_moe_text")),
@@ -580,7 +602,12 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         for name, prefix in ENCODERS_LIKE_BERT.items()
     ),
     _of(BERT, "tapas", prefix="tapas"),
-    _of(BERT, "deberta", **_matrices("attention.self.in_proj", "attention.output.dense", "grouped")),
+    _of(
+        BERT,
+        "deberta",
+        **_matrices("attention.self.in_proj", "attention.output.dense", "grouped"),
+        value_bias="attention.self.v_bias",
+    ),
     _of(BERT, "deberta-v2", prefix="deberta", **_matrices("attention.self.value_proj", "attention.output.dense")),
     _of(
         BERT,
@@ -657,7 +684,14 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     _of(VIT, "ijepa", prefix="ijepa", leading=0),
     _of(VIT, "deit", prefix="deit", leading=2),
     _of(VIT, "pixio", prefix="pixio", leading=0, registers="n_cls_tokens"),
-    _of(VIT, "beit", prefix="beit", attention_scale="lambda_1", mlp_scale="lambda_2"),
+    _of(
+        VIT,
+        "beit",
+        prefix="beit",
+        attention_scale="lambda_1",
+        mlp_scale="lambda_2",
+        bare_end=(("use_mean_pooling", True),),
+    ),
     DINOV2,
     _of(DINOV2, "dinov2_with_registers", prefix="dinov2_with_registers", registers="num_register_tokens"),
     _of(

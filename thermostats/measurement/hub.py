@@ -28,6 +28,7 @@ from thermostats.errors import DataError, ThermostatsError, TransientError, Usag
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.gguf_files import gguf_folder, record
 from thermostats.measurement.gguf_parts import is_gguf, parts, stem
+from thermostats.tables.folders import shipped_models
 
 COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
 SAFE, PICKLED = ["model*.safetensors"], ["pytorch_model*.bin"]
@@ -56,7 +57,6 @@ AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not resume."""
 MAIN = "main"
 """Revision where none is named."""
-LOCAL = "name a local folder: `thermostats ls models --paths` prints three"
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,14 @@ def local_folder(model: str) -> Path | None:
             raise UsageError("not a model's folder: there is no config.json", where=path.resolve(), next_step=step)
         return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
-        step = "give the folder's path, or a hub id such as gpt2; `thermostats ls models --paths` prints folders"
+        step = f"give the folder's path, or a hub id such as gpt2{_at_hand()}"
         raise UsageError("no such model folder", got=model, next_step=step)
     return None
+
+
+def _at_hand() -> str:
+    """Where trained models are at hand that need no network."""
+    return "; `thermostats ls models --paths` prints three" if shipped_models() else ""
 
 
 def config_folder(model: str, *, revision: str = "main", download: bool = True, cache: Path | None = None) -> Path:
@@ -212,7 +217,7 @@ def _cached(model: str, revision: str, code: bool, cache: Path | None, pickles: 
 def _ask(model: str, revision: str, download: bool) -> None:
     """Ask the hub for a model before downloading: once and with a time limit, where a download is tried six times."""
     if not download:
-        step = f"leave out --offline and HF_HUB_OFFLINE, or {LOCAL}"
+        step = f"leave out --offline and HF_HUB_OFFLINE, or name a local folder{_at_hand()}"
         what = "the model is not in the cache, and downloading was not allowed"
         raise ThermostatsError(what, where=f"{model}, revision {revision}", next_step=step)
     HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
@@ -236,7 +241,7 @@ def _explained(model: str, revision: str) -> Iterator[None]:
             step = "log in anew with `hf auth login`: the token may have expired, or lack the right to read"
             what = "the hub refuses access to the model"
             raise ThermostatsError(what, where=where, got=f"status {status}", next_step=step) from error
-        step = f"check the network, HF_HUB_OFFLINE and free disk space, or {LOCAL}"
+        step = f"check the network, HF_HUB_OFFLINE and free disk space, or name a local folder{_at_hand()}"
         what = "the model is not in the cache and the hub cannot be reached"
         raise TransientError(what, where=where, got=_cause(error), next_step=step) from error
 

@@ -139,6 +139,13 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     return Geometry(_required(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in)
 
 
+def clipped_at(config: Config) -> float:
+    """Largest value that a head may hold, where the configuration clips them; infinite where it does not."""
+    inner = config.get("attn_config")
+    stated = config.get("clip_qkv") or (inner.get("clip_qkv") if isinstance(inner, Mapping) else None)
+    return float(stated) if stated else np.inf
+
+
 def query_to_kv_head(entry: Architecture, config: Config) -> NDArray[np.int64]:
     """Key/value head of each query head, both from 0 (H)."""
     g = geometry(entry, config)

@@ -85,7 +85,7 @@ def model_row(
         "gated_mlp": gated,
         "n_params": total,
         "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
-        "norm_kind": _norm_kind(entry, decoder),
+        "norm_kind": norm_kind(entry, decoder),
         "norm_place": _norm_place(entry),
         "position_scheme": _scheme(entry, config, learned=table is not None),
         "parallel_block": entry.parallel,
@@ -221,7 +221,8 @@ def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
     return "alibi" if decoder.get("alibi") is True else "rotary"
 
 
-def _norm_kind(entry: Architecture, decoder: Config) -> str:
+def norm_kind(entry: Architecture, decoder: Config) -> str:
+    """LayerNorm or RMSNorm, as a class's configuration (of the decoder) implies."""
     stated = "rms_norm_eps" in decoder and entry.model_type not in LAYER_NORMS
     return "RMSNorm" if stated or entry.model_type in RMS_NORMS else "LayerNorm"
 

@@ -19,7 +19,7 @@ b is. A coordinate of 300 in bfloat16 hides what a block writes to it, and no ot
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.architectures import Config, config_of, of_layer
+from thermostats.measurement.architectures import config_of, of_layer
 from thermostats.measurement.forward import (
     Decoder,
     as_measured,
@@ -47,7 +47,7 @@ from thermostats.measurement.forward import (
     submodule,
     without_cache,
 )
-from thermostats.measurement.layouts import geometry, split
+from thermostats.measurement.layouts import clipped_at, geometry, split
 from thermostats.measurement.passes import example
 
 Array = NDArray[np.float64]
@@ -199,13 +199,6 @@ def numbers(x: Tensor) -> Array:
     """Vectors of all tokens (tokens × d), copied."""
     copied: Array = x.detach().double().reshape(-1, x.shape[-1]).cpu().numpy().copy()
     return copied
-
-
-def clipped_at(config: Config) -> float:
-    """Largest value that a head may hold, where the configuration clips them; infinite where it does not."""
-    inner = config.get("attn_config")
-    stated = config.get("clip_qkv") or (inner.get("clip_qkv") if isinstance(inner, Mapping) else None)
-    return float(stated) if stated else np.inf
 
 
 def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from thermostats import earlier
 from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement.spec import RunSpec
 
@@ -40,10 +39,6 @@ class Problem:
 NO_COST, NO_PROBLEM = Cost(), Problem()
 
 
-@earlier.fields(
-    **{name: f"cost.{name}" for name in ("gigabytes", "disk", "seconds")},
-    **{name: f"problem.{name}" for name in ("reason", "wrong_use", "again")},
-)
 @dataclass(frozen=True)
 class Outcome:
     """What became of one spec: `measured`, `skipped` (every run was finished), `planned` (dry run) or `failed`."""

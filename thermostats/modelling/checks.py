@@ -19,7 +19,7 @@ from thermostats.modelling import residuals
 from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.leave_out import folds
+from thermostats.modelling.leave_out import LeftOut, folds
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.statements import LOCATION, Quantities, Statement, Statistic, truth_of
 
@@ -104,7 +104,8 @@ class Gate:
 def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
     """All checks of a fit, and what becomes of some statements under other priors and without each unit.
 
-    `refits`: also under the law's alternatives and without units, by exact refits.
+    `refits`: also under the law's alternatives and without units, by exact refits. Where the draws themselves failed,
+    nothing is refitted and no outcome is left out.
     """
     for statement in statements.values():
         fit.truth(statement)  # refused before anything is fitted again
@@ -113,12 +114,14 @@ def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed
     placed = {name: T for name, T in {**LOCATION, **statistics}.items() if name not in residuals.LARGE_IS_ODD}
     prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
+    drawn = sampler(fit, statements)
+    refits &= drawn.outcome != FAILED
     checks = [
-        sampler(fit, statements),
+        drawn,
         predictive("prior predictive", prior, observed, placed, outcome=WARNED),
         predictive("posterior predictive", replicates, observed, statistics, outcome=FAILED),
         shape(fit, replicates, rng),
-        loo_pit(fit.loo().pit),
+        loo_pit(fit.loo(refit=refits) if drawn.outcome != FAILED else None),
         prior_sensitivity(sensitivity(fit, statements, refits=refits)),
     ]
     if refits:
@@ -198,15 +201,19 @@ def shape(fit: Fitted, replicates: Array, rng: np.random.Generator) -> Check:
     return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)
 
 
-def loo_pit(pit: Array) -> Check:
-    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov).
+def loo_pit(left_out: LeftOut | None) -> Check:
+    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, since draws failed.
 
     Warns: it asks about the whole distribution of the outcomes, of which a claim is about a part.
     """
-    p = float(stats.kstest(pit, "uniform").pvalue)
-    outcome = WARNED if p < SURPRISING else PASSED
-    table = pd.DataFrame({"pit": pit})
-    return Check(name="LOO-PIT", outcome=outcome, reason=f"Kolmogorov–Smirnov p = {p:.3g}", table=table)
+    if left_out is None:
+        nothing = pd.DataFrame({"pit": np.empty(0)})
+        return Check(name="LOO-PIT", outcome=WARNED, reason="not asked, since the draws failed", table=nothing)
+    p = float(stats.kstest(left_out.pit, "uniform").pvalue)
+    outcome, reason = WARNED if p < SURPRISING else PASSED, f"Kolmogorov–Smirnov p = {p:.3g}"
+    if left_out.untrusted:
+        reason += f"; weights of {left_out.untrusted} of {left_out.pit.size} outcomes cannot be trusted"
+    return Check(name="LOO-PIT", outcome=outcome, reason=reason, table=pd.DataFrame({"pit": left_out.pit}))
 
 
 def prior_sensitivity(table: pd.DataFrame) -> Check:

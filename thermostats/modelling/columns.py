@@ -40,7 +40,7 @@ USUAL = {
 """Names that such columns often have, the likeliest first."""
 SEVERAL = ("geometry", "scale", "covariates", "levels")
 """Arguments that name one column or more."""
-OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "error")
+OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")
 """Arguments whose column rows to predict need not have."""
 NONE_SAYS = ("lab", "group")
 """Arguments that are written out where they are None, since this is not their default."""

@@ -2,11 +2,15 @@
 
 φ = (ad − bc) / √((a + b)(c + d)(a + c)(b + d)) of group and property, a of a + b models of the group and c of the c + d
 others having it: 1 where the property is the group, 0 where the two do not go together.
+
+J = |A ∩ B| / |A ∪ B| of the pairs of models A that share one fact and B that share another: 1 where no pair tells them
+apart (Jaccard 1912, doi:10.1111/j.1469-8137.1912.tb05611.x).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -37,6 +41,26 @@ def confounded(rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str],
     table = pd.DataFrame(messages, columns=columns)
     table = table[table["phi"] >= least]
     return table.sort_values("phi", ascending=False, kind="stable", ignore_index=True)
+
+
+def shared_pairs(facts: pd.DataFrame) -> pd.DataFrame:
+    """J = |A ∩ B| / |A ∪ B| of every two facts (columns; models are rows), largest first, by the pairs that share them.
+
+    Columns: fact, other, both, fact_alone, other_alone, jaccard (NaN where no pair shares either). A pair that shares
+    one fact alone is what tells it from the other. Facts that are empty or missing are shared by nobody.
+    """
+    upper = np.triu_indices(len(facts), 1)
+    shares = {}
+    for name, column in facts.items():
+        values = column.astype("str").where(column.notna(), "").to_numpy(str)
+        shares[name] = ((values[:, None] == values) & (values != ""))[upper]
+    rows = []
+    for fact, other in combinations(shares, 2):
+        a, b = shares[fact], shares[other]
+        both, either = int((a & b).sum()), int((a | b).sum())
+        rows.append((fact, other, both, int((a & ~b).sum()), int((b & ~a).sum()), both / either if either else np.nan))
+    table = pd.DataFrame(rows, columns=["fact", "other", "both", "fact_alone", "other_alone", "jaccard"])
+    return table.sort_values("jaccard", ascending=False, kind="stable", ignore_index=True)
 
 
 def variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[float, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from thermostats.errors import ThermostatsError, UsageError, unknown
-from thermostats.modelling.draws import Array
+from thermostats.modelling.draws import ARVIZ_NOTICE, Array
 
 Declare = Callable[[Mapping[str, Any]], None]
 RESERVED = {"chain", "draw"}
 """Names of the dimensions of draws."""
+NUMBERS = 4_000_000
+"""Numbers of an array that is held at a time."""
 _STRUCTURES: dict[Any, Structure] = {}
 
 
@@ -113,7 +115,7 @@ def check_outcome(model: Any, outcome: str, observed: Array, where: str) -> None
             allowed=", ".join(there) or "a variable with observed=…",
             next_step=f"outcome={there[0]!r}" if there else "give one variable its data by observed=…",
         )
-    size = model[outcome].shape.eval()
+    size = model[outcome].shape.eval(mode=interpreted())
     if tuple(size) != observed.shape:
         raise UsageError(
             "the outcome has another length than the rows",
@@ -133,10 +135,43 @@ def by_row(model: Any, posterior: Any) -> dict[str, Array]:
     names = [variable.name for variable in model.deterministics if None in variable.type.shape]
     if not names:
         return {}
-    draws = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
+    draws = [np.asarray(posterior[rv.name].values, dtype=np.float64) for rv in model.free_RVs]
+    chains = draws[0].shape[:2]
+    flat = [values.reshape(-1, *values.shape[2:]) for values in draws]
+    made = of_many(model.free_RVs, [model[name] for name in names])(*flat)
+    by_chain = [np.asarray(values, dtype=np.float64).reshape(*chains, *values.shape[1:]) for values in made]
+    return dict(zip(names, by_chain, strict=True))
+
+
+def of_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Array]]:
+    """Expressions of some variables as a function of many values of each, size × …, which is interpreted."""
+    graph, pt = importlib.import_module("pytensor.graph.replace"), importlib.import_module("pytensor.tensor")
+    many = [pt.tensor(each.name, dtype=each.type.dtype, shape=(None, *each.type.shape)) for each in inputs]
+    of_each = graph.vectorize_graph(list(outputs), dict(zip(inputs, many, strict=True)))
     with quiet():
-        table = pymc().compute_deterministics(draws, var_names=names, model=model, progressbar=False)
-    return {name: np.asarray(table[name].values, dtype=np.float64) for name in names}
+        compute = pymc().pytensorf.compile(many, of_each, mode=interpreted(), on_unused_input="ignore")
+    return lambda *values: _of_every(compute(*values), outputs, len(values[0]))
+
+
+def _of_every(made: Sequence[Array], outputs: Sequence[Any], size: int) -> list[Array]:
+    """Values by draw; one that depends on none is that of all."""
+    return [
+        values if values.ndim > output.ndim else np.broadcast_to(values, (size, *values.shape))
+        for values, output in zip(made, outputs, strict=True)
+    ]
+
+
+def in_parts(compute: Callable[..., list[Array]], draws: Sequence[Array], numbers: int) -> list[Array]:
+    """A function of many draws, a part of them at a time, where every draw takes so many numbers."""
+    parts = max(1, len(draws[0]) * numbers // NUMBERS)
+    made = [compute(*some) for some in zip(*(np.array_split(values, parts) for values in draws), strict=True)]
+    return [np.concatenate(each) for each in zip(*made, strict=True)]
+
+
+def interpreted() -> Any:
+    """The mode of a function that is called a few times: made at once, without compiled code."""
+    mode = importlib.import_module("pytensor.compile.mode").Mode(linker="py", optimizer="fast_compile")
+    return mode.including("canonicalize", "stabilize")
 
 
 def pymc() -> Any:
@@ -147,8 +182,9 @@ def pymc() -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the remark that no BLAS was found, which slows down nothing that is done here."""
+    """Without what others say that no user can act on: no BLAS, which slows nothing down here; an array's layout."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
+        warnings.filterwarnings("ignore", message=r"(?s).*np\.dot\(\) is faster on contiguous arrays")
         yield

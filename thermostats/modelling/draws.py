@@ -19,10 +19,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.modelling.classical.estimates import probability
-from thermostats.settings import options
+from thermostats.settings import coverage, options
 
 Array = NDArray[np.float64]
+ARVIZ_NOTICE = r"\s*ArviZ is undergoing a major refactor"
+"""What ArviZ 0.23 says once a day: both its generations are supported here."""
 
 SEED = 1
 """Seed of a fit that names none."""
@@ -242,9 +243,9 @@ def mcse(values: Array) -> float:
 def equal_tailed(values: Array, level: float | None = None, axis: int | tuple[int, ...] = 0) -> tuple[Array, Array]:
     """Quantiles (1 − level)/2 and (1 + level)/2 along an axis; by default the session's level.
 
-    Raises UsageError for a level that is not between 0 and 1.
+    Raises UsageError for a level below one half or not below 1.
     """
-    level = probability(options.level if level is None else level)
+    level = coverage(options.level if level is None else level)
     lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=axis)
     return lower, upper
 
@@ -311,5 +312,5 @@ def first_generation() -> bool:
 
 def _arviz() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
         return importlib.import_module("arviz")

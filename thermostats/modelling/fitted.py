@@ -25,7 +25,7 @@ from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.statements import LOCATION, Statement, Statistic, truth_of
-from thermostats.settings import at_level, options
+from thermostats.settings import at_level, coverage, options
 
 Constants = Mapping[str, Any]
 Prior = tuple[str, str, str]
@@ -172,8 +172,9 @@ class Fitted:
 
     def summary(self, *, level: float | None = None) -> pd.DataFrame:
         """One row per quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
+        level = self.level if level is None else coverage(level, "fit.summary(level={})")
         exact = self.reported if self.draws.exact else ()
-        table = summary(self.reported, level=self.level if level is None else level, exact=exact)
+        table = summary(self.reported, level=level, exact=exact)
         labels = self.constants.get("labels", {})
         names = {f"{n}[{i}]": f"{n}[{label}]" for n, every in labels.items() for i, label in enumerate(every)}
         quantity = table["quantity"].replace(names)
@@ -185,7 +186,8 @@ class Fitted:
         return self.summary().set_index("quantity")["mean"]
 
     def conf_int(self, level: float | None = None) -> pd.DataFrame:
-        """Equal-tailed intervals by quantity: lower, upper."""
+        """Equal-tailed intervals by quantity: lower, upper. UsageError for a level below one half."""
+        level = level if level is None else coverage(level, "fit.conf_int({})")
         return self.summary(level=level).set_index("quantity")[["lower", "upper"]]
 
     def without(self, out: NDArray[np.bool_] | pd.Series) -> Self:
@@ -216,8 +218,9 @@ class Fitted:
         what is no table, for columns that are missing, and for numbers that are not finite.
         """
         new = frame_of(new)
+        level = self.level if level is None else coverage(level, "fit.predict(new, level={})")
         laid, drawn = self._predicted(new)
-        lower, upper = equal_tailed(drawn, self.level if level is None else level)
+        lower, upper = equal_tailed(drawn, level)
         table = pd.DataFrame(
             {
                 "mean": drawn.mean(axis=0),
@@ -255,9 +258,14 @@ class Fitted:
     def _left_out(self) -> LeftOut:
         return leave_one_out(self.model, self.draws, seed=self.seed)
 
-    def loo(self) -> LeftOut:
-        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before any refit."""
-        return self._left_out
+    def loo(self, *, refit: bool = True) -> LeftOut:
+        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before any refit.
+
+        `refit`: a sampled model without each outcome whose weights cannot be trusted; else they stand.
+        """
+        if refit or not isinstance(self.model, Sampled) or "_left_out" in vars(self):
+            return self._left_out
+        return leave_one_out(self.model, self.draws, seed=self.seed, refit=False)
 
     @cached_property
     def _alone(self) -> LeftOut:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,56 @@ class Formula:
             )
         sides = [self.right, *([self.left] if set(self.left.required_variables) - {"np"} <= set(table) else [])]
         for side in sides:
-            matrix = side.get_model_matrix(table, context={"np": np}, na_action="ignore")
+            _refuse_missing(table, side)
+            matrix = _matrix(side, table)
             computed = {name: matrix[name].to_numpy() for name in matrix if name != INTERCEPT}
             table = table.assign(**computed)
         return table
+
+
+def _matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
+    """Columns of one side for a table; UsageError for a category that the fit has not seen, and for another kind."""
+    from formulaic.errors import DataMismatchWarning, FormulaicError  # noqa: PLC0415 - half a second
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataMismatchWarning)
+        try:
+            return pd.DataFrame(side.get_model_matrix(table, context={"np": np}, na_action="ignore"))
+        except DataMismatchWarning as mismatch:
+            raise _unseen(side, table, first_line(mismatch)) from None
+        except FormulaicError as error:
+            what, got = "a column of the formula is of another kind than in the fit", COLOURS.sub("", first_line(error))
+            raise UsageError(what, where=side.formula, got=got, allowed="numbers where the fit has numbers") from None
+
+
+def _unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError:
+    """The error for categories without an effect: which, of which column, and those that the fit has."""
+    for factor, (_, state) in side.encoder_state.items():
+        for name in sorted(set(map(str, side.factor_variables.get(factor, ()))) & set(map(str, table.columns))):
+            seen = list(state.get("categories", ()))
+            strange = [value for value in pd.unique(table[name]) if value not in seen]
+            if seen and strange:
+                return UsageError(
+                    "a category that the fit has not seen has no effect in it",
+                    where=name,
+                    got=", ".join(map(repr, strange)),
+                    allowed=", ".join(map(repr, seen)),
+                    next_step=f'fit.predict(df[df["{name}"].isin([{", ".join(map(repr, seen))}])])',
+                )
+    return UsageError("a category that the fit has not seen", where=side.formula, got=why, allowed="those of the fit")
+
+
+def _refuse_missing(table: pd.DataFrame, side: ModelSpec) -> None:
+    """UsageError where a column of a formula has no value: a missing category would count as the first one."""
+    for name in sorted(set(map(str, side.required_variables)) & set(map(str, table.columns))):
+        if missing := int(table[name].isna().sum()):
+            raise UsageError(
+                "a column of the formula has missing values",
+                where=name,
+                got=f"{missing} of {len(table)} rows",
+                allowed="a value in every row",
+                next_step=f'df = df[df["{name}"].notna()]',
+            )
 
 
 def formula_of(text: str, table: pd.DataFrame) -> Formula:
@@ -66,6 +113,9 @@ def formula_of(text: str, table: pd.DataFrame) -> Formula:
     except FormulaicError as error:
         raise _refusal(text, COLOURS.sub("", first_line(error)), table) from None
     sides = [getattr(matrices, side, pd.DataFrame()) for side in ("lhs", "rhs")]
+    for side in sides:
+        if len(side.columns):
+            _refuse_missing(table, side.model_spec)
     if sides[0].shape[1] != 1 or INTERCEPT not in sides[1]:
         raise _refusal(text, "no outcome, or no intercept", table)
     covariates = tuple(name for name in map(str, sides[1]) if name != INTERCEPT)

@@ -120,6 +120,7 @@ def fit_kleiber(
     model: str = "model_id",
     lab: str | None = "heritage",
     depth: str = "n_layers",
+    se: str | float | None = None,
     source: str | Sequence[str] | None = None,
     error_from: str | None = "penultimate_gain",
     prompt_counts: Mapping[str, int] | None = None,
@@ -129,18 +130,20 @@ def fit_kleiber(
     """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the curve in the middle.
 
     `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` (None: all are of one) and `depth`
-    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; the rest as in
-    `log_gains_of_models`. `scale`: prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE`
-    over the root of their number. Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at
-    the middle depth over 1/L). Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles`
-    (the envelope by quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is
-    k = β = 1 through the middle with its spread free).
+    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; `se` states them instead, a column
+    or a number, of the gain as given, known whatever n. The rest is as in `log_gains_of_models`. `scale`: prior scale
+    of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the root of their number. Quantities: k,
+    beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the middle depth over 1/L). Tables: `models`
+    (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by quantile regression),
+    `rivals` (evidence, leave one model out and leave one lab out; `published` is k = β = 1 through the middle with its
+    spread free).
 
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
-    columns = gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth)
-    rows = columns.read(table)
-    bounded = bounded_rows(rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    of_table = {"se": se} if isinstance(se, str) else {}
+    columns = gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth, **of_table)
+    rows, sources = columns.read(table), {"source": source, "prompt_counts": prompt_counts}
+    bounded = bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
     scale = _scale(bounded, scale)
     equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) + u_lab(i) + εᵢ,  u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²)", "k = m L₀^β")
     priors = (
@@ -160,6 +163,7 @@ def fit_envelope(
     model: str = "model_id",
     lab: str | None = "heritage",
     depth: str = "n_layers",
+    se: str | float | None = None,
     source: str | Sequence[str] | None = None,
     error_from: str | None = "penultimate_gain",
     prompt_counts: Mapping[str, int] | None = None,
@@ -171,9 +175,10 @@ def fit_envelope(
     `table` and the rest as in `fit_kleiber`, which raises the same. Quantities: frontier_k, frontier_beta, below (scale
     of w), noise (of v), frontier_over_bound (its height over 1/L at the middle depth). Tables: those of `fit_kleiber`.
     """
-    columns = gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth)
-    rows = columns.read(table)
-    bounded = bounded_rows(rows, outcome, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    of_table = {"se": se} if isinstance(se, str) else {}
+    columns = gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth, **of_table)
+    rows, sources = columns.read(table), {"source": source, "prompt_counts": prompt_counts}
+    bounded = bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
     scale = _scale(bounded, scale)
     equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)", "k = m L₀^β")
     priors = (

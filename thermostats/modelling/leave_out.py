@@ -45,6 +45,8 @@ class LeftOut:
     """log p(y_fold | y_rest) of every fold."""
     refits: int
     """Folds that were left out by a refit: large ones, and those whose weights cannot be trusted."""
+    untrusted: int = 0
+    """Folds whose weights cannot be trusted and stand all the same, since nothing was to be refitted."""
 
     @property
     def elpd(self) -> float:
@@ -179,10 +181,13 @@ def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int 
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes))
 
 
-def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int, together: bool = True) -> LeftOut:
+def leave_one_out(
+    model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int, together: bool = True, refit: bool = True
+) -> LeftOut:
     """Every outcome predicted from all others.
 
-    Of more than 100 outcomes of an exact model every 20th `together`; of a sampled one each is left out alone.
+    Of more than 100 outcomes of an exact model every 20th `together`; of a sampled one each is left out alone. Without
+    `refit` smoothed weights of a sampled one stand, whatever their Pareto k.
     """
     if not isinstance(model, Sampled):
         each = [str(i) for i in range(model.observed.size)]
@@ -194,19 +199,20 @@ def leave_one_out(model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: in
     log_p, again = model.log_likelihood(values), model.replicate(values, rng)
     log_w, k = pareto_smooth(-log_p.T)
     density, pit, predicted = dict[str, float](), np.empty(len(k)), again.copy()
-    bad = np.flatnonzero(~(k <= PARETO_LIMIT))
+    heavy = ~(k <= PARETO_LIMIT)
     for i, y in enumerate(model.observed):
         weights, p, replicates = log_w[i], log_p[:, i], again[:, i]
-        if i in bad:
+        if heavy[i] and refit:
             out = np.arange(len(k)) == i
-            refit = model.rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
-            p, replicates = model.rows(out).log_likelihood(refit)[:, 0], model.rows(out).replicate(refit, rng)[:, 0]
+            rest = model.rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
+            p, replicates = model.rows(out).log_likelihood(rest)[:, 0], model.rows(out).replicate(rest, rng)[:, 0]
             weights = np.full(len(p), -math.log(len(p)))
         weight = np.exp(weights - special.logsumexp(weights))
         density[str(i)] = float(special.logsumexp(weights + p) - special.logsumexp(weights))
         pit[i] = weight @ ((replicates < y) + rng.random() * (replicates == y))
         predicted[:, i] = replicates[systematic(weight, len(predicted), rng)]
-    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=len(bad))
+    refits, untrusted = (int(heavy.sum()), 0) if refit else (0, int(heavy.sum()))
+    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted)
 
 
 def compared(fits: Mapping[str, LeftOut], *observed: Array) -> pd.DataFrame:

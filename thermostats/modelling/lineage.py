@@ -23,9 +23,10 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Law, Prior
-from thermostats.modelling.heritage.blocks import OWN, in_order, orders_of
+from thermostats.modelling.heritage.blocks import OWN, columns_once, in_order, orders_of
 from thermostats.modelling.heritage.law import STANDARD
 from thermostats.modelling.heritage.model_means import model_means
+from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.lineage_answers import TABLES, dendrogram, restricted, wanted
 from thermostats.modelling.lineage_law import INSTRUMENT, REPEAT, Lineage, quantities, statistics
@@ -34,11 +35,11 @@ from thermostats.modelling.lineage_processes import (
     DESCENT,
     FREE,
     LEVELS,
-    OU,
     PROCESSES,
     columns_by_level,
     unit_height,
 )
+from thermostats.modelling.standard_errors import not_read, of_logs
 from thermostats.tables.tree import Tree
 
 LEAST, MOST = 4, 400
@@ -47,7 +48,6 @@ WIDE = 0.5
 """Length of the interval of λ from which on it counts as not estimated."""
 EQUATIONS = {
     BROWNIAN: "f_descent: Brownian motion along the tree, covariance of two models the path that they share",
-    OU: "f_descent: Ornstein–Uhlenbeck, correlation exp(−α · distance along the tree)",
     FREE: "f_descent: r = exp(−α t) between parent and child, r² + (1 − r²) η between siblings",
     LEVELS: "f_descent: independent effects of labs, families and parents, each level with a scale of its own",
 }
@@ -62,6 +62,7 @@ def fit_lineage(
     process: str = BROWNIAN,
     estimand: str = "gain",
     instrument: str | None = None,
+    se: str | float | None = None,
     total_sd: float = STANDARD.total_sd,
     concentration: float = 1.0,
     seed: int = SEED,
@@ -71,15 +72,15 @@ def fit_lineage(
 
     rows: `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd` and `n_prompts`), or
     `log_gain` with its standard error `error`, one row per model and `instrument` (a column of who measured); several
-    rows of a model count as repeats. tree: of `thermostats.tree`; base and tuned models enter together. blocks: name to
-    columns of numbers; by default geometry and scale by their logarithms, where the rows have them; `{}`: none.
-    process: `brownian`, `ou` (pull α, by quadrature), `free` (siblings may resemble each other more than parent and
-    child do), `levels` (labs, families and parents each with a scale; the nested heritage model). The covariance is
-    that of a tree whose highest model stands at 1, not a correlation; in trees of unequal heights lower models vary
-    less. total_sd: scale of the half-normal prior of τ.
+    rows of a model count as repeats. se: known errors of `gain` as given, a column or a number. tree: of
+    `thermostats.tree`; base and tuned models enter together. blocks: name to columns of numbers; by default geometry
+    and scale by their logarithms, where the rows have them; `{}`: none. process: `brownian`, `free` (a pull α, by
+    quadrature; siblings may resemble each other more than parent and child do), `levels` (labs, families and parents
+    each with a scale; the nested heritage model). The covariance is that of a tree whose highest model stands at 1, not
+    a correlation; in trees of unequal heights lower models vary less. total_sd: scale of the half-normal prior of τ.
 
     Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
-    parent_child and siblings of `ou` and `free`. Statements: orders of the blocks. Tables: slopes (least squares,
+    parent_child and siblings of `free`. Statements: orders of the blocks. Tables: slopes (least squares,
     Brownian, Pagel's λ, the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
     the side of 1 changes), next (sibling, child, lab), left out (exact, clade by clade), power.
 
@@ -96,11 +97,11 @@ def fit_lineage(
         got = f"concentration {concentration}, total_sd {total_sd}"
         raise UsageError("priors out of range", got=got, allowed="finite numbers above 0")
     columns_of(rows, "model_id", *([instrument] if instrument else []))
-    rows = _once(rows, tree)
+    rows, of_errors = _with_errors(_once(rows, tree), se)
     chosen, logs = _blocks(rows, blocks)
     columns = [column for block in chosen.values() for column in block]
     means, warnings = _means(rows, estimand, columns, instrument, positive=logs)
-    warnings += [*_in_tree(means, tree, process), *_borrowed(rows, tree)]
+    warnings += [*of_errors, *_in_tree(means, tree, process), *_borrowed(rows, tree)]
     numbers(means["log_gain"], f"log {estimand}", varied=True)
     models = list(dict.fromkeys(means["model_id"]))
     lineage = Lineage(
@@ -139,7 +140,7 @@ def lineage_law(lineage: Lineage) -> Law:
         reported=(
             *(f"sd_{name}" for name in (*parts, *extra)),
             *(f"share_{name}" for name in parts),
-            *("lambda", "half_life", "parent_child", "siblings", "total_sd", "mean_log_gain"),
+            *("lambda", "half_life", "parent_child", "siblings", "total_sd", POPULATION_MEAN),
             *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
         ),
         statements={order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))},
@@ -165,6 +166,16 @@ def _once(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
     return rows[~(merged & rows.drop(columns=["parent", "share"], errors="ignore").duplicated())]
 
 
+def _with_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFrame, list[str]]:
+    """Rows with the log of a gain whose error is stated, and what was done."""
+    if se is None:
+        return rows, not_read(rows, "gain", se)
+    columns_of(rows, "gain")
+    gain = numbers(rows["gain"], "gain", positive=True)
+    errors, words = of_logs(rows, se, "gain", gain)
+    return rows.assign(log_gain=np.log(gain), error=errors), [words, *not_read(rows, "gain", se, "gain_sd")]
+
+
 def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> tuple[dict[str, tuple[str, ...]], bool]:
     """Blocks of columns, and whether they enter by their logarithms."""
     if blocks is None:
@@ -177,6 +188,7 @@ def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> t
     if not all(chosen.values()) or {DESCENT, OWN, INSTRUMENT, REPEAT} & set(chosen):
         allowed = f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
         raise UsageError("no such blocks", got=chosen, allowed=allowed)
+    columns_once(chosen, lambda blocks: f"thermostats.fit_lineage(rows, tree, {blocks!r})")
     columns_of(rows, *(column for columns_in in chosen.values() for column in columns_in))
     for column in (column for columns_in in chosen.values() for column in columns_in):
         if not pd.api.types.is_numeric_dtype(rows[column]):
@@ -297,7 +309,7 @@ def _priors(lineage: Lineage) -> tuple[Prior, ...]:
         [f"{lineage.concentration:g}"] * (len(lineage.blocks) + 2 + lineage.repeated + bool(lineage.instrument))
     )
     pulled: tuple[Prior, ...] = ()
-    if lineage.process in {OU, FREE}:
+    if lineage.process == FREE:
         pulled = (("α", "even on the log scale, 0.25 to 16 per height", "from near all to nothing is inherited"),)
     return (
         ("α (mean)", f"N(0, {2 * lineage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),

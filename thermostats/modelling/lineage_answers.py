@@ -16,7 +16,8 @@ from thermostats.modelling.draws import Array, equal_tailed
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
-from thermostats.modelling.lineage_law import Lineage, descended, log_gains
+from thermostats.modelling.lineage_drift import Drift
+from thermostats.modelling.lineage_law import Lineage, descended_at, log_gains
 from thermostats.modelling.lineage_likelihood import (
     ML,
     REML,
@@ -143,7 +144,7 @@ def node_gains(fit: Fitted) -> tuple[Array, NDArray[np.bool_]]:
     """
     lineage: Lineage = fit.constants["lineage"]
     values = fit.draws.few(DRAWS)
-    drawn = values["beta"] + descended(fit.constants, values, nodes=True)
+    drawn = values["beta"] + descended_at(fit.constants, values, Drift.nodes, len(fit.constants["lineage"].tree))
     gains = log_gains(values, fit.constants, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
     measured = np.zeros(len(lineage.tree), dtype=bool)
     for i, name in enumerate(fit.rows["model_id"]):

@@ -69,6 +69,10 @@ class Drift:
         inside = scaled @ self.axes
         return inside, scaled - inside @ self.axes.T
 
+    def start(self) -> tuple[Array, Array]:
+        """A place that has no drift, such as the root that motion along the tree begins at."""
+        return self.split(-self.mean[None] / self.unit)
+
     def nodes(self) -> tuple[Array, Array]:
         """Every node of the tree along the axes, and what is left of it."""
         return self.split(self.scaled(self.sources.rows))

@@ -6,18 +6,20 @@ to unit expected variance. On a star of labs that is the block of labs of the he
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
+from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.lineage_drift import Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture
@@ -36,7 +38,7 @@ class Lineage:
     tree: Tree
     """The tree of the models and what they come from alone, of unit height."""
     process: str = BROWNIAN
-    """brownian, ou, free, levels; empty: no descent."""
+    """brownian, free, levels; empty: no descent."""
     blocks: Mapping[str, tuple[str, ...]]
     logs: bool
     """Columns enter by their logarithms."""
@@ -150,24 +152,45 @@ class Lineage:
         )
 
 
-def descended(constants: Constants, values: Mapping[str, Array], *, nodes: bool = False) -> Array:
-    """Contribution of descent to every row, or to every node of the tree, … × rows."""
-    drifts: list[dict[str, Drift]] = constants["drifts"]
+def descended(constants: Constants, values: Mapping[str, Array]) -> Array:
+    """Contribution of descent to every row, … × rows."""
+
+    def drawn(k: int, name: str, at: NDArray[np.bool_], place: int) -> Array:
+        basis = constants["nodes"][k][name]
+        return np.asarray(values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T)
+
+    return _by_process(constants, values, len(constants["of"]), drawn)
+
+
+def descended_at(
+    constants: Constants, values: Mapping[str, Array], where: Callable[[Drift], tuple[Array, Array]], size: int
+) -> Array:
+    """Contribution of descent at places that a drift names, such as its nodes, … × size; the rest is drawn."""
+    rng = np.random.default_rng(0)
+
+    def drawn(k: int, name: str, at: NDArray[np.bool_], place: int) -> Array:
+        inside, besides = where(constants["drifts"][k][name])
+        fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
+        return np.asarray(values[f"u_{name}"][at] @ inside.T + values["scale"][at][:, [place]] * (fresh @ besides.T))
+
+    return _by_process(constants, values, size, drawn)
+
+
+def _by_process(
+    constants: Constants,
+    values: Mapping[str, Array],
+    size: int,
+    drawn: Callable[[int, str, NDArray[np.bool_], int], Array],
+) -> Array:
+    """Sums over blocks of descent, of every draw those of the node of its process."""
     lead = values["beta"].shape[:-1]
     which = values["node"].astype(np.int64) if "node" in values else np.zeros(lead, dtype=np.int64)
-    size = len(constants["lineage"].tree) if nodes else len(constants["of"])
-    values_at, rng = np.zeros((*lead, size)), np.random.default_rng(0)
+    total = np.zeros((*lead, size))
     for k in np.unique(which):
         at = which == k
-        for place, (name, drift) in enumerate(drifts[k].items()):
-            if not nodes:
-                basis = constants["nodes"][k][name]
-                values_at[at] += values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T
-                continue
-            inside, besides = drift.nodes()
-            fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
-            values_at[at] += values[f"u_{name}"][at] @ inside.T + values["scale"][at][:, [place]] * (fresh @ besides.T)
-    return values_at
+        for place, name in enumerate(constants["drifts"][k]):
+            total[at] += drawn(k, name, at, place)
+    return total
 
 
 def contributions(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
@@ -211,7 +234,9 @@ def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, A
     total = sum(by[name] for name in counted)
     drawn = block_sds(parts) | {f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by}
     drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
-    drawn |= {"total_sd": np.sqrt(total), "mean_log_gain": (values["beta"][..., 0])}
+    drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
+    if lineage.process:
+        drawn[POPULATION_MEAN] = drawn[POPULATION_MEAN] + descended_at(constants, values, Drift.start, 1)[..., 0]
     if lineage.process and lineage.process != LEVELS:
         drawn |= _of_process(values, constants, by)
     return drawn

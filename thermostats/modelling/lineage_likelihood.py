@@ -1,7 +1,7 @@
 """Restricted and full likelihood of a line with errors that follow a tree, maximised without priors.
 
 y = Xβ + u + e, Var = σ² ((1 − λ) I + λ K) + diag(error²), K of unit diagonal on trees whose models all stand at the
-same height; λ is Pagel's (1999, doi:10.1038/44766), the share of descent. The same for K(α) of Ornstein–Uhlenbeck.
+same height; λ is Pagel's (1999, doi:10.1038/44766), the share of descent.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scipy import optimize, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
+from thermostats.settings import coverage
 
 REML, ML = "REML", "ML"
 GRID = np.concatenate([np.linspace(0, 0.9, 19), [0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999]])
@@ -26,7 +27,6 @@ TIMES = (1, 2, 3, 4, 6, 8, 12, 18, 27, 40)
 MOST = 1_000
 SIMULATIONS = 10_000
 """Data sets simulated for the null distribution."""
-RATE_RANGE = (math.log(1e-3), math.log(1e4))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Maximum:
 
     method: str
     parameter: float
-    """λ, or α."""
+    """λ."""
     beta: Array
     se: Array
     sigma: float
@@ -78,17 +78,6 @@ def pagel(y: Array, x: Array, k: Array, *, method: str = REML) -> Maximum:
         return line(y, x, (1 - lam) * eye + lam * k, method=method, parameter=lam)
 
     return _best(at, np.append(GRID, 1.0))
-
-
-def ornstein_uhlenbeck(y: Array, x: Array, distance: Array, *, method: str = REML) -> Maximum:
-    """The maximum over α of the line with Var = σ² exp(−α d), d the distance of two models along the tree."""
-
-    def at(log_alpha: float) -> Maximum:
-        alpha = math.exp(log_alpha)
-        v = np.exp(-alpha * distance) + 1e-10 * np.eye(len(y))
-        return line(y, x, v, method=method, parameter=alpha)
-
-    return _best(at, np.linspace(*RATE_RANGE, 40))
 
 
 def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
@@ -175,7 +164,7 @@ class Restricted:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Shares that the likelihood ratio does not reject, by χ² of one degree of freedom."""
         profile = self.profile()
-        inside = GRID[profile.max() - profile <= stats.chi2.ppf(level, 1)]
+        inside = GRID[profile.max() - profile <= stats.chi2.ppf(coverage(level), 1)]
         return float(inside[0]), 1.0 if inside[-1] == GRID[-1] else float(inside[-1])
 
     def estimate(self) -> float:

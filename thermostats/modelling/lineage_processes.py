@@ -1,10 +1,10 @@
 """How a log gain drifts along a tree: rows of sources, nodes × sources, whose products are the covariance of nodes.
 
-Brownian motion: u_child = u_parent + √t e, K_ij the length of the path that i and j share. Ornstein–Uhlenbeck, pulled
-back with strength α and stationary: u_child = r u_parent + √(1 − r²) e, r = exp(−αt), so that K_ij = exp(−α d_ij)
-(Hansen 1997, doi:10.2307/2411186). Free: of e a share η is common to the children of one parent, so that siblings
-correlate by r² + (1 − r²) η, whatever parent and child do. Levels: branches of labs, of families and of models drift by
-scales of their own, which is the nested model of groups.
+Brownian motion: u_child = u_parent + √t e, K_ij the length of the path that i and j share. Free: pulled back with
+strength α and stationary (Hansen 1997, doi:10.2307/2411186), u_child = r u_parent + √(1 − r²) e, r = exp(−αt); of e a
+share η is common to the children of one parent, so that siblings correlate by r² + (1 − r²) η, whatever parent and
+child do. Levels: branches of labs, of families and of models drift by scales of their own, which is the nested model of
+groups.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.tables.tree import Tree
 
-BROWNIAN, OU, FREE, LEVELS = "brownian", "ou", "free", "levels"
-PROCESSES = (BROWNIAN, OU, FREE, LEVELS)
+BROWNIAN, FREE, LEVELS = "brownian", "free", "levels"
+PROCESSES = (BROWNIAN, FREE, LEVELS)
 DESCENT, LAB, FAMILY, PARENT = "descent", "lab", "family", "parent"
-RATES = tuple(float(x) for x in np.geomspace(0.25, 16.0, 9))
+RATES = tuple(float(x) for x in np.geomspace(0.25, 16.0, 5))
 """α on a tree of height 1, evenly on the log scale: over the tree's height what is inherited falls to 78% … 0."""
 COMMON = (0.0, 0.25, 0.5, 0.75, 0.95)
 """η, where it is free."""
@@ -32,7 +32,7 @@ class Process:
 
     kind: str
     alpha: float = 0.0
-    """Pull per height of the tree; of OU and free."""
+    """Pull per height of the tree; of free."""
     common: float = 0.0
     """η; of free."""
 
@@ -62,10 +62,8 @@ class Sources:
 
 def nodes_of(kind: str) -> list[Process]:
     """The processes of a kind, one for every value of its constants."""
-    if kind == OU:
-        return [Process(OU, alpha) for alpha in RATES]
     if kind == FREE:
-        return [Process(FREE, alpha, common) for alpha in RATES[::2] for common in COMMON]
+        return [Process(FREE, alpha, common) for alpha in RATES for common in COMMON]
     return [Process(kind)]
 
 

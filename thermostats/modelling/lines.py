@@ -6,6 +6,8 @@ draws it. `fit_line` is the plain case, a mean or a slope over models, the count
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +31,7 @@ from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.standard_errors import not_read, of_logs, stated
 from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.general import legend_above
 from thermostats.plots.marks import mark
@@ -36,6 +39,11 @@ from thermostats.plots.marks import mark
 LAB, MODEL = "heritage", "model_id"
 LEAST = 4
 """Rows beyond the number of coefficients that a residual needs."""
+ERROR = "standard error of the outcome"
+"""Column of the errors that a line has, whatever they were called."""
+LOG = re.compile(r"^(?:np\.)?(log|log10|log2)\(([^()]+)\)$")
+"""The log of one column, as a formula has it."""
+BASES = {"log": 1.0, "log10": math.log(10), "log2": math.log(2)}
 LEVEL = "level"
 """Name of the levels of `group` among the draws."""
 MOST_NAMED = 10
@@ -140,42 +148,50 @@ def fit_line(
     model: str | Sequence[str] | None = "model_id",
     group: str | None = LAB,
     levels: Sequence[str] = (),
-    error: str | None = None,
+    se: str | float | None = None,
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
     """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
 
     `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a formula such as
-    "gain ~ layers + np.log(params)". `error`: a column of known standard errors of the outcome. `model`: the column, or
-    columns together, that name a row (None: rows are units; with `levels` a model has a row of each). `group`: a column
-    whose values have a level of their own (None: no levels, and none where a table has no column `heritage` and no
-    other is named). `levels`: further ones, such as source, prompt_set and dtype where rows of several sources meet; of
-    each v ~ N(0, τ_k²) is added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²),
-    b_k ~ N(0, scale²), σ and every τ half-normal of that scale. By default it is the outcome's standard deviation, and
-    of a its root mean square. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate,
-    residual_sd, with levels group_sd, and <column>_sd of every further one. Statements: "mean > 0" and "slope on
-    <covariate> > 0" for each. Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by
-    construction (`comparable` false) are left out with a warning.
+    "gain ~ layers + np.log(params)". `se`: known standard errors of the outcome as given, a column or one number; of
+    the log of a column, by the delta method, those of the column. `model`: the column, or columns together, that name a
+    row (None: rows are units; with `levels` a model has a row of each). `group`: a column whose values have a level of
+    their own (None: no levels, and none where a table has no column `heritage` and no other is named). `levels`:
+    further ones, such as source, prompt_set and dtype where rows of several sources meet; of each v ~ N(0, τ_k²) is
+    added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²), σ
+    and every τ half-normal of that scale. By default it is the outcome's standard deviation, and of a its root mean
+    square. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate, residual_sd, with levels
+    group_sd, and <column>_sd of every further one. Statements: "mean > 0" and "slope on <covariate> > 0" for each.
+    Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by construction (`comparable` false) are
+    left out with a warning.
 
     Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite numbers, a constant
-    outcome or covariate, errors below 0, a scale that is not above 0, or fewer rows than four more than covariates.
+    outcome or covariate, errors that are missing, below 0 or, without a scale, larger than the outcomes, a scale that
+    is not above 0, or fewer rows than four more than covariates.
     """
     named = dict.fromkeys([covariates] if isinstance(covariates, str) else covariates)
     formula = formula_of(outcome, table) if "~" in outcome else None
     if formula:
         outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
-    columns = {"error": error} if formula else {"outcome": outcome, "covariates": [*named], "error": error}
+    if outcome in named:
+        step = f'thermostats.fit_line(df, "{outcome}", {[name for name in named if name != outcome]!r})'
+        raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
+    of_table = {"se": se} if isinstance(se, str) else {}
+    columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
     names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome")
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows, group, warnings = units.rows, units.group, units.warnings
     y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
-        numbers(rows[name], name, varied=True)
-    errors = numbers(rows[error], error, least=1) if error else np.zeros(y.size)
-    if (errors < 0).any():
-        raise UsageError("a standard error below 0", where=error, got=f"{errors.min():g}", allowed="0 or above")
+        numbers(rows[name], name, varied=True, truths=True)
+    if se is not None:
+        errors, words = _errors(rows, se, outcome, y, scaled=scale is not None)
+        rows = rows.assign(**{ERROR: errors})
+        warnings += words
+    warnings += not_read(rows, outcome, se)
     group, of_levels = _levels(rows, group)
     warnings += [*of_levels, *_further(rows, group, levels)]
     spread = float(y.std()) if scale is None else prior_scale(scale, outcome)
@@ -188,7 +204,7 @@ def fit_line(
         tau=spread,
         group=group,
         levels=tuple(name for name in levels if rows[name].nunique() > 1),
-        error=error,
+        error=ERROR if se is not None else None,
     )
     if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(named):
         warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
@@ -196,6 +212,29 @@ def fit_line(
     return law_fitted(
         law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings, reads=units.columns.of_new
     )
+
+
+def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool) -> tuple[Array, list[str]]:
+    """Known standard errors of outcomes, and what was done to them; UsageError where they may be of another unit."""
+    if log := LOG.match(outcome):
+        column = log[2].strip()
+        values = numbers(rows[column], column, positive=True)
+        errors, words = of_logs(rows, se, column, values)
+        return errors / BASES[log[1]], [words]
+    if outcome not in rows or "(" in outcome:
+        step = 'df.assign(y=…, y_se=…), then thermostats.fit_line(df, "y ~ …", se="y_se")'
+        allowed = "a column, or the log of one"
+        raise UsageError("errors of such an outcome are not known", where=outcome, allowed=allowed, next_step=step)
+    errors, typical = stated(rows, se, outcome), float(np.sqrt(np.square(y).mean()))
+    if not scaled and np.median(errors) > typical:
+        raise UsageError(
+            f"is this the standard error of {outcome}, in its unit? Most errors are larger than the outcomes",
+            where=se,
+            got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of {typical:.4g}",
+            allowed="errors in the outcome's unit; where they are, scale= says what difference would be no surprise",
+            next_step=f'thermostats.fit_line(df, "{outcome}", se={se!r}, scale={typical:.2g})',
+        )
+    return errors, []
 
 
 def slope_on(covariate: str) -> str:
@@ -229,7 +268,7 @@ def _law(line: Line, scale: float | None) -> Law:
             *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
             *([f"u_{line.group} ~ N(0, τ²)"] if line.group else []),
             *(f"v_{name} ~ N(0, τ_{name}²)" for name in line.levels),
-            f"ε_i ~ N(0, σ²{f' + {line.error}_i²' if line.error else ''})",
+            f"ε_i ~ N(0, σ²{' + se_i²' if line.error else ''})",
         ),
         priors=tuple(priors),
         tables={"rows": partial(_rows, line)},

@@ -54,22 +54,28 @@ def fit_means(
     Raises UsageError for missing columns or labels, outcomes that are no finite numbers or constant, fewer than 4
     outcomes of a model, a scale that is not above 0.
     """
-    columns_of(table, "model_id", outcome, group)
-    table = table.reset_index(drop=True)
-    prior_scale(scale, outcome)
-    labels(table[group], group)
-    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
-        numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
+    rows = checked_means(table, outcome, group=group, scale=scale)
     law = partial(_law, outcome, group)
     return law_fitted(
         replace(law(scale), alternatives={name: law(factor * scale) for name, factor in WIDER.items()}),
-        table.reset_index(drop=True),
+        rows,
         seed=seed,
         settings=settings,
         estimand=outcome,
         sources=sources,
         reads=needing("model_id", group),
     )
+
+
+def checked_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float) -> pd.DataFrame:
+    """Rows of outcomes by model and group, numbered anew; raises as `fit_means`."""
+    columns_of(table, "model_id", outcome, group)
+    table = table.reset_index(drop=True)
+    prior_scale(scale, outcome)
+    labels(table[group], group)
+    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
+        numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
+    return table
 
 
 def means(data: Mapping[str, Any]) -> None:
@@ -99,8 +105,8 @@ def _law(outcome: str, group: str, scale: float) -> Law:
             ("a_m", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}"),
             ("σ_m, τ_m", f"half-normal({scale:g})", why),
         ),
-        tables={"means": _means, "rows": partial(_rows, outcome)},
-        figures={"fit": _figure},
+        tables={"means": table_of_means, "rows": partial(outcome_rows, outcome)},
+        figures={"fit": figure_of_means},
         units=("model_id", group),
     )
 
@@ -116,7 +122,7 @@ def _lay_out(outcome: str, group_column: str, scale: float, rows: pd.DataFrame, 
     of[group] = model
     data = {
         "scale": np.asarray(scale),
-        **several_members(of, before.size or of.size, padded(len(models)), padded(max(len(groups), 8))),
+        **several_members(of, before.size or of.size, padded(len(models)), padded(len(groups))),
         "model": model,
         "group": group,
         "y_observed": rows[outcome].to_numpy(dtype=np.float64) if outcome in rows else np.zeros(len(rows)),
@@ -141,7 +147,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     }
 
 
-def _means(fit: Fitted) -> pd.DataFrame:
+def table_of_means(fit: Fitted) -> pd.DataFrame:
     """Mean of every model with its interval and P(mean < 0)."""
     models = fit.constants["labels"]["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
@@ -150,11 +156,12 @@ def _means(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **estimates})
 
 
-def _rows(outcome: str, fit: Fitted) -> pd.DataFrame:
+def outcome_rows(outcome: str, fit: Fitted) -> pd.DataFrame:
+    """The outcomes by model."""
     return fit.rows.assign(outcome=fit.rows[outcome])[["model_id", "outcome"]]
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def figure_of_means(fit: Fitted, axes: Axes) -> Axes:
     """Outcomes of every model as dots, and the interval of its mean."""
     rows, table = fit.table("rows"), fit.table("means")
     at = np.arange(len(table))

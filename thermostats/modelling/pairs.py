@@ -74,24 +74,29 @@ def fit_invariance(
 
     Raises UsageError as `pairs_of`, and for a margin not above 1.
     """
-    if not (math.isfinite(margin) and margin > 1):
-        raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
-    rows, warnings = pairs_of(table, only_related=only_related)
+    rows, warnings = checked_pairs(table, margin, only_related=only_related)
     others = {
         **{name: _law(margin, factor=factor) for name, factor in WIDER.items()},
         "normal errors of the same variance": _law(margin, nu=NORMAL, wider=(NU / (NU - 2)) ** 0.5),
     }
-    models = {*rows["base_id"], *rows["tuned_id"]}
     return law_fitted(
         replace(_law(margin), alternatives=others),
         rows,
         seed=seed,
         settings=settings,
         estimand=at_position(estimand, table),
-        sources=sources_of(table[table["model_id"].isin(models)]),
-        warnings=[*warnings, *_warnings(rows)],
+        sources=sources_of(table[table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})]),
+        warnings=warnings,
         reads=needing("pair", "prompt_id", "base"),
     )
+
+
+def checked_pairs(table: pd.DataFrame, margin: float, *, only_related: bool) -> tuple[pd.DataFrame, list[str]]:
+    """Rows of `pairs_of` and warnings about them; raises as `fit_invariance`."""
+    if not (math.isfinite(margin) and margin > 1):
+        raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
+    rows, warnings = pairs_of(table, only_related=only_related)
+    return rows, [*warnings, *_warnings(rows)]
 
 
 def invariance(data: Mapping[str, Any]) -> None:
@@ -118,19 +123,12 @@ def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0)
     """`factor`: of all prior scales; `wider`: of the residual scales."""
     scales = {"share": SHARE, "slope_sd": SLOPE, "prompts": PROMPTS, "rest": RESIDUAL}
     priors = {name: scale * factor for name, scale in scales.items()} | {"nu": nu, "wider": wider}
-    near = math.log(margin)
-    statements: dict[str, Statement] = {
-        "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),
-        "every pair within the margin": lambda q: (np.abs(q["change"]) < near).all(axis=-1),
-        "mean change within the margin": lambda q: np.abs(np.log(q["ratio_of_all"])) < near,
-        "mean change below 1": lambda q: q["ratio_of_all"] < 1,
-    }
     return Law(
         name="invariance",
         lay_out=partial(_lay_out, {name: np.asarray(value) for name, value in priors.items()}),
         quantities=_quantities,
         reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
-        statements=statements,
+        statements=statements_of_pairs(margin),
         statistics=_statistics,
         equations=(
             "log g_jp(base) ~ N(μ_j, s_j²)",
@@ -138,10 +136,21 @@ def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0)
             "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair, p a prompt that both answered",
         ),
         priors=PRIORS,
-        tables={"pairs": partial(_pairs, margin), "new_pair": _new_pair, "shown": _shown},
-        figures={"fit": partial(_figure, margin)},
+        tables={"pairs": partial(pairs_table, margin), "new_pair": new_pair, "shown": table_of_power},
+        figures={"fit": partial(figure_of_pairs, margin)},
         units=("heritage", "pair"),
     )
+
+
+def statements_of_pairs(margin: float) -> dict[str, Statement]:
+    """What fits of pairs are asked."""
+    near = math.log(margin)
+    return {
+        "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),
+        "every pair within the margin": lambda q: (np.abs(q["change"]) < near).all(axis=-1),
+        "mean change within the margin": lambda q: np.abs(np.log(q["ratio_of_all"])) < near,
+        "mean change below 1": lambda q: q["ratio_of_all"] < 1,
+    }
 
 
 def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | None) -> Laid:
@@ -153,7 +162,7 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     data = {
         **priors,
         **informed,
-        **members(like["number"] if like else len(names), padded(max(len(names), 8))),
+        **members(like["number"] if like else len(names), padded(len(names))),
         "pair": np.tile(pair, 2),
         "base": np.tile(base, 2),
         "is_change": np.repeat([False, True], base.size),
@@ -223,7 +232,7 @@ def _most_unseen(n: Any) -> Any:
     return 1 - (1 - options.level) ** (1 / n)
 
 
-def _shown(fit: Fitted) -> pd.DataFrame:
+def table_of_power(fit: Fitted) -> pd.DataFrame:
     """What these pairs can show, and 3, 10, 30 and 100."""
     n = len(fit.constants["labels"]["ratio"])
     sizes = np.unique([n, 3, 10, 30, 100])
@@ -231,7 +240,7 @@ def _shown(fit: Fitted) -> pd.DataFrame:
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
 
 
-def _new_pair(fit: Fitted) -> pd.DataFrame:
+def new_pair(fit: Fitted) -> pd.DataFrame:
     """P(sign changes) of a pair of the same population, by its base; from the posterior and from the prior alone."""
     rng = np.random.default_rng(fit.seed)
     means, spreads = rng.normal(0, SHARE, (2, OF_PRIOR)), np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
@@ -253,7 +262,7 @@ def _new_pair(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("pair").reset_index()
 
 
-def _pairs(margin: float, fit: Fitted) -> pd.DataFrame:
+def pairs_table(margin: float, fit: Fitted) -> pd.DataFrame:
     """One row per pair: what was seen, its ratio with interval, and whether it changes sides."""
     names = fit.constants["labels"]["ratio"]
     level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
@@ -289,7 +298,7 @@ def _tuned(pair: str) -> str:
     return tuned if tuned.startswith(base) or not tuned else f"{base} → {tuned}"
 
 
-def _figure(margin: float, fit: Fitted, axes: Axes) -> Axes:
+def figure_of_pairs(margin: float, fit: Fitted, axes: Axes) -> Axes:
     """Ratios of the pairs with their intervals; the band counts as no change."""
     table = fit.table("pairs")
     at = np.arange(len(table))

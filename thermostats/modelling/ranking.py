@@ -73,12 +73,8 @@ def fit_benchmark(
     rows, warnings = cells(table, "an order of models")
     models, categories, prompts = (rows[name].nunique() for name in ("model_id", "category", "prompt_id"))
     refuse_large(rows, models * categories + prompts)
-    if order is None:
-        means = np.log(rows["value"].astype("float64")).groupby(rows["model_id"]).mean()
-        order = means.sort_values().index.astype(str).tolist()
-        warnings.append("no order was given, so that of the means is used, which is not a test")
-    elif len(order) < 2 or set(order) - set(rows["model_id"]) or len(set(order)) < len(order):
-        raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(set(rows["model_id"])))
+    order, said = asked_order(rows, order)
+    warnings += said
     others = {
         **{name: _law(order, factor=factor) for name, factor in WIDER.items()},
         "normal errors of the same variance": _law(order, nu=ALMOST_NORMAL, wider=(NU / (NU - 2)) ** 0.5),
@@ -93,6 +89,17 @@ def fit_benchmark(
         warnings=warnings,
         reads=needing("model_id", "prompt_id", "category"),
     )
+
+
+def asked_order(rows: pd.DataFrame, order: Sequence[str] | None) -> tuple[Sequence[str], list[str]]:
+    """The order of models that is asked about, that of the means where none is given; raises as `fit_benchmark`."""
+    if order is None:
+        means = np.log(rows["value"].astype("float64")).groupby(rows["model_id"]).mean()
+        ordered = means.sort_values().index.astype(str).tolist()
+        return ordered, ["no order was given, so that of the means is used, which is not a test"]
+    if len(order) < 2 or set(order) - set(rows["model_id"]) or len(set(order)) < len(order):
+        raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(set(rows["model_id"])))
+    return order, []
 
 
 def benchmark(data: Mapping[str, Any]) -> None:
@@ -127,8 +134,8 @@ def _law(order: Sequence[str], factor: float = 1.0, nu: float = NU, wider: float
             "κ_c ~ N(0, s_κ²),  π_p ~ N(0, s_π²),  ξ_mc ~ N(0, s_ξ²);  κ and ξ sum to zero, π within each category",
         ),
         priors=PRIORS,
-        tables={"ranks": _ranks, "shares": _shares, "order": partial(_order, order)},
-        figures={"fit": _figure},
+        tables={"ranks": table_of_ranks, "shares": table_of_shares, "order": partial(table_of_order, order)},
+        figures={"fit": figure_of_ranks},
     )
 
 
@@ -153,12 +160,12 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
     ends = list(zip(blocks, widths, strict=True))
     parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
     design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
-    n_effects = padded(max(kind.size, 32))
+    n_effects = padded(kind.size)
     y = np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows))
     informed = like["known"] if like else _told(y, model, design, widths)
     data = {
         **priors,
-        **members(len(fitted["models"]), padded(max(len(models), 8))),
+        **members(len(fitted["models"]), padded(len(models))),
         "level_told": informed["level"],
         "log_sigma_told": informed["log_sigma"],
         "effects_told": np.pad(np.repeat(informed["kinds"], widths), (0, n_effects - sum(widths))),
@@ -238,7 +245,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
     }
 
 
-def _ranks(fit: Fitted) -> pd.DataFrame:
+def table_of_ranks(fit: Fitted) -> pd.DataFrame:
     """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
     models = fit.constants["models"]
     level = fit.quantities["level"].reshape(-1, len(models))
@@ -250,17 +257,20 @@ def _ranks(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values("mean_rank", ignore_index=True)
 
 
-def _shares(fit: Fitted) -> pd.DataFrame:
-    shares = fit.quantities["share"].reshape(-1, len(PARTS))
+def table_of_shares(fit: Fitted) -> pd.DataFrame:
+    """Parts of the variance with their intervals."""
+    parts = fit.constants["labels"]["share"]
+    shares = fit.quantities["share"].reshape(-1, len(parts))
     lower, upper = equal_tailed(shares, fit.level)
-    return pd.DataFrame({"part": PARTS, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
+    return pd.DataFrame({"part": parts, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
 
 
-def _order(order: Sequence[str], fit: Fitted) -> pd.DataFrame:
+def table_of_order(order: Sequence[str], fit: Fitted) -> pd.DataFrame:
+    """The order that was asked for."""
     return pd.DataFrame({"rank": np.arange(1, len(order) + 1), "model_id": list(order)})
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def figure_of_ranks(fit: Fitted, axes: Axes) -> Axes:
     """Gains of the models with their intervals."""
     forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
     log_axis(axes, "x")

@@ -1,18 +1,19 @@
 """Whatever is not Gaussian: a model declared in PyMC, drawn by NUTS through nutpie, without it by PyMC's own sampler.
 
-A structure (`declared`) is compiled once in a process, PyTensor keeps what numba compiled on disk, and a refit with
-other arrays takes no compilation. With `declared` the only seam to PyMC, 5 and 6, and to nutpie; both are imported on
-first use.
+A structure (`declared`) is compiled once in a process, for which no cache on disk can be used: nutpie's callbacks are
+made anew in each. A refit with other arrays takes no compilation, and densities and replicates of all draws together
+need none. With `declared` the only seam to PyMC, 5 and 6, and to nutpie; both are imported on first use.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +30,10 @@ from thermostats.modelling.declared import (
     check_arrays,
     check_outcome,
     check_variables,
+    in_parts,
+    interpreted,
     name_of,
+    of_many,
     pymc,
     quiet,
     stored,
@@ -92,8 +96,8 @@ class Sampled:
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | …), size × n."""
-        rows = self._densities(f"likelihood of {self.outcome}", lambda model: [model[self.outcome]], values)
-        return np.array([density for [density] in rows], dtype=np.float64)
+        [density] = self._densities(f"likelihood of {self.outcome}", lambda model: [model[self.outcome]], values)
+        return density
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
         """Log prior of the scalar variables and of `priors`, which a power scales; that of effects is the model."""
@@ -101,8 +105,9 @@ class Sampled:
         def of_prior(model: Any) -> list[Any]:
             return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
 
-        rows = self._densities(f"prior of {self.priors}", of_prior, values)
-        return np.array([sum(density.sum() for density in densities) for densities in rows], dtype=np.float64)
+        densities = self._densities(f"prior of {self.priors}", of_prior, values)
+        by_draw = [density.reshape(len(density), -1).sum(axis=1) for density in densities]
+        return np.asarray(np.sum(by_draw, axis=0), dtype=np.float64)
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
@@ -113,7 +118,9 @@ class Sampled:
         """Draws of every variable and of the outcome from the prior."""
         pm = pymc()
         with quiet():
-            trace = pm.sample_prior_predictive(draws=size, model=self.structure.model, random_seed=_seed(rng))
+            trace = pm.sample_prior_predictive(
+                draws=size, model=self.structure.model, random_seed=_seed(rng), compile_kwargs={"mode": interpreted()}
+            )
         groups = [getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)]
         return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
 
@@ -151,20 +158,15 @@ class Sampled:
         check_variables(model, name_of(self.declare))
         check_outcome(model, self.outcome, self.observed, name_of(self.declare))
 
-    def _densities(
-        self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]
-    ) -> Iterator[list[Array]]:
-        """Log densities of some variables at every draw, each element by element."""
+    def _densities(self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]) -> list[Array]:
+        """Log densities of some variables, element by element, each size × …"""
         structure = self.structure
         model = structure.plain
         if name not in structure.compiled:
             densities = model.logp(vars=variables(model), sum=False)
-            with quiet():
-                compiled = model.compile_fn(densities, inputs=model.value_vars, on_unused_input="ignore")
-            structure.compiled[name] = compiled
-        inputs = [(model.rvs_to_values[rv].name, values[rv.name]) for rv in model.free_RVs]
-        for i in range(len(inputs[0][1])):
-            yield structure.compiled[name]({value: draws[i] for value, draws in inputs})
+            structure.compiled[name] = of_many(model.value_vars, densities)
+        draws = [values[model.values_to_rvs[value].name] for value in model.value_vars]
+        return in_parts(structure.compiled[name], draws, self.observed.size)
 
 
 def padded(levels: int) -> int:
@@ -199,20 +201,22 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
 
 
 def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
-    nutpie, structure = importlib.import_module("nutpie"), sampled.structure
-    if "nutpie" not in structure.compiled:
-        with quiet():
+    structure = sampled.structure
+    with quiet():
+        nutpie = importlib.import_module("nutpie")
+        if "nutpie" not in structure.compiled:
             compiled = nutpie.compile_pymc_model(structure.model, var_names=stored(structure.model))
-        structure.compiled["nutpie"] = compiled
+            structure.compiled["nutpie"] = compiled
     compiled = structure.compiled["nutpie"]
     mutable = (
         {v.name for v in compiled.shared_var_keys} if hasattr(compiled, "shared_var_keys") else compiled.shared_data
     )
     arrays = {name: values for name, values in sampled.data.items() if name in mutable}
     try:
-        return nutpie.sample(
-            compiled.with_data(**arrays), seed=seed, save_warmup=False, progress_bar=bar, **_options(settings)
-        )
+        with quiet():
+            return nutpie.sample(
+                compiled.with_data(**arrays), seed=seed, save_warmup=False, progress_bar=bar, **_options(settings)
+            )
     except (RuntimeError, ValueError) as error:
         raise _no_start(sampled, error) from error
 
@@ -256,12 +260,35 @@ def _predictive(
 ) -> dict[str, Array]:
     """Draws of some variables given draws of others, size × …"""
     fixed = [rv for rv in model.free_RVs if rv.name in values]
-    outputs = [model[name] for name in names]
+    outputs, draws = [model[name] for name in names], [values[rv.name] for rv in fixed]
+    if len(fixed) == len(model.free_RVs) and all(_is_one_call(each) for each in outputs):
+        return {name: _generated(model[name], fixed, draws, rng) for name in names}
     with quiet():
         draw = pymc().pytensorf.compile(fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore")
-    size = len(next(iter(values.values())))
-    drawn = [draw(*(values[rv.name][i] for rv in fixed)) for i in range(size)]
-    return {name: np.array([row[k] for row in drawn], dtype=np.float64) for k, name in enumerate(names)}
+    rows = [draw(*row) for row in zip(*draws, strict=True)]
+    return {name: np.array([row[k] for row in rows], dtype=np.float64) for k, name in enumerate(names)}
+
+
+def _is_one_call(variable: Any) -> bool:
+    """Whether a variable is drawn by one call of a generator, element by element."""
+    random = importlib.import_module("pytensor.tensor.random.op").RandomVariable
+    if variable.owner is None or not isinstance(variable.owner.op, random):
+        return False
+    return not (variable.owner.op.ndim_supp or any(variable.owner.op.ndims_params))
+
+
+def _generated(variable: Any, fixed: Sequence[Any], draws: Sequence[Array], rng: np.random.Generator) -> Array:
+    """Such a variable given draws of all others: its parameters at every draw, then one call for many draws."""
+    node, shape = variable.owner, tuple(int(n) for n in variable.shape.eval(mode=interpreted()))
+    parameters = of_many(fixed, node.op.dist_params(node))
+
+    def of_some(*some: Array) -> list[Array]:
+        size, made = len(some[0]), parameters(*some)
+        aligned = [p.reshape(size, *(1,) * (len(shape) + 1 - p.ndim), *p.shape[1:]) for p in made]
+        return [np.asarray(node.op.rng_fn(rng, *aligned, (size, *shape)), dtype=np.float64)]
+
+    [drawn] = in_parts(of_some, draws, math.prod(shape))
+    return drawn
 
 
 @contextmanager

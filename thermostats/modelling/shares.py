@@ -49,16 +49,16 @@ def fit_share(
     Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and where there are
     groups share_of_new_group and tau. Statements: "share > {against}", "every group > {against}". Table: `groups`.
 
-    Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false, a
-    missing group, `against` outside (0, 1).
+    Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false or
+    of which an expression cannot tell since a value is missing, a missing group, `against` outside (0, 1).
     """
-    request = Columns(
-        call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_held, holds, group)
-    )
+    request = Columns(call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_grouped, group))
     units = unit_rows(_compared(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
     rows, group = units.rows, units.group
+    if unknown := int(rows[holds].isna().sum()):
+        raise _unknown(rows, holds, unknown)
     if not set(rows[holds]) <= {True, False}:
         step = f'thermostats.fit_share(df.assign(holds=df["{holds}"] > 1), "holds")'
         wrong = str(sorted(map(str, set(rows[holds])))[:5])
@@ -92,17 +92,37 @@ def _compared(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     if holds in table or not any(sign in holds for sign in "<>="):
         return table
     try:
-        return table.assign(**{holds: table.eval(holds)})
+        return table.assign(**{holds: _with_gaps(table).eval(holds, engine="python")})
     except (NameError, SyntaxError, ValueError, TypeError) as error:
         outcome = usual(table, "outcome")
         step = f'thermostats.fit_share(df, "{outcome} > 1")'
         raise UsageError("the expression cannot be read", where=holds, got=first_line(error), next_step=step) from None
 
 
-def _held(holds: str, group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows to predict: their groups, and what is counted."""
-    names = rows[group].astype(str) if group in rows else "all"
-    return rows.assign(group_=names, holds_=rows[holds].astype(bool) if holds in rows else False)
+def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
+    """The table in kinds of columns whose comparisons with a missing value are missing, not false."""
+    nullable = table.convert_dtypes()
+    texts = nullable.select_dtypes("string").columns
+    return nullable.astype(dict.fromkeys(texts, pd.StringDtype(na_value=pd.NA)))
+
+
+def _unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
+    """The error for units of which nobody knows: the columns whose values are missing, and the call without them."""
+    missing = [str(name) for name in rows if str(name) != holds and str(name) in holds and rows[name].isna().any()]
+    columns = missing or [holds]
+    known = f"df.dropna(subset=[{', '.join(repr(name) for name in columns)}])"
+    return UsageError(
+        "whether it holds is not known of every unit: values are missing",
+        where=", ".join(columns),
+        got=f"{number} of {len(rows)} rows",
+        allowed="true or false for every unit",
+        next_step=f'thermostats.fit_share({known}, "{holds}")',
+    )
+
+
+def _grouped(group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with their groups; what holds of them is not asked of rows to predict."""
+    return rows.assign(group_=rows[group].astype(str) if group in rows else "all", holds_=False)
 
 
 def share(data: Mapping[str, Any]) -> None:

@@ -104,17 +104,24 @@ def html(page: Page, read: Callable[[str], bytes], scripts: Sequence[str] = (), 
     return shell(content, page.anchor, page.title, scripts, up=up, name=page.name, **values)
 
 
-def shell(content: Markup, anchor: str, title: str, scripts: Sequence[str], **values: Any) -> bytes:
-    """Content within the frame that all pages have."""
-    texts = ["\n" + (files("thermostats.reporting") / "templates" / name).read_text("utf-8") for name in scripts]
+def shell(
+    content: Markup, anchor: str, title: str, scripts: Sequence[str], framed: Sequence[str] = (), **values: Any
+) -> bytes:
+    """Content within the frame that all pages have. framed: scripts of pages that it holds in frames."""
+    texts = [script(name) for name in scripts]
     shared = {
         "content": content,
         "page": anchor,
         "title": title,
-        "policy": hashes(texts),
+        "policy": hashes([*texts, *map(script, framed)]),
         "scripts": map(Markup, texts),
     }
     return _letters_once(environment().get_template("page.html").render(values | shared)).encode()
+
+
+def script(name: str) -> str:
+    """A script as it stands in a page."""
+    return "\n" + (files("thermostats.reporting") / "templates" / name).read_text("utf-8")
 
 
 def hashes(scripts: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ def findings(
     """Verdicts of the last report, one row per finding, each claim's headline first; columns as in table `findings`.
 
     claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that questions were put to
-    (`published`, `replicated`, `measured`, `pooled`, `nursery`); None: of each question the set it was first asked of,
+    (`published`, `external`, `measured`, `pooled`, `nursery`); None: of each question the set it was first asked of,
     `all`: every set. out: folder the report was written to.
 
     Raises UsageError where no report is there, it has no such claim or there is no such set, DataError where its table

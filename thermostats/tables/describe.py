@@ -61,6 +61,10 @@ JOINED = (
     "When joined: what rows that come with a mapping (or `table=` in Python) must have; without one a file has every "
     "column of its table, empty where a value may be."
 )
+PROPERTY = (
+    f"Property of: {'; '.join(f'*{name}*: {meaning}' for name, meaning in schemas.PROPERTIES.items())}; "
+    "empty: it names, counts or describes."
+)
 CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
 """Checks of a column that a data package has too; an exclusive bound it has not."""
 
@@ -91,20 +95,21 @@ def describe(folder: Path) -> list[Path]:
 def codebook() -> str:
     """The codebook as Markdown: every table and column with type, unit, meaning and key."""
     lines = ["# Codebook", "", "Made from `thermostats/tables/schemas.py`; `thermostats ls tables` lists the same.", ""]
-    lines += [CONVENTIONS, "", JOINED, ""]
+    lines += [CONVENTIONS, "", JOINED, "", PROPERTY, ""]
     for name, schema in TABLES.items():
         keys = ", ".join(f"`{label}`" for label in key(name))
         lines += [f"## {name}", "", f"{_sentence(schema.description)}. Key: {keys}.", ""]
-        lines += ["| column | type | unit | may be empty | when joined | meaning |", "|---|---|---|---|---|---|"]
+        lines += ["| column | type | unit | property of | may be empty | when joined | meaning |", "|---" * 7 + "|"]
         for label, declared in schema.columns.items():
             bold = f"**{label}**" if label in key(name) else label
             kind, unit = KINDS[declared.dtype], declared.unit
-            cells = (bold, kind, unit, "yes" if declared.nullable else "", when_joined(name, label))
+            cells = (bold, kind, unit, declared.of, "yes" if declared.nullable else "", when_joined(name, label))
             lines.append(f"| {' | '.join(cells)} | {declared.description} |")
         lines.append("")
     lines += ["## features", "", f"{_sentence(MEANING)}; `thermostats.features()`.", ""]
-    lines += ["| column | type | unit | meaning |", "|---|---|---|---|"]
-    lines += [f"| {x} | {KINDS[each.dtype]} | {each.unit} | {each.description} |" for x, each in FEATURES.items()]
+    lines += ["| column | type | unit | property of | meaning |", "|---" * 5 + "|"]
+    rows = ((x, KINDS[each.dtype], each.unit, each.of, each.description) for x, each in FEATURES.items())
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, ""])
 
 

@@ -10,11 +10,10 @@ from thermostats.tables.vocabulary import EXTERNAL, NURSERY
 if TYPE_CHECKING:
     import pandas as pd
 
-PUBLISHED, REPLICATED, MEASURED, POOLED = "published", "replicated", "measured", "pooled"
+PUBLISHED, MEASURED, POOLED = "published", "measured", "pooled"
 SETS = {
     PUBLISHED: "what a study's own files say",
     EXTERNAL: "other people's measurements, each with its source and licence",
-    REPLICATED: "the study's models, measured here on its own prompts",
     MEASURED: "every model measured here or joined by the user",
     POOLED: "published, external and measured together, all measurements of a model in one estimate",
     NURSERY: "the controlled study",
@@ -45,8 +44,7 @@ def origin(source: pd.Series[str], published: set[str]) -> pd.Series[str]:
 def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame) -> pd.Series[bool]:
     """Which rows with a `source` are of a set; what no run measured is of every set but the controlled study's.
 
-    rows of runs have `model_id` and `prompt_set` too. published: sources that are files of a study. runs: all runs,
-    from which the study's models and prompt sets are read.
+    published: sources that are files of a study. runs: all runs, which say which sources are other people's.
     """
     source = rows["source"]
     if name == NURSERY:
@@ -57,9 +55,4 @@ def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFram
     theirs, others = source.isin(published), source.isin(runs.loc[runs["measure_version"] == EXTERNAL, "source"])
     if name in (PUBLISHED, EXTERNAL):
         return theirs if name == PUBLISHED else others
-    if name == REPLICATED:
-        study = runs[runs["source"].isin(published)]
-        here &= rows["model_id"].isin(study["model_id"])
-        if "matrix" not in rows:  # weights need no prompts
-            here &= rows["prompt_set"].isin(set(study["prompt_set"]) - {""})
     return here & ~theirs & ~others

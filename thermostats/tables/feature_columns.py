@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MODELS, RUNS, TEXT, Column, column, number
+from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MODELS, RUNS, STORED, TEXT, Column, column, number
 from thermostats.tables.vocabulary import GAINS, MODEL, RUN
 
 MEANING = "computed from the tables: one row per model, revision and source, prompt set and precision"
@@ -27,14 +27,14 @@ FEATURES: dict[str, Column] = {
     "log10_n_params_nonembedding": number("log10 of n_params_nonembedding", "log10"),
     "comparable": column(FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"),
     **{
-        f"{gain}{ending}": column(dtype, words.format(gain, formula), unit)
+        f"{gain}{ending}": column(dtype, words.format(gain, formula), unit, of="" if ending == "_n" else STORED)
         for gain, formula in GAINS.items()
         for ending, (words, dtype, unit) in OF_GAINS.items()
     },
-    TRANSITION: number("transition layer L*, mean over prompts; see transitions", "1-based layer"),
-    f"{TRANSITION}_sd": number("its standard deviation over prompts", "layers"),
-    "wv_norm": number("mean over layers of the spectral norm of W_V", "norm"),
-    "wo_norm": number("the same of W_O", "norm"),
-    "wv_wo_ratio": number("wv_norm/wo_norm", "ratio"),
+    TRANSITION: number("transition layer L*, mean over prompts; see transitions", "1-based layer", of=STORED),
+    f"{TRANSITION}_sd": number("its standard deviation over prompts", "layers", of=STORED),
+    "wv_norm": number("mean over layers of the spectral norm of W_V", "norm", of=STORED),
+    "wo_norm": number("the same of W_O", "norm", of=STORED),
+    "wv_wo_ratio": number("wv_norm/wo_norm", "ratio", of=STORED),
 }
 """Every column in its order, with type, unit and meaning."""

@@ -182,5 +182,8 @@ def writable_folder(data: str | Path | None = None) -> Path:
 
 
 def shipped_models() -> list[Path]:
-    """Folders of the trained models that ship, each a Hugging Face model folder named after the model."""
+    """Folders of the trained models of a checkout, each a Hugging Face model folder named after the model.
+
+    A wheel carries none of them: where the package is installed there are none.
+    """
     return sorted(path.parent for path in shipped("data").glob("*/models/*/config.json"))

@@ -39,6 +39,9 @@ def load(
 
     Without a name: the tables that there are, one row each, with their number of rows, key and meaning.
 
+    The table `models` has no rows of the third controlled study, which N01 to N05 ask: its 656 models are in
+    `thermostats.studies.nursery.shipped.shipped_table("third/models")`.
+
     models: with the columns of each row's run and model, among them `model_id`, `heritage` (the lab), `family`,
     `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left out.
 
@@ -76,7 +79,10 @@ def _tables(data: str | Path | None) -> pd.DataFrame:
 
 
 def models(data: str | Path | None = None) -> pd.DataFrame:
-    """Every model of the tables, one row each revision: the table `models`, as `load("models")` gives it."""
+    """Every model of the tables, one row each revision: the table `models`, as `load("models")` gives it.
+
+    The 656 models of the third controlled study are in tables of its own, see `load`.
+    """
     return load("models", data)
 
 
@@ -102,7 +108,7 @@ def features(
 
     lab (or heritage, as its column is called), family, model, source: one or several, whatever the case; of a source
     the beginning is enough, of a model the name without its owner. evidence: a set of measurements of decoders, one of
-    `published`, `external`, `replicated`, `measured`, `pooled` and `nursery`. position: token position of the gains,
+    `published`, `external`, `measured`, `pooled` and `nursery`. position: token position of the gains,
     one of those in the table layers. comparable: without models that norm after the residual sum, whose gains are near
     1 by construction. `model_rows` gives one row a model.
 

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 FLOAT, INTEGER, TEXT, FLAG = "float64", "Int64", "str", "boolean"
 
 
+FUNCTION, STORED, TRAINING = "function", "weights as stored", "training"
+PROPERTIES = {
+    FUNCTION: "every change of weights that leaves the outputs leaves it",
+    STORED: "some such change moves it in some class",
+    TRAINING: "how the weights came about",
+}
+"""What a column may be a property of; `data/gauge.csv` says which change moves it, and by how much."""
+
 ONE_OF, LOWER, ABOVE, UPPER = "one of", "at least", "above", "at most"
 """Kinds of checks, in words."""
 BOUNDS = {"lower": LOWER, "above": ABOVE, "upper": UPPER}
@@ -58,6 +66,8 @@ class Column:
     free: bool
     """Any text, not a name or a sentence."""
     name: str = ""
+    of: str = ""
+    """What it is a property of, one of `PROPERTIES`; empty: it names, counts or describes."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +88,21 @@ def column(
     nullable: bool = False,
     allowed: Sequence[str] | None = None,
     free: bool = False,
+    of: str = "",
     **bounds: float,
 ) -> Column:
     """Declare one column; `allowed` and the bounds `lower`, `above` (exclusive), `upper` become checks.
 
-    free: any text, not a name or a sentence.
+    free: any text, not a name or a sentence. of: see `Column.of`.
     """
     checks = [Constraint(ONE_OF, tuple(allowed))] if allowed is not None else []
     checks += [Constraint(kind, bounds[bound]) for bound, kind in BOUNDS.items() if bound in bounds]
-    return Column(dtype, meaning, unit, tuple(checks), nullable, free)
+    return Column(dtype, meaning, unit, tuple(checks), nullable, free, of=of)
 
 
-def text(meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False) -> Column:
+def text(meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False, of: str = "") -> Column:
     """Declare a text, never null."""
-    return column(TEXT, meaning, allowed=allowed, free=free)
+    return column(TEXT, meaning, allowed=allowed, free=free, of=of)
 
 
 def number(meaning: str, unit: str, **bounds: Any) -> Column:
@@ -104,14 +115,14 @@ def count(meaning: str, unit: str = "count", *, lower: float = 1, nullable: bool
     return column(INTEGER, meaning, unit, nullable=nullable, lower=lower)
 
 
-def gain(meaning: str) -> Column:
+def gain(meaning: str, *, of: str = STORED) -> Column:
     """Declare a ratio of norms: positive, or empty where it is missing."""
-    return number(meaning, "ratio", above=0.0)
+    return number(meaning, "ratio", above=0.0, of=of)
 
 
-def one_of(meaning: str, values: Mapping[str, str], *, empty: bool = False) -> Column:
+def one_of(meaning: str, values: Mapping[str, str], *, empty: bool = False, of: str = "") -> Column:
     """Declare a text of some values, each with its meaning; `empty`: or none."""
-    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", [*values, *[""] * empty])
+    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", [*values, *[""] * empty], of=of)
 
 
 def table(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str) -> Table:
@@ -139,11 +150,15 @@ MODELS = table(
     {
         "model_id": text("hub id, or the folder's name for a local model"),
         "revision": text("branch, tag or commit; main where a source states none"),
-        "heritage": text("lab that trained the model; empty: not stated"),
-        "family": text("models of one lab that share a recipe, such as pythia"),
-        "variant": text("base or instruct; empty: not stated", ["base", "instruct", ""]),
-        "parent": text("model_id of the model it was tuned from; empty: trained from scratch or not stated"),
-        "seed_of": text("model_id of the model that it repeats with another seed; empty: none, or not stated"),
+        "heritage": text("lab that trained the model; empty: not stated", of=TRAINING),
+        "family": text("models of one lab that share a recipe, such as pythia", of=TRAINING),
+        "variant": text("base or instruct; empty: not stated", ["base", "instruct", ""], of=TRAINING),
+        "parent": text(
+            "model_id of the model it was tuned from; empty: trained from scratch or not stated", of=TRAINING
+        ),
+        "seed_of": text(
+            "model_id of the model that it repeats with another seed; empty: none, or not stated", of=TRAINING
+        ),
         "architecture": text("model type of its configuration, such as gpt_neox"),
         "n_layers": count("blocks, L"),
         "d_model": count("width of the residual stream, d"),
@@ -164,7 +179,9 @@ MODELS = table(
         "norm_place": one_of("where the block normalises, empty where not stated; ", NORM_PLACES, empty=True),
         "position_scheme": text("how positions enter; empty: not stated", [*POSITION_SCHEMES, ""]),
         "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream", nullable=True),
-        "year": column(INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100),
+        "year": column(
+            INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100, of=TRAINING
+        ),
         "source": text("where the facts of this row come from"),
         "modality": one_of("what the stack is: ", MODALITIES),
         "stages": count("widths of the stream one behind the other; above 1 ratios across stages are no gains"),
@@ -182,16 +199,20 @@ LINEAGE = table(
     ["model_id", "parent"],
     {
         "model_id": text("model"),
-        "parent": text("model_id of the model whose weights it began with; empty: none, or not stated"),
-        "kind": one_of("how it comes from its parent, empty where not stated; ", DESCENTS, empty=True),
-        "share": number("share of this parent's weights in those it began with", "share", above=0.0, upper=1.0),
-        "tokens": number("tokens that it was trained on since its parent", "10^9 tokens", above=0.0),
-        "distance": number("distance of its weights from its parent's, relative Frobenius norm", "ratio", above=0.0),
-        "teacher": text("model that it was distilled from, or unnamed; empty: none"),
+        "parent": text("model_id of the model whose weights it began with; empty: none, or not stated", of=TRAINING),
+        "kind": one_of("how it comes from its parent, empty where not stated; ", DESCENTS, empty=True, of=TRAINING),
+        "share": number(
+            "share of this parent's weights in those it began with", "share", above=0.0, upper=1.0, of=TRAINING
+        ),
+        "tokens": number("tokens that it was trained on since its parent", "10^9 tokens", above=0.0, of=TRAINING),
+        "distance": number(
+            "distance of its weights from its parent's, relative Frobenius norm", "ratio", above=0.0, of=TRAINING
+        ),
+        "teacher": text("model that it was distilled from, or unnamed; empty: none", of=TRAINING),
         "tokenizer": text("tokenizer, by the name of the models that it was made for; empty: not stated"),
-        "corpus": text("corpus that it was trained on since its parent; empty: not stated"),
-        "heritage": text("lab that trained it, of models that the table models lacks; empty: as there"),
-        "family": text("family of it, likewise"),
+        "corpus": text("corpus that it was trained on since its parent; empty: not stated", of=TRAINING),
+        "heritage": text("lab that trained it, of models that the table models lacks; empty: as there", of=TRAINING),
+        "family": text("family of it, likewise", of=TRAINING),
         "source": text("where the facts of this row come from", free=True),
     },
 )
@@ -251,7 +272,7 @@ LAYERS = of_runs(
         "layer": count("block l", "1-based"),
         "prompt_id": PROMPT_ID,
         "position": one_of("token position: ", POSITIONS),
-        "norm_in": number("n_(l-1), Euclidean norm of the stream entering the block", "norm", above=0.0),
+        "norm_in": number("n_(l-1), Euclidean norm of the stream entering the block", "norm", above=0.0, of=STORED),
         "gain_block": gain("G_l = n_l / n_(l-1)"),
         "gain_attention": gain(
             "norm of the attention's output over that of its (normed) input, or of what stands in its place"
@@ -261,9 +282,9 @@ LAYERS = of_runs(
         "write_mlp": gain("norm of what the feed-forward layer writes over n_(l-1)"),
         "gain_sum_attention": gain("post-norm blocks: norm of x + attention(x), not yet normed, over n_(l-1)"),
         "gain_sum_mlp": gain("post-norm blocks: the same of the feed-forward layer, over its input"),
-        "cosine": number("cos(x_(l-1), x_l)", "cosine", **COSINE),
+        "cosine": number("cos(x_(l-1), x_l)", "cosine", **COSINE, of=STORED),
         "anisotropy": number(
-            "mean pairwise cosine of the token vectors of x_l, first token left out", "cosine", **COSINE
+            "mean pairwise cosine of the token vectors of x_l, first token left out", "cosine", **COSINE, of=STORED
         ),
         "n_tokens": count("real tokens of the prompt", nullable=True),
     },
@@ -276,7 +297,7 @@ SUMMARIES = of_runs(
     {
         "prompt_id": PROMPT_ID,
         "estimand": text("name of the quantity; _mean and _sd: mean and standard deviation over prompts or layers"),
-        "value": number("its value", "as named"),
+        "value": number("its value", "as named", of=STORED),
     },
 )
 
@@ -286,12 +307,14 @@ OUTPUTS = of_runs(
     ["prompt_id"],
     {
         "prompt_id": PROMPT_ID,
-        "entropy": number("entropy of the distribution", "nat", lower=-1e-6),
-        "top_token": text("most probable token, control characters and backslashes escaped as in JSON", free=True),
-        "top_probability": number("its probability", "probability", **SHARE),
-        "logit_mean": number("mean of the logits", "logit"),
-        "logit_sd": number("standard deviation of the logits", "logit", lower=0.0),
-        "logit_range": number("largest minus smallest logit", "logit", lower=0.0),
+        "entropy": number("entropy of the distribution", "nat", lower=-1e-6, of=FUNCTION),
+        "top_token": text(
+            "most probable token, control characters and backslashes escaped as in JSON", free=True, of=FUNCTION
+        ),
+        "top_probability": number("its probability", "probability", **SHARE, of=FUNCTION),
+        "logit_mean": number("mean of the logits", "logit", of=STORED),
+        "logit_sd": number("standard deviation of the logits", "logit", lower=0.0, of=FUNCTION),
+        "logit_range": number("largest minus smallest logit", "logit", lower=0.0, of=FUNCTION),
     },
 )
 
@@ -303,9 +326,9 @@ WEIGHTS = of_runs(
         "layer": count("block l; 0 for embedding and unembedding", "1-based", lower=0),
         "matrix": text("which matrix, as it acts on column vectors", MATRICES),
         "head": text("query head, 1-based; empty: the whole matrix"),
-        "spectral_norm": number("largest singular value", "norm", lower=0.0),
-        "frobenius_norm": number("Frobenius norm", "norm", lower=0.0),
-        "stable_rank": number("squared Frobenius norm over squared spectral norm", "ratio", lower=0.0),
+        "spectral_norm": number("largest singular value", "norm", lower=0.0, of=STORED),
+        "frobenius_norm": number("Frobenius norm", "norm", lower=0.0, of=STORED),
+        "stable_rank": number("squared Frobenius norm over squared spectral norm", "ratio", lower=0.0, of=STORED),
         "stored_as": text(
             "type of its tensor in the GGUF file that it was read from, such as Q4_K; of OV both; empty: none"
         ),
@@ -321,16 +344,16 @@ ATTENTION = of_runs(
         "head": text("query head, 1-based; empty: all heads"),
         "prompt_id": PROMPT_ID,
         "variant": one_of("definition: ", ATTENTION_VARIANTS),
-        "trace": number("trace of the sheaf Laplacian", "norm squared"),
-        "self_attention": number("tr A / n", "ratio"),
-        "graph_lambda2": number("second-smallest eigenvalue of the graph Laplacian", "weight"),
-        "laplacian_min": number("smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared"),
-        "laplacian_max": number("largest eigenvalue of the sheaf Laplacian", "norm squared"),
-        "entropy": number("mean entropy of the attention rows", "nat"),
-        "distance": number("mean distance attended over", "token"),
-        "operator_norm": number("mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm"),
+        "trace": number("trace of the sheaf Laplacian", "norm squared", of=STORED),
+        "self_attention": number("tr A / n", "ratio", of=FUNCTION),
+        "graph_lambda2": number("second-smallest eigenvalue of the graph Laplacian", "weight", of=FUNCTION),
+        "laplacian_min": number("smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared", of=STORED),
+        "laplacian_max": number("largest eigenvalue of the sheaf Laplacian", "norm squared", of=STORED),
+        "entropy": number("mean entropy of the attention rows", "nat", of=FUNCTION),
+        "distance": number("mean distance attended over", "token", of=FUNCTION),
+        "operator_norm": number("mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm", of=STORED),
         "contraction_ratio": number(
-            "mean operator norm of the restriction maps over the spectral norm of W_V", "ratio"
+            "mean operator norm of the restriction maps over the spectral norm of W_V", "ratio", of=FUNCTION
         ),
     },
 )
@@ -343,8 +366,8 @@ TRANSITIONS = of_runs(
         "prompt_id": PROMPT_ID,
         "definition": one_of("how L* is found: ", TRANSITION_DEFINITIONS),
         "trace_variant": text("curve it was found on", CURVES),
-        "layer": number("L*; whole where one prompt or curve gave it", "1-based layer"),
-        "relative_depth": number("L*/L", "ratio"),
+        "layer": number("L*; whole where one prompt or curve gave it", "1-based layer", of=STORED),
+        "relative_depth": number("L*/L", "ratio", of=STORED),
     },
 )
 

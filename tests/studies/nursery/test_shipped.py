@@ -43,6 +43,17 @@ def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
     np.testing.assert_allclose(both["gain_block"], both["gain_block_shipped"], rtol=1e-4)
 
 
+def test_sixteen_recipes_of_five_models_and_one_second_seed():
+    shipped = shipped_table()
+    assert len(shipped) == 96 and shipped["model"].is_unique and shipped["seed"].is_unique
+    assert set(shipped["recipe"].value_counts()) == {6} and shipped["recipe"].nunique() == 16
+    again = shipped[shipped["replicate_of"] != ""].set_index("replicate_of")
+    first = shipped.set_index("model").loc[again.index]
+    same = [name for name in shipped if name not in ("model", "seed", "replicate_of")]
+    assert len(again) == 16 and again["recipe"].is_unique and again[same].equals(first[same])
+    assert (again["seed"] != first["seed"]).all()
+
+
 def test_every_model_of_the_design_is_measured_at_six_checkpoints(layers):
     design = shipped_table()
     nursery = layers[layers["source"] == "nursery"]

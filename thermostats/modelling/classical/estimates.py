@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,16 @@ LEVEL = 0.95
 """Coverage of intervals."""
 NO_INTERVAL = "none"
 RESAMPLES = 9999
+TRUTHS = "true and false"
+KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
+    "dates": ("M", (date, np.datetime64)),
+    "durations": ("m", (timedelta, np.timedelta64)),
+    "complex numbers": ("c", (complex, np.complexfloating)),
+    TRUTHS: ("b", (bool, np.bool_)),
+}
+"""What has numbers inside, and is none: NumPy's kind of such columns, and types of such values."""
+MAGNITUDES = (1e-60, 1e60)
+"""Of a column's largest value: fourth powers of it, and of differences that are small beside it, are doubles."""
 NAMED = 20
 """Names that a warning holds; of more it gives the number."""
 
@@ -40,8 +51,17 @@ class ClassicalEstimate:
     """Observations the test rests on."""
 
 
-def numbers(values: ArrayLike, name: str, *, least: int = 2, positive: bool = False, varied: bool = False) -> Array:
-    """Return one finite numeric column, or raise UsageError naming the first thing wrong with it."""
+def numbers(
+    values: ArrayLike, name: str, *, least: int = 2, positive: bool = False, varied: bool = False, truths: bool = False
+) -> Array:
+    """Return one finite numeric column, or raise UsageError naming the first thing wrong with it.
+
+    `truths`: true and false count as 1 and 0. Dates, durations and complex numbers are no numbers, and the largest must
+    lie in `MAGNITUDES`.
+    """
+    if kind := _no_numbers(values, truths=truths):
+        step = f'df.assign(**{{"{name}": df["{name}"].astype(float)}})' if kind == TRUTHS else ""
+        raise UsageError("a column is not numeric", where=name, got=kind, allowed="finite numbers", next_step=step)
     try:
         series = values.to_numpy(dtype=np.float64, na_value=np.nan) if isinstance(values, pd.Series) else values
         array = np.asarray(series, dtype=np.float64)
@@ -60,6 +80,15 @@ def numbers(values: ArrayLike, name: str, *, least: int = 2, positive: bool = Fa
             allowed="finite numbers",
             next_step="drop these rows by name and report how many",
         )
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest and not MAGNITUDES[0] <= largest <= MAGNITUDES[1]:
+        raise UsageError(
+            "powers of this column are beyond double precision",
+            where=name,
+            got=f"a largest value of {largest:.3g}",
+            allowed=f"between {MAGNITUDES[0]:g} and {MAGNITUDES[1]:g}",
+            next_step=f'df.assign(**{{"{name}": df["{name}"] / {largest:.0e}}}), and see the result in that unit',
+        )
     if positive and array.min() <= 0:
         raise UsageError(
             "a logarithm is taken of this column", where=name, got=f"{array.min():g}", allowed="values above 0"
@@ -72,6 +101,16 @@ def numbers(values: ArrayLike, name: str, *, least: int = 2, positive: bool = Fa
             allowed="two values or more",
         )
     return array
+
+
+def _no_numbers(values: ArrayLike, *, truths: bool) -> str:
+    """In words what a column holds that no arithmetic makes a number; empty where it may be one."""
+    series = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
+    kind, values = getattr(series.dtype, "kind", "O"), series if series.dtype == object else ()
+    for word, (of_column, types) in KINDS.items():
+        if (kind == of_column or any(isinstance(value, types) for value in values)) and not (truths and word == TRUTHS):
+            return word
+    return ""
 
 
 def is_constant(array: Array) -> bool:
@@ -148,9 +187,10 @@ def probability(value: float, name: str = "level") -> float:
 
 
 def prior_scale(value: float, where: str) -> float:
-    """Return a prior scale that is finite and above 0, or raise UsageError."""
-    if not (math.isfinite(value) and value > 0):
-        raise UsageError("a prior scale must be above 0", where=where, got=value, allowed="a finite number above 0")
+    """Return a prior scale that is above 0 and in `MAGNITUDES`, or raise UsageError."""
+    if not MAGNITUDES[0] <= value <= MAGNITUDES[1]:
+        allowed = f"a number above 0, from {MAGNITUDES[0]:g} to {MAGNITUDES[1]:g}"
+        raise UsageError("a prior scale must be above 0", where=where, got=value, allowed=allowed)
     return value
 
 

@@ -18,10 +18,10 @@ from thermostats.modelling.classical.estimates import (
     ClassicalEstimate,
     is_constant,
     numbers,
-    probability,
     same_length,
 )
 from thermostats.modelling.classical.resampling import permuted
+from thermostats.settings import coverage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def _record(
     against: float = 1.0,
     level: float = LEVEL,
 ) -> Difference:
-    lower, upper = map(float, result.confidence_interval(probability(level)))
+    lower, upper = map(float, result.confidence_interval(coverage(level)))
     ratio, ratio_lower, ratio_upper = (against * math.exp(x) if log else math.nan for x in (estimate, lower, upper))
     return Difference(
         test=test,

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 from thermostats.modelling.classical.estimates import NO_INTERVAL, RESAMPLES, Array
+from thermostats.settings import coverage
 
 MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
@@ -70,7 +71,7 @@ def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) 
             method="BCa",
             vectorized=True,
             n_resamples=RESAMPLES,
-            confidence_level=level,
+            confidence_level=coverage(level),
             rng=np.random.default_rng(seed),
         )
     left_out = f"{int((~np.isfinite(result.bootstrap_distribution)).sum())} of {RESAMPLES} resamples degenerate"

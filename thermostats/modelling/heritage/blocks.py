@@ -7,12 +7,13 @@ are √(M/r)·Q z with Q an orthonormal basis of rank r of the centred columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 
 Integers = NDArray[np.int64]
@@ -56,6 +57,30 @@ def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
     Gelman 2005, AOS 33(1).
     """
     return {f"sd_{name}": np.asarray(part.std(axis=-1)) for name, part in contributions.items()}
+
+
+def columns_once(
+    blocks: Mapping[str, Sequence[str]], call: Callable[[dict[str, list[str]]], str], outcome: str = ""
+) -> None:
+    """UsageError where a column stands in two blocks, twice in one, or is the outcome: it would belong to neither.
+
+    `call`: the line that works, from blocks that hold each column once.
+    """
+    places: dict[str, list[str]] = {outcome: ["the outcome"]} if outcome else {}
+    for name, columns in blocks.items():
+        for column in columns:
+            places.setdefault(column, []).append(name)
+    last = {column: named[-1] for column, named in places.items() if column != outcome}
+    once = {name: [c for c in dict.fromkeys(columns) if last.get(c) == name] for name, columns in blocks.items()}
+    for column, named in places.items():
+        if len(named) > 1:
+            raise UsageError(
+                "a column stands in two blocks" if len(set(named)) > 1 else "a column stands twice in a block",
+                where=column,
+                got=" and ".join(dict.fromkeys(named)),
+                allowed="each column once",
+                next_step=call({name: columns for name, columns in once.items() if columns}),
+            )
 
 
 def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:

@@ -16,15 +16,16 @@ from thermostats.modelling.columns import Columns, comparable_only, units_once
 from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, Law, law_fitted
 from thermostats.modelling.heritage import classical
-from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, in_order, orders_of
+from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, columns_once, in_order, orders_of
 from thermostats.modelling.heritage.labs import labs_table, superpopulation
 from thermostats.modelling.heritage.law import LAB, NORMAL, RESIDUALS, STANDARD, Heritage
 from thermostats.modelling.heritage.left_out import left_out_table
 from thermostats.modelling.heritage.model_means import model_means
-from thermostats.modelling.heritage.quantities import quantities, statistics
+from thermostats.modelling.heritage.quantities import POPULATION_MEAN, quantities, statistics
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE, said_of
 from thermostats.modelling.heritage.separable import what_rows_cannot_say
 from thermostats.modelling.heritage.stated import blocks_figure, equations, models_table, orders_table, priors
+from thermostats.modelling.standard_errors import not_read
 from thermostats.plots import posterior as plots
 from thermostats.tables.vocabulary import GAINS
 
@@ -45,6 +46,7 @@ def fit_heritage(
     geometry: str | Sequence[str] | None = None,
     scale: str | Sequence[str] | None = None,
     prompt: str = "prompt_id",
+    se: str | float | None = None,
     estimand: str = "",
     seed: int = SEED,
     blocks: Mapping[str, Sequence[str]] | None = None,
@@ -60,33 +62,39 @@ def fit_heritage(
     `lab` (None: no labs), `geometry`, `scale` and `prompt` name the columns. Without geometry or scale named, those of
     `gain_rows` count, and where there are none the fit goes without and says so. Numbers enter as logs, in any unit.
     `family`, where known, is a block of its own within labs. Models enter by their mean log gain ȳ_i with its standard
-    error; predicted are log gains. Models whose gains are near 1 by construction (`comparable` false) are left out with
-    a warning. `estimand` says which gain it is, and sets the prior scale of τ. `blocks`: other blocks in the order that
-    is asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers as they are.
-    `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects. Normal ones are
-    drawn exactly, others by PyMC, which takes a minute.
+    error, which `se` states: a column, or a number, of the gain as given; by the delta method that of ȳ_i is se/gain,
+    known, of any n. Predicted are log gains. Models whose gains are near 1 by construction (`comparable` false) are
+    left out with a warning. `estimand` says which gain it is, and sets the prior scale of τ. `blocks`: other blocks in
+    the order that is asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers
+    as they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects.
+    Normal ones are drawn exactly, others by PyMC, which takes a minute.
 
-    Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ), mean_log_gain; with
-    families sd_lineage and lineage_share, of lab and family together. Statements: orders of the blocks. Tables: orders,
-    labs, models, superpopulation, left out (by exact refits, of normal residuals alone), and classical counterparts:
-    classical, dominance, commonality.
+    Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
+    population_mean_log_gain (of models that there could be: those at hand are a sample) and, not printed,
+    models_mean_log_gain (of those at hand); with families sd_lineage and lineage_share, of lab and family together.
+    Statements: orders of the blocks. Tables: orders, labs, models, superpopulation, left out (by exact refits, of
+    normal residuals alone), and classical counterparts: classical, dominance, commonality.
 
     Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model in several
     rows that no prompt tells apart, a model with two labs, fewer than 4 models, one lab, one model in every lab, a
-    block without variation, a prompt twice in one model, blocks of names and numbers together, priors out of range.
+    block without variation, a prompt twice in one model, blocks of names and numbers together, errors that are missing,
+    below 0 or not below their gains, priors out of range.
     """
     outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
     roles = {"geometry": geometry, "scale": scale}
-    request, gone = _asked(table, outcome, {"model": model, "lab": lab, "prompt": prompt}, roles, blocks)
+    columns = {"model": model, "lab": lab, "prompt": prompt} | ({"se": se} if isinstance(se, str) else {})
+    request, gone = _asked(table, outcome, columns, roles, blocks)
     estimand, before = estimand or outcome, table
     table, left = comparable_only(request.read(table, optional=("prompt",)))
-    units_once(table, [model, prompt] if prompt in table else [model], _of_many(outcome, table))
+    units_once(table, [model, prompt] if prompt in table and se is None else [model], _of_many(outcome, table))
     _complete(request, table)
-    chosen = _blocks(request) if blocks is None else blocks
-    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
+    chosen = _blocks(request) if blocks is None else _each_listed(blocks)
+    columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
+    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df, se is not None)
     names = [column for name in heritage.groups for column in heritage.blocks[name]]
-    columns = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
-    rows, warnings = model_means(table, estimand, names=names, numbers=columns, positive=heritage.logs)
+    others = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
+    rows, warnings = model_means(table, estimand, names=names, numbers=others, positive=heritage.logs, se=se)
+    warnings += not_read(before, outcome, se, f"{outcome}_sd", "n_prompts")
     if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
         nested = {**heritage.blocks, FAMILY: (LAB, "family")}
         heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
@@ -172,6 +180,19 @@ def _blocks(columns: Columns) -> dict[str, Sequence[str]]:
     return labs | {name: tuple(columns.named[name] or ()) for name in ("geometry", "scale") if columns.named.get(name)}
 
 
+def _each_listed(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Blocks as they were asked for, a single column as a list of one."""
+    return {str(name): listed(columns, str(name)) or [] for name, columns in blocks.items()}
+
+
+def _with_blocks(request: Columns, table: pd.DataFrame, blocks: Mapping[str, Sequence[str]], *, named: bool) -> str:
+    """The call with these blocks, which `named` them, or named geometry and scale."""
+    if named:
+        return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
+    numbers = {name: list(blocks.get(name, ())) or None for name in ("geometry", "scale")}
+    return replace(request, named={**request.named, **numbers}).filled_in(table, {})
+
+
 def _of_many(outcome: str, table: pd.DataFrame) -> str:
     """What to do about models in several rows: the package's own measurements have rows for it."""
     if "run_id" in table and outcome in GAINS:
@@ -193,7 +214,7 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
         reported=(
             *(f"sd_{name}" for name in parts),
             *(f"share_{name}" for name in parts),
-            *(*lineage, "total_sd", "mean_log_gain", *joint),
+            *(*lineage, "total_sd", POPULATION_MEAN, *joint),
         ),
         statements={order: partial(in_order, order) for order in orders_of(tuple(heritage.blocks))},
         statistics=statistics,
@@ -220,6 +241,7 @@ def _declared(
     concentration: float,
     residuals: str,
     lab_df: float,
+    stated: bool,
 ) -> Heritage:
     """Blocks and priors as they were asked for."""
     if not (0 < concentration < math.inf and (lab_df == 0 or 2 < lab_df < math.inf)):
@@ -230,7 +252,7 @@ def _declared(
         )
     if residuals not in RESIDUALS:
         raise unknown("no such law of the residuals", residuals, RESIDUALS)
-    chosen = {str(name): tuple(listed(columns, str(name)) or ()) for name, columns in blocks.items()}
+    chosen = {name: tuple(columns) for name, columns in blocks.items()}
     if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
         raise UsageError(
             "no such blocks",
@@ -253,4 +275,5 @@ def _declared(
         concentration=concentration,
         lab_df=lab_df,
         residuals=residuals,
+        stated=stated,
     )

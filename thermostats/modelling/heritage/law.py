@@ -61,6 +61,8 @@ class Heritage:
     """Two blocks: the first enters by its residuals on the second."""
     alone: bool = True
     """Whether labs of one model take part."""
+    stated: bool = False
+    """Errors are those that the table states, not of spreads over prompts."""
 
     @property
     def lab(self) -> str:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
-from thermostats.modelling.standard_errors import moderated
+from thermostats.modelling.standard_errors import moderated, of_logs
 
 
 def model_means(
-    table: pd.DataFrame, estimand: str, *, names: Sequence[str], numbers: Sequence[str], positive: bool
+    table: pd.DataFrame,
+    estimand: str,
+    *,
+    names: Sequence[str],
+    numbers: Sequence[str],
+    positive: bool,
+    se: str | float | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """One row per model, in order of their names, and what is odd about the table.
 
     Columns: model_id, `names` and `numbers`, family where the table has it, log_gain (mean over prompts; of an average
-    log m − (s/m)²/2), sd and n_prompts, error of the mean and its degrees of freedom (`moderated`). Rows without a gain
-    are left out and said.
+    log m − (s/m)²/2), sd and n_prompts, error of the mean and its degrees of freedom (`moderated`). With `se`, of the
+    gain as given, log_gain is its log and the error known. Rows without a gain are left out and said.
 
     Raises UsageError for missing columns, gains that are not positive and finite, a model with two labs or geometries,
     missing labels and numbers, a prompt twice in one model, averages next to other rows or without their spread.
@@ -27,9 +34,9 @@ def model_means(
     columns_of(table, "model_id", *names, *numbers, "gain")
     rows, warnings = _with_gains(table, estimand)
     facts = _facts(rows, names, numbers, positive=positive)
-    spread = pd.DataFrame(_spreads(rows, warnings)).loc[facts.index]
-    error, freedom = moderated(spread["sd"].to_numpy(), spread["n_prompts"].to_numpy(np.float64))
-    means = facts.join(spread).assign(error=error, freedom=freedom)
+    means = facts.join(
+        _of_prompts(rows, facts.index, warnings) if se is None else _stated(rows, estimand, se, warnings)
+    )
     if "family" in rows and "family" not in means:
         stated = rows[["model_id", "family"]].replace("", None).dropna().drop_duplicates()
         if not stated.empty and not stated["model_id"].duplicated().any():
@@ -85,6 +92,21 @@ def _facts(rows: pd.DataFrame, names: Sequence[str], numbers: Sequence[str], *, 
                 next_step="fill in the table models, or leave these models out",
             )
     return facts.set_index("model_id").sort_index()
+
+
+def _stated(rows: pd.DataFrame, estimand: str, se: str | float, warnings: list[str]) -> pd.DataFrame:
+    """Log gain of every model with the error that is stated; its degrees of freedom are infinite."""
+    gain = rows["gain"].to_numpy(dtype=np.float64)
+    error, words = of_logs(rows, se, estimand, gain)
+    warnings.append(words)
+    return pd.DataFrame({"log_gain": np.log(gain), "error": error, "freedom": np.inf}, index=rows["model_id"])
+
+
+def _of_prompts(rows: pd.DataFrame, models: pd.Index[Any], warnings: list[str]) -> pd.DataFrame:
+    """Mean log gain of every model over its prompts, with its moderated error."""
+    spread = pd.DataFrame(_spreads(rows, warnings)).loc[models]
+    error, freedom = moderated(spread["sd"].to_numpy(), spread["n_prompts"].to_numpy(np.float64))
+    return spread.assign(error=error, freedom=freedom)
 
 
 def _spreads(rows: pd.DataFrame, warnings: list[str]) -> Mapping[str, pd.Series]:

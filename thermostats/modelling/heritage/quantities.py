@@ -14,6 +14,8 @@ from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sd
 from thermostats.modelling.heritage.law import FACTORS
 from thermostats.modelling.statements import Statistic
 
+POPULATION_MEAN, MODELS_MEAN = "population_mean_log_gain", "models_mean_log_gain"
+"""Means of log gains: over models that there could be, and over those at hand, which exact gains leave no doubt of."""
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
@@ -84,13 +86,27 @@ def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, A
     if FAMILY in parts and lab in parts:
         drawn |= block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
         drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
-    drawn |= {"total_sd": np.sqrt(total), "mean_log_gain": m.mean(axis=-1)}
+    drawn |= {"total_sd": np.sqrt(total), MODELS_MEAN: m.mean(axis=-1)}
+    drawn[POPULATION_MEAN] = population_mean(values, constants)
     if {"geometry", "scale"} <= set(parts):
         drawn |= geometry_and_scale(parts, constants["bases"])
     if lab in parts:
         means = m @ lab_means(constants)
         drawn |= {f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(constants["levels"][lab].index)}
     return drawn
+
+
+def population_mean(values: Mapping[str, Array], constants: Constants) -> Array:
+    """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new groups, … .
+
+    The groups at hand are a sample of those there could be, so their mean is taken off; geometry and scale are those of
+    the models at hand on average.
+    """
+    mean = values["beta"][..., 0]
+    for name in set(constants["heritage"].groups) & set(constants["bases"]):
+        shares = constants["levels"][name].to_numpy()
+        mean = mean - values[f"u_{name}"][..., : shares.size] @ shares / np.sqrt(1 - np.square(shares).sum())
+    return np.asarray(mean)
 
 
 def lab_means(constants: Constants) -> Array:

@@ -12,6 +12,7 @@ import pandas as pd
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import at_position, columns_of, labels, models_missing, named, numbers
 from thermostats.modelling.columns import units_once
+from thermostats.modelling.standard_errors import not_read, of_logs
 from thermostats.tables import store
 from thermostats.tables.features import LAST, by_prompt, features
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -142,16 +143,17 @@ def log_gains_of_models(
     source: str | Sequence[str] | None = None,
     error_from: str | None = None,
     prompt_counts: Mapping[str, int] | None = None,
+    se: str | float | None = None,
     least: int = 3,
 ) -> ModelRows:
     """Log gains of `features` rows, one row per model (that with most prompts), errors by the delta method.
 
-    log g ± sd/(g √n); where prompts were kept apart log g is their geometric mean. `source`: files to take, in order
-    of preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where
-    the estimand's spread over prompts is not known. `prompt_counts`: prompts of each prompt set, for files that hold
+    log g ± sd/(g √n); where prompts were kept apart log g is their geometric mean. `source`: files to take, in order of
+    preference; all but the controlled study by default. `error_from`: the gain whose relative error stands in where the
+    estimand's spread over prompts is not known. `prompt_counts`: prompts of each prompt set, for files that hold
     averages only; where fewer have this gain a warning says so. A model without an error takes the largest of the
-    others, and a warning says so. Models whose gain is pinned near 1 by their norm (`comparable` false) are left out
-    with a warning, and so are those without this gain.
+    others, and a warning says so. `se`: known errors of the gain as given, in place of all these. Models whose gain is
+    pinned near 1 by their norm (`comparable` false) are left out with a warning, and so are those without this gain.
 
     Raises UsageError for a gain that is not there, is not above 0, is infinite or the same in all models, for a model
     without a lab, and for fewer than `least` models.
@@ -174,6 +176,26 @@ def log_gains_of_models(
     stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
     _say_fewer(rows, estimand, stated, notes)
     gain = numbers(rows[estimand], estimand, least=least, positive=True, varied=True)
+    if se is None:
+        logs, errors = _of_prompts(rows, estimand, gain, error_from, notes)
+    else:
+        logs, (errors, words) = np.log(gain), of_logs(rows, se, estimand, gain)
+        rows = rows.assign(n_prompts=0.0)  # known errors are those of no number of prompts
+        notes.append(words)
+    notes += not_read(table, estimand, se, f"{estimand}_sd")
+    result = rows.assign(log_gain=logs, error=errors)
+    return ModelRows(
+        table=result,
+        estimand=at_position(estimand, result),
+        sources=tuple(sorted(set(result["source"]) - {""})),
+        warnings=tuple(notes),
+    )
+
+
+def _of_prompts(
+    rows: pd.DataFrame, estimand: str, gain: np.ndarray, error_from: str | None, notes: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log gains, geometric means where they are known, and their errors from spreads over prompts."""
     logs = np.log(gain)
     if f"{estimand}_geometric" in rows:
         geometric = np.log(rows[f"{estimand}_geometric"].astype("float64").to_numpy())
@@ -193,13 +215,7 @@ def log_gains_of_models(
     elif unknown.any():
         notes.append("error unknown, so the largest of the others is used: " + named(rows.loc[unknown, "model_id"]))
         errors = np.where(unknown, np.nanmax(errors), errors)
-    result = rows.assign(log_gain=logs, error=errors)
-    return ModelRows(
-        table=result,
-        estimand=at_position(estimand, result),
-        sources=tuple(sorted(set(result["source"]) - {""})),
-        warnings=tuple(notes),
-    )
+    return logs, errors
 
 
 def one_row_a_model(

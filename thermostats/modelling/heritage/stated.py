@@ -28,8 +28,11 @@ def equations(heritage: Heritage) -> tuple[str, ...]:
             lines.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
         else:
             lines.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
+    of_errors = (
+        "as stated, by the delta method" if heritage.stated else "standard error from n_i prompts, spreads moderated"
+    )
     return (
-        "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: standard error from n_i prompts, spreads moderated   (model i)",
+        f"ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: {of_errors}   (model i)",
         f"m_i = α + {parts}",
         "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
         "; ".join(lines),

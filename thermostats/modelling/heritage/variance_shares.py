@@ -21,6 +21,7 @@ from thermostats.modelling.heritage.designs import (
     refuse_saturation,
     shapley,
 )
+from thermostats.settings import coverage
 
 Differences = Sequence[tuple[str, str]]
 """Pairs of blocks: the share of the first minus that of the second."""
@@ -149,7 +150,7 @@ def share_table(
     pairs = [values[:, names.index(a)] - values[:, names.index(b)] for a, b in differences]
     values = np.column_stack([values, *pairs])
     df = y.size - full.shape[1]
-    half = stats.t.ppf((1 + level) / 2, df) * values[1:].std(axis=0, ddof=1)
+    half = stats.t.ppf((1 + coverage(level)) / 2, df) * values[1:].std(axis=0, ddof=1)
     rest = [bases[frozenset(names) - {name}] for name in names]
     ranks = np.array([full.shape[1] - q.shape[1] for q in rest], dtype=float)
     total = float(np.square(y - y.mean()).sum())

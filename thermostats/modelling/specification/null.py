@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from thermostats import earlier
 from thermostats.errors import UsageError
 from thermostats.modelling.specification.universes import OUTCOME
 
@@ -16,7 +15,6 @@ Array = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
 
-@earlier.fields(given="columns")
 @dataclass(frozen=True)
 class Null:
     """What makes no difference if the statement is false, and is therefore rearranged.

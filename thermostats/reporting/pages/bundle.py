@@ -35,7 +35,7 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
         '<p class="back"><a href="#main-bundle">To the top</a></p>\n</article>'
         for anchor, article in articles.items()
     )
-    return shell(Markup(content), "bundle", TITLE, ["claims.js"], bundled=True)  # noqa: S704
+    return shell(Markup(content), "bundle", TITLE, ["claims.js"], ["atlas.js"], bundled=True)  # noqa: S704
 
 
 def _links(page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes], href: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.causes import GAIN, Causes, adjustments, declared, separation
+from thermostats.claims.causes import GAIN, Causes, adjustments, declared, go_together, separation
 from thermostats.claims.descent import inherited
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.plots.causes import draw_causes
@@ -21,6 +21,15 @@ CAPTION = (
     "What may cause the gain of a model, as declared. Violet arrows lead into the gain; what no table states has a "
     "dashed frame. The lab has no arrow of its own into the gain: a lab acts by what it does."
 )
+PAIRS = {
+    "fact": "what models share",
+    "other": "what else they share",
+    "both": "pairs that share both",
+    "fact_alone": "pairs that share the first alone",
+    "other_alone": "pairs that share the second alone",
+    "jaccard": "both, of pairs that share either",
+}
+"""Columns of `go_together` in words."""
 
 
 def files(tables: Evidence) -> dict[str, bytes]:
@@ -29,6 +38,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
     pooled = tables.named(POOLED)
     rows = model_rows(pooled, MEASURE)
     rows = rows.join(inherited(pooled, rows["model_id"]))
+    carriers = go_together(rows)
     why = [(causes.words([a]), causes.words([b]), reason) for (a, b), reason in causes.why.items()]
     arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
     page = text(
@@ -40,6 +50,8 @@ def files(tables: Evidence) -> dict[str, bytes]:
         apart=made.table(separation(causes, rows), "What the models can separate", "separation.csv")
         if len(rows)
         else "",
+        carriers=carriers.to_dict("records"),
+        pairs=made.table(carriers.rename(columns=PAIRS), "What goes together", "pairs.csv") if len(rows) else "",
         arrows=made.table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
         machine=machine(),
     )

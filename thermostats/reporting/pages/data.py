@@ -9,6 +9,7 @@ import pandas as pd
 
 from thermostats import formatting
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.study import apart
 from thermostats.reporting.digest import machine
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS
@@ -35,6 +36,7 @@ def data_text(layout: Layout, tables: Evidence) -> str:
     return text(
         "data.md",
         tables=_tables(layout, tables),
+        apart=apart(),
         measured=measured_table(tables.table("features", source=OURS)),
         sources=len(sources),
         fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items() if len(fates) else (),
@@ -106,6 +108,7 @@ def _codebook(name: str) -> dict[str, object]:
             "key": "key" if label in key(name) else "",
             "type": KINDS[column.dtype],
             "unit": column.unit,
+            "property of": column.of,
             "may be empty": "yes" if column.nullable else "",
             "meaning": column.description,
         }

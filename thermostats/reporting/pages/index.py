@@ -15,7 +15,7 @@ from thermostats.claims.error_rates import FALSE, WORST
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
 from thermostats.claims.scripts import is_own
-from thermostats.claims.study import studies
+from thermostats.claims.study import apart, studies
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.formatting import first_sentences, listed, markdown
 from thermostats.reporting.digest import machine
@@ -84,6 +84,7 @@ def index_text(
         illustrated=illustrated,
         sets=[f"{what} ({name})" for name, what in SETS.items()],
         counted=sets,
+        apart=apart(),
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
         machine=machine(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, REPLICATED
+from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.finding import Finding
 from thermostats.formatting import declared, estimate_range
 from thermostats.reporting.render import environment
@@ -23,7 +23,6 @@ SHAPES = {
     PUBLISHED: "M-2.2,0A2.2,2.2 0 1 0 2.2,0A2.2,2.2 0 1 0 -2.2,0Z",
     MEASURED: "M-2,-2H2V2H-2Z",
     EXTERNAL: "M-2.2,-1H-1V-2.2H1V-1H2.2V1H1V2.2H-1V1H-2.2Z",
-    REPLICATED: "M-2,-2H2V2H-2ZM-0.8,-0.8V0.8H0.8V-0.8Z",
     POOLED: "M0,-2.8L2.8,0L0,2.8L-2.8,0Z",
     NURSERY: "M0,-2.6L2.6,2H-2.6Z",
 }

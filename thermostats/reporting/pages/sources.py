@@ -9,6 +9,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.sources import coincidence
+from thermostats.claims.study import apart
 from thermostats.formatting import percent
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
@@ -37,6 +38,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
     page = text(
         "sources.md",
         sets=made.table(counted(tables), "Sets of evidence", "sets.csv"),
+        apart=apart(),
         coincidence=coincidence(pooled, set(features["model_id"])),
         others=made.table(instruments(runs, layers), "Other people's measurements", "instruments.csv"),
         gains=made.table(gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"),

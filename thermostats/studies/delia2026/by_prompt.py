@@ -8,7 +8,7 @@ import pandas as pd
 from thermostats.claims.evidence import POOLED, VIEWS, Evidence
 from thermostats.formatting import short_name
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.means import fit_means
+from thermostats.modelling.unit_means import fit_unit_means
 from thermostats.tables.prompt_rows import gain_by_prompt, one_prompt_set, with_category
 
 TWIN = "twin_test_results_20260105_160237.json"
@@ -65,9 +65,9 @@ def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
 
 
 def fit_last_gains(rows: pd.DataFrame, *, scale: float, seed: int) -> Fit:
-    """Mean log gains of models, prompts of one category alike: `fit_means` of the gain `value`, models by short names.
+    """Mean log gains of models over categories: `fit_unit_means` of the gain `value`, models by short names.
 
     `scale`: prior scale of log gains.
     """
     named = rows.assign(log_gain=np.log(rows["value"]), model_id=[short_name(str(name)) for name in rows["model_id"]])
-    return fit_means(named, "log_gain", scale=scale, sources=sorted(set(rows["source"])), seed=seed)
+    return fit_unit_means(named, "log_gain", scale=scale, sources=sorted(set(rows["source"])), seed=seed)

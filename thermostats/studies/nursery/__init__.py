@@ -1,6 +1,12 @@
 """A controlled study: small language models trained by designed recipes, and measured like any other."""
 
 from thermostats.claims.study import InReport, Study
+from thermostats.studies.nursery.shipped import READ, of_third
+
+COMPOSITION = (
+    "{models} models, of {recipes} recipes drawn at random, each trained on {corpora} corpora at {shapes} shapes, "
+    "{repeats} of them again with another seed, and {tuned} tuned from them"
+).format(**of_third())
 
 STUDY = Study(
     name="nursery",
@@ -9,12 +15,13 @@ STUDY = Study(
     report=InReport(
         heading="The nursery: a controlled study",
         fixed="written before a trained model was analysed{% if changed %}, and changed since{% endif %}",
-        about="The models are small and were trained briefly on two corpora, or four. Three studies: 96 models of "
-        "16 recipes from a balanced design; 440 models of 32 recipes drawn at random and four chosen ones; "
-        "and 656 models of 20 recipes drawn at random, each trained on every corpus. Recipes are therefore "
-        "known causes here, but whether the results carry over to large models is a hypothesis.",
+        about="The models are small and were trained briefly. N01 to N05 ask the third of three studies: "
+        f"{COMPOSITION}. Recipes are therefore known causes here, but whether the results carry over to large models "
+        "is a hypothesis.",
     ),
-    tables={"nursery_design": "design", "nursery_training": "training", "nursery_losses": "losses"}
-    | {f"{of}_{name}": f"{of}/{name}" for of in ("second", "third") for name in ("models", "gains", "prompts")},
+    tables={"nursery_design": "design", "nursery_training": "training", "third_models": "third/models"}
+    | {f"third_{name}": f"third/read/{name}" for name in READ},
+    apart="The table of models and the set nursery hold the first controlled study. The third, which N01 to N05 ask, "
+    f"is in tables of its own: {COMPOSITION}.",
     read_table="thermostats.studies.nursery.shipped:shipped_table",
 )

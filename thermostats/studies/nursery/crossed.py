@@ -21,9 +21,12 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.components import REFERENCE
 
 Array = npt.NDArray[np.float64]
+REFERENCE: Array = np.array(
+    [[0.2040, 0.1245, 0.2371], [0.1245, 0.5442, 0.1165], [0.2371, 0.1165, 0.4490]], dtype=np.float64
+)
+"""Covariance of log L, log rho and log d over the 22 published models that can be compared: the reference."""
 TO_CODING: Array = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
 """From (log L, log ρ, log d) to (log L/d, log ρ, log N)."""
 COVARIANCE: Array = TO_CODING @ REFERENCE @ TO_CODING.T

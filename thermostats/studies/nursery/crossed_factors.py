@@ -15,8 +15,7 @@ from scipy import stats
 
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
-from thermostats.studies.nursery import together
-from thermostats.studies.nursery.second import GIVEN_CORPUS
+from thermostats.studies.nursery.third import FACTORS
 
 CORPUS = "corpus"
 
@@ -29,8 +28,8 @@ def wide(rows: pd.DataFrame) -> pd.DataFrame:
 def means(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `third.recipes` as one a recipe, means over its corpora."""
     by = {"log_gain": "mean", "n": "sum"} if "n" in rows else {"log_gain": "mean"}
-    table = rows.groupby("recipe", as_index=False).agg(by | dict.fromkeys(GIVEN_CORPUS, "first"))
-    return table.assign(study="third", model_id=table["recipe"], heritage=table["recipe"])
+    table = rows.groupby("recipe", as_index=False).agg(by | dict.fromkeys(FACTORS, "first"))
+    return table.assign(model_id=table["recipe"], heritage=table["recipe"])
 
 
 def hotelling(y: Array) -> tuple[float, int, int, float]:
@@ -42,9 +41,63 @@ def hotelling(y: Array) -> tuple[float, int, int, float]:
     return f, df, n - df, float(stats.f.sf(f, df, n - df))
 
 
+def residual(y: Array, x: Array) -> tuple[float, int]:
+    """Residual sum of squares of least squares, and rank of the columns, the mean among them."""
+    u, s, _ = np.linalg.svd(np.column_stack([np.ones(y.size), x - x.mean(axis=0)]), full_matrices=False)
+    u = u[:, s > s[0] * 1e-9]
+    return float(y @ y - np.square(y @ u).sum()), u.shape[1]
+
+
+def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
+    """F of every factor alone over recipes: factor, F, df, df_error, p.
+
+    table: one row per recipe; factors: column → `levels`, or `number`.
+    """
+    y = table["log_gain"].to_numpy(np.float64)
+    (left, rank), tests = residual(y, np.empty((y.size, 0))), []
+    for name, kind in factors.items():
+        squares, both = residual(y, _columns(table, name, kind))
+        df, rest = both - rank, len(y) - both
+        f = (left - squares) / df / (squares / rest) if df and rest else np.nan
+        tests.append((name, f, df, rest, float(stats.f.sf(f, df, rest))))
+    return pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
+
+
+def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
+    columns = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
+    return np.asarray(columns, dtype=np.float64)
+
+
+def contrasts_of(table: pd.DataFrame, factors: dict[str, str], *, among: int | None = None) -> pd.DataFrame:
+    """Of every factor alone, how far apart it sets the gain: more columns of `factor_tests`.
+
+    `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of geometric mean gains;
+    `lower` and `upper`, 95% t interval, Bonferroni over factors (`among` so many) and pairs of levels; `share` of the
+    variance between recipes.
+    """
+    tests, y, rows = factor_tests(table, factors), table["log_gain"].to_numpy(np.float64), []
+    for (name, kind), test in zip(factors.items(), tests.itertuples(), strict=True):
+        columns = _columns(table, name, kind)
+        x = np.column_stack([np.ones(y.size), columns if kind == "levels" else columns / columns.std(ddof=1)])
+        inverse = np.linalg.pinv(x.T @ x)
+        slopes = inverse @ x.T @ y
+        contrast, pairs, what = np.ones(1), 1, "one SD more"
+        if kind == "levels":
+            effects, levels = slopes[1:], pd.get_dummies(table[name]).columns
+            high, low = effects.argmax(), effects.argmin()
+            contrast = np.eye(len(levels))[high] - np.eye(len(levels))[low]
+            pairs, what = math.comb(len(levels), 2), f"{levels[high]} against {levels[low]}"
+        contrast = np.append(0.0, contrast)
+        variance = np.square(y - x @ slopes).sum() / test.df_error
+        half = stats.t.isf((1 - LEVEL) / 2 / (among or len(factors)) / pairs, test.df_error)
+        ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(variance * contrast @ inverse @ contrast)
+        rows.append((what, *np.exp(ends), test.F * test.df / (test.F * test.df + test.df_error)))
+    return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))
+
+
 def tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
-    """F of every factor alone, of the corpus among them or not: columns of `together.factor_tests`."""
-    others = together.factor_tests(means(rows), GIVEN_CORPUS)
+    """F of every factor alone, of the corpus among them or not: columns of `factor_tests`."""
+    others = factor_tests(means(rows), FACTORS)
     if not corpus:
         return others
     of_corpus = pd.DataFrame([(CORPUS, *hotelling(wide(rows).to_numpy(np.float64)))], columns=others.columns)
@@ -52,12 +105,12 @@ def tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
 
 
 def contrasts(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
-    """The same with how far apart each factor sets the gain: columns of `together.contrasts`.
+    """The same with how far apart each factor sets the gain: columns of `contrasts_of`.
 
     `share` of the corpus is that of the variance of all recipes in all corpora. Intervals are Bonferroni over factors.
     """
-    among = len(GIVEN_CORPUS) + corpus
-    others = together.contrasts(means(rows), GIVEN_CORPUS, among=among)
+    among = len(FACTORS) + corpus
+    others = contrasts_of(means(rows), FACTORS, among=among)
     if not corpus:
         return others
     y = wide(rows)
@@ -72,9 +125,9 @@ def contrasts(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
 
 
 def in_each(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
-    """A factor's contrast in every corpus alone: corpus, and columns of `together.contrasts`."""
+    """A factor's contrast in every corpus alone: corpus, and columns of `contrasts_of`."""
     parts = [
-        together.contrasts(group.assign(study="third"), {factor: GIVEN_CORPUS[factor]}).assign(corpus=corpus)
+        contrasts_of(group, {factor: FACTORS[factor]}).assign(corpus=corpus)
         for corpus, group in rows.groupby("trained_on")
     ]
     return pd.concat(parts, ignore_index=True)

@@ -73,18 +73,10 @@ def by_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
 
     The penultimate gain of the mean over tokens, the last gain, and recipes all of whose models learned.
     """
-    prompts = tables.table("third_prompts")
-    trained = prompts.merge(
-        rows[["model", "trained_on"]], left_on=["model", "prompts"], right_on=["model", "trained_on"]
-    )
-    means = trained.groupby(["position", "model"])[["last_gain", "penultimate_gain"]].mean()
+    means = tables.table("third_means").set_index("model")
+    others = {"gain of the mean over tokens": "penultimate_gain_of_mean", "gain of the last block": "last_gain"}
     frames = {"recipes whose models all learned": rows[~third.of_unlearned(rows)]}
-    for words, position, gain in (
-        ("gain of the mean over tokens", "mean", "penultimate_gain"),
-        ("gain of the last block", "last", "last_gain"),
-    ):
-        if position in means.index.get_level_values("position"):
-            frames[words] = rows.assign(log_gain=rows["model"].map(means.loc[position, gain]))
+    frames |= {words: rows.assign(log_gain=rows["model"].map(means[gain])) for words, gain in others.items()}
     parts = []
     for words, chosen in frames.items():
         y, x, _ = table(chosen)
@@ -130,9 +122,3 @@ def largest_corpus(spreads: pd.DataFrame) -> tuple[str, float, float]:
     shares = squares / squares.sum()
     corpus = str(shares.mean(axis=1).idxmax())
     return corpus, float(shares.loc[corpus].min()), float(shares.loc[corpus].max())
-
-
-def slopes_of_all(rows: pd.DataFrame) -> Array:
-    """Mean slopes on log L, log ρ and log d over recipes and corpora."""
-    y, x, _ = table(rows)
-    return np.asarray(lines(y, x - x.mean(axis=0))[0][..., 1:].mean(axis=(0, 1)))

@@ -1,29 +1,97 @@
-"""Gains early in training against those at its end, among models of one shape: rows, tests and worlds."""
+"""Gains early in training against those at its end, among models of one shape: tests, rule and worlds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
-from thermostats.claims.rule import Decide, Given
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import Decide, Given, V
 from thermostats.claims.worlds import Search, World, searches_among, worlds_of_line
-from thermostats.studies.nursery.signs import HALF, KAPPA, RARE, RARER, R, by_ranks, fixed_from, log_gains, ranked_in
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import Array
+from thermostats.studies.delia2026.gains import LEVEL
+from thermostats.studies.nursery.rows import half_width
 
-ALPHA, FIXED = 0.05, 0.9
-"""Level, and the correlation with the end that is called fixed; the null is 0, what chance keeps."""
-CELL = ["n_layers", "rho", "d_model"]
+R, RARE = V("within-cell rank correlation"), V("models on the rarer side")
+KAPPA, BY_RECIPE = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
+HALF, RARER = 0.71, 10
+"""Least correlation of interest, half of the variance of the ranks. With fewer models on the rarer side signs say
+nothing."""
+NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
+"""The largest correlation that has a finite z, and the fewest groups that say how it varies."""
+FIXED = 0.9
+"""Correlation with the end that is called fixed; the null is 0, what chance keeps."""
 SETTLES = Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF))
-"""The rule of the later studies."""
-PREDICTS = Given(RARE >= RARER, Decide((R.p <= ALPHA) & (R.lower > HALF), R.upper < HALF))
-"""That of the first."""
 ON_A_LINE = worlds_of_line("end", "ranked", FIXED)
-FREE = 5 / 8
-"""Share of the errors' variance that lies inside the cells of the design: 24 cells of 64 models."""
 
 
-def inside(r: float, free: float = FREE) -> World:
+def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> Estimate:
+    """Spearman correlation of two columns inside cells, ranks over all rows off their cell's mean; rows of one group
+    are not independent: a 95% jackknife t interval over groups, of Fisher's z, and the two-sided p of the same t.
+
+    Raises UsageError where nothing varies inside cells.
+    """
+    cell, group = pd.factorize(cells)[0], pd.factorize(groups)[0]
+    a, b = (ranked_in(values, cells) for values in (x, y))
+    size = np.maximum(_without(np.ones(len(a)), group, cell), 1)
+    a1, b1 = _without(a, group, cell), _without(b, group, cell)
+    pairs = ((a, a, a1, a1), (b, b, b1, b1), (a, b, a1, b1))
+    aa, bb, ab = ((_without(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs)
+    if len(size) <= LEAST_GROUPS or not (aa[0] > 0 and bb[0] > 0):
+        raise UsageError("nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups")
+    z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE))
+    half, df = float(half_width(z[1:])), len(z) - 2
+    p = float(2 * stats.t.sf(abs(z[0]) / max(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300), df))
+    r, lower, upper = np.tanh(z[0] + half * np.array([0, -1, 1])).tolist()
+    return Estimate(r, lower, upper, BY_RECIPE, p)
+
+
+def _without(values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> Array:
+    """Sums by cell (columns) of all rows, then of all without each group in turn."""
+    size = (int(group.max()) + 1, int(cell.max()) + 1)
+    sums = np.bincount(group * size[1] + cell, values, size[0] * size[1]).reshape(size)
+    return np.concatenate([sums.sum(axis=0, keepdims=True), sums.sum(axis=0) - sums])
+
+
+def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
+    """Ranks over all rows, off the mean rank of their cell."""
+    ranks = pd.Series(stats.rankdata(values), index=cells.index)
+    return np.asarray(ranks - ranks.groupby(cells).transform("mean"))
+
+
+def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
+    """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; None where undefined."""
+    a, b, group = first.to_numpy(bool), second.to_numpy(bool), pd.factorize(groups)[0]
+    columns = (np.ones(len(a)), a, b, a == b)
+    n, p, q, same = (_without(np.asarray(column, float), group, np.zeros_like(group))[:, 0] for column in columns)
+    p, q, same = p / n, q / n, same / n
+    chance = p * q + (1 - p) * (1 - q)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
+    ends = (values[0] + half_width(values[1:]) * np.array([0, -1, 1])).tolist()
+    value, lower, upper = (None if math.isnan(end) else end for end in ends)
+    return Estimate(value, lower, upper, BY_RECIPE)
+
+
+def by_ranks(rows: pd.DataFrame) -> Result:
+    """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on the rarer side."""
+    up = rows["end"] > 0
+    quantities = {
+        R.name: within_cells(rows["early"], rows["end"], rows["cell"], rows["recipe"]),
+        KAPPA: kappa(rows["early"] > 0, up, rows["recipe"]),
+        RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
+    }
+    return Result.of(rows, quantities)
+
+
+def inside(r: float, free: float) -> World:
     """A world in which a moment goes with the end at r inside cells, which needs less over all rows.
 
     free: the share of the errors' variance that lies inside cells, 1 − cells/models.
@@ -32,13 +100,9 @@ def inside(r: float, free: float = FREE) -> World:
     return replace(worlds_of_line("end", "ranked", over_all)[0], words=f"correlation {r:g} inside cells, normal errors")
 
 
-def halfway(free: float = FREE) -> World:
+def halfway(free: float) -> World:
     """The bar of the rules: on either side of it a verdict is false."""
     return replace(inside(HALF, free), id="half", holds=False, declared=False)
-
-
-AT_HALF = halfway()
-WORLDS = (inside(FIXED), AT_HALF, *ON_A_LINE[1:])
 
 
 def at_the_bar(cells: int, models: int) -> tuple[Search, ...]:
@@ -49,43 +113,6 @@ def at_the_bar(cells: int, models: int) -> tuple[Search, ...]:
     free = 1 - cells / models
     tried = (inside(FIXED, free), halfway(free))
     return searches_among(tried, group="recipe", outcome="end", mean=(-1.0, 1.0), kinds=("normal",), sided=True)
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A share of training, in words, and the factor of the recipe that colours its figure."""
-
-    id: str
-    share: float
-    words: str
-    factor: str
-
-
-MOMENTS = (Moment("tenth", 0.1, "10% of training", "init"), Moment("start", 0.0, "initialisation", "optimiser"))
-
-
-def at(logs: pd.DataFrame) -> tuple[float, float] | None:
-    """Shares of models whose sign is final from a tenth of training, and from its start; None without models."""
-    fixed = fixed_from(logs)
-    return (float(fixed[0.1].mean()), float(fixed[0.0].mean())) if len(logs) else None
-
-
-def with_models(rows: pd.DataFrame, gain: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Log gains by share of training, and models with the cell of the design that holds all of the shape."""
-    logs = log_gains(rows, gain)
-    models = rows[~rows["tuned"]].drop_duplicates("model", keep="last").set_index("model").loc[logs.index].reset_index()
-    return logs, models.assign(cell=models[CELL].astype(str).agg(" ".join, axis=1))
-
-
-def early_and_end(logs: pd.DataFrame, models: pd.DataFrame, share: float) -> pd.DataFrame:
-    """Log gains at a share of training and at the end."""
-    rows = models.filter(["model_id", "recipe", "heritage", "cell", "study"])
-    return rows.assign(early=logs[share].to_numpy(), end=logs.iloc[:, -1].to_numpy())
-
-
-def ranked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the rank of the early gain off the mean rank of its cell."""
-    return rows.assign(ranked=ranked_in(rows["early"], rows["cell"]))
 
 
 def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:

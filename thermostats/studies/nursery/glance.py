@@ -1,17 +1,13 @@
-"""Figures of the later studies: all models, spreads, spectra against rate and decay, training against its end."""
+"""Figures of the third study: spreads, recipes, spectra against rate and decay, training against its end."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.plots.general import INK, MUTED, legend_above, reference
-from thermostats.studies.nursery.components import Components
 from thermostats.studies.nursery.rows import slope_within
-from thermostats.studies.nursery.second import LOGS
 
 SHAPES = {"adamw": ("AdamW", "o", "#0072B2"), "lion": ("Lion", "s", "#9C4A4A"), "muon": ("Muon", "^", "#3B7A78")}
 """Optimisers whose steps have a set size."""
@@ -20,71 +16,26 @@ SHAPES = {"adamw": ("AdamW", "o", "#0072B2"), "lion": ("Lion", "s", "#9C4A4A"), 
 BLOCKS = {
     "corpus": "corpus",
     "recipe": "recipe, of one corpus\n(claimed: most)",
-    "geometry": "shape: L, ρ\n(claimed: second)",
-    "scale": "size: d\n(claimed: least)",
-}
-"""Components that the second study's figure shows, from the top, with their place in the claim."""
-CROSSED = {
-    "corpus": "corpus",
-    "recipe": "recipe, of one corpus\n(claimed: most)",
     "shape": "shape at one size: L/d, ρ\n(claimed: second)",
     "size": "size: N\n(claimed: least)",
 }
-"""Those of the third study's."""
+"""Blocks of the figure of spreads, from the top, with their place in the claim."""
 
 
-def drawn_spreads(every: Mapping[str, Components]) -> pd.DataFrame:
-    """Standard deviations of BLOCKS with 95% intervals of draws: of, block, estimate, lower, upper; every: by corpora.
-
-    Of one corpus alone there is no difference between corpora.
-    """
-    rows = []
-    for of, spread in every.items():
-        for block in BLOCKS:
-            drawn = getattr(spread, block)
-            lower, middle, upper = np.quantile(drawn, [0.025, 0.5, 0.975]) if np.ptp(drawn) else [np.nan] * 3
-            rows.append((of, block, middle, lower, upper))
-    return pd.DataFrame(rows, columns=["of", "block", "estimate", "lower", "upper"])
-
-
-def spreads(table: pd.DataFrame, axes: Axes, blocks: Mapping[str, str] = BLOCKS) -> Axes:
-    """Standard deviations that blocks make in the log gain with 95% intervals; the first `of` is drawn thickest."""
+def spreads(table: pd.DataFrame, axes: Axes) -> Axes:
+    """Standard deviations that BLOCKS make in the log gain with 95% intervals; the first `of` is drawn thickest."""
     colors, every = (INK, "#0072B2", "#D55E00", "#3B7A78", "#9C4A4A"), table["of"].unique()
     for place, of in enumerate(every):
-        rows = table[table["of"] == of].set_index("block").loc[list(blocks)]
-        at = np.arange(len(blocks)) + 0.64 / len(every) * (place - (len(every) - 1) / 2)
+        rows = table[table["of"] == of].set_index("block").loc[list(BLOCKS)]
+        at = np.arange(len(BLOCKS)) + 0.64 / len(every) * (place - (len(every) - 1) / 2)
         axes.hlines(at, rows["lower"], rows["upper"], color=colors[place], linewidth=2.2 if place == 0 else 1.2)
         size = 44 if place == 0 else 24
         axes.scatter(rows["estimate"], at, color=colors[place], marker="osD^v"[place], s=size, zorder=3, label=of)
-    axes.set_yticks(np.arange(len(blocks)), list(blocks.values()))
+    axes.set_yticks(np.arange(len(BLOCKS)), list(BLOCKS.values()))
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.set_xlabel("standard deviation of the log penultimate gain")
     legend_above(axes)
-    return axes
-
-
-def at_a_glance(rows: pd.DataFrame, axes: Axes) -> Axes:
-    """Log gain of every model of `second.ends`, recipes from the lowest mean to the highest; × did not learn."""
-    shape = list(LOGS.values())
-    wide = rows.pivot(index="recipe", columns=shape, values="log_gain").sort_index(axis="columns")
-    wide = wide.loc[wide.mean(axis=1).sort_values().index]
-    learned = rows.pivot(index="recipe", columns=shape, values="learned").reindex_like(wide).fillna(value=True)
-    far = float(np.nanmax(np.abs(wide.to_numpy(np.float64))))
-    mesh = axes.pcolormesh(wide.to_numpy(np.float64), cmap="PuOr", vmin=-far, vmax=far, rasterized=True)
-    y, x = np.nonzero(~learned.to_numpy(bool))
-    axes.scatter(x + 0.5, y + 0.5, marker="x", s=14, color="black", linewidth=0.8)
-    facts = rows.drop_duplicates("recipe").set_index("recipe").loc[wide.index]
-    names = [f"{row.corpus}, {row.optimiser}, rate {row.rate:.2g}" for row in facts.itertuples()]
-    axes.set_yticks(np.arange(len(wide)) + 0.5, names, fontsize=6)
-    axes.set_xticks(
-        np.arange(wide.shape[1]) + 0.5, [f"L {L}, ρ {rho:g}, d {d}" for L, rho, d in wide.columns], rotation=90
-    )
-    axes.set_ylabel("recipe, by its mean")
-    figure = axes.get_figure(root=True)
-    if figure is not None:
-        figure.set_figheight(1.6 + 0.11 * len(wide))
-        figure.colorbar(mesh, ax=axes, label="log penultimate gain", fraction=0.05)
     return axes
 
 
@@ -136,14 +87,6 @@ def settling(table: pd.DataFrame, axes: Axes) -> None:
     axes.set_xticks(np.arange(len(table)), [f"{share:.0%}" for share in table["share"]])
     axes.set(xlabel="share of training", ylabel="agreement with the end")
     legend_above(axes)
-
-
-def early_and_late(rows: pd.DataFrame, axes: Axes) -> None:
-    """Log gain at the end (`end`) against that at a tenth of training (`early`), off the mean of their `cell`."""
-    centred = rows[["early", "end"]] - rows.groupby("cell")[["early", "end"]].transform("mean")
-    axes.scatter(centred["early"], centred["end"], s=10, color=INK, alpha=0.4, linewidth=0)
-    axes.set_xlabel("log penultimate gain at a tenth of training, off the mean of its shape")
-    axes.set_ylabel("at the end, off the mean of its shape")
 
 
 def tuned(rows: pd.DataFrame, axes: Axes) -> None:

@@ -1,14 +1,8 @@
-"""Rows of the controlled study for its analyses, and the heritage model of them with recipes in the place of labs.
-
-Width is d = H·d_h, so that log L, log H and log d_h together hold log d: with C04's columns scale is geometry by
-arithmetic. The design crosses L, ρ = H/d_h and d; GEOMETRY and SCALE are these.
-"""
+"""Rows of the first study's trained models, which claims of the study read, and estimates over units left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +11,13 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
-from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.law import NORMAL
-from thermostats.modelling.heritage.quantities import contributions
-from thermostats.studies.delia2026.gains import LEVEL, gains
-from thermostats.studies.nursery.design import RECIPE, blocks, model_matrix
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.tables.vocabulary import NURSERY
 
 DESIGN = [
-    *("model", "recipe", *RECIPE, "architecture", "norm", "position", "tied"),
+    *("model", "recipe", "optimiser", "init", "decay", "schedule", "peak", "dropout", "corpus"),
+    *("architecture", "norm", "position", "tied"),
     *("n_layers", "d_model", "n_heads", "d_head", "rho", "seed", "replicate_of"),
 ]
 LOGS = {
@@ -86,12 +75,6 @@ def by_t(value: float, error: float, df: float, interval: str) -> Estimate:
     return Estimate(float(value), float(value - half), float(value + half), interval, float(p))
 
 
-def published_rows(tables: Evidence) -> pd.DataFrame:
-    """Comparable published models with C04's columns and the design's."""
-    rows = gains(tables)
-    return with_logs(rows[rows["comparable"]].reset_index(drop=True))
-
-
 def slope_within(
     rows: pd.DataFrame, outcome: str, term: str, group: str, others: Sequence[str] = ()
 ) -> tuple[float, float, int]:
@@ -121,96 +104,6 @@ def half_width(left: Array) -> Array:
     n = len(left)
     error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
     return np.asarray(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error)
-
-
-GEOMETRY, SCALE = ("log_L", "log_rho"), ("log_d",)
-ENOUGH = AtLeast(models=36, groups=12)
-"""With fewer nothing is concluded."""
-CONTROLLED: dict[str, Any] = {"evidence": NURSERY, "needs": ENOUGH}
-"""What findings over the models of the controlled study declare."""
-SHALLOW = 2
-"""Depth at which the penultimate block is the first block, which adds to bare embeddings: no penultimate gain."""
-
-
-def judged(rows: pd.DataFrame, gain: str, *, pinned: bool = False) -> pd.DataFrame:
-    """Rows of `rows.final` that a gain is judged by, with `log_gain` and columns of the design's model.
-
-    Models whose norm pins gains near 1 only where `pinned`; two-block models not for the penultimate gain. Columns of
-    the model matrix that are the same in all rows are left out (`columns_of_block` names those that are there).
-    """
-    usable = rows[(rows["comparable"] | pinned) & rows[gain].notna()]
-    if gain == "penultimate_gain":
-        usable = usable[usable["n_layers"] > SHALLOW]
-    usable = usable.reset_index(drop=True)
-    matrix = model_matrix(usable)
-    chosen = blocks()["recipe"] + blocks()["architecture"]
-    varied = [name for name in chosen if len(usable) and np.ptp(matrix[name]) > 0]
-    columns = matrix[varied].add_prefix("x ")
-    return pd.concat([usable.assign(log_gain=np.log(usable[f"{gain}_geometric"])), columns], axis=1)
-
-
-READ = ("model_id", "model", "recipe", "heritage", "replicate_of", "learned", "n_layers", "d_model", "rho", "log_gain")
-
-
-def read_by_tests(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
-    """Rows of `judged` with the columns that tests read, in plain types: subsets of them are made in no time."""
-    chosen = rows[[*READ, *LOGS, *more, *(name for name in rows if str(name).startswith("x "))]]
-    texts = {name: object for name, kind in chosen.dtypes.items() if pd.api.types.is_string_dtype(kind)}
-    return chosen.astype(texts).copy()
-
-
-def columns_of_block(rows: pd.DataFrame, block: str) -> list[str]:
-    """Columns of rows of `judged` that belong to a block of the design's model, recipe or architecture."""
-    return [f"x {name}" for name in blocks()[block] if f"x {name}" in rows]
-
-
-def distinct(rows: pd.DataFrame) -> pd.Series:
-    """The distinct model of every row: a second seed belongs to the model that it repeats."""
-    return rows["replicate_of"].where(rows["replicate_of"] != "", rows["model"])
-
-
-def too_few(rows: pd.DataFrame) -> bool:
-    """True where nothing can be concluded from so few models."""
-    return len(rows) < ENOUGH.models or rows["recipe"].nunique() < ENOUGH.groups
-
-
-def fit_recipes(
-    rows: pd.DataFrame,
-    gain: str,
-    *,
-    geometry: Sequence[str] = GEOMETRY,
-    scale: Sequence[str] = SCALE,
-    seed: int,
-    left_out: bool = False,
-    residuals: str = NORMAL,
-) -> Fit:
-    """C04's model of rows of `judged`: recipes stand for labs, blocks have the named columns.
-
-    `left_out`: its checks leave out the recipes in turn.
-    """
-    table = rows.assign(
-        model_id=rows["model"],
-        source=NURSERY,
-        prompt_id="",
-        gain=rows[gain],
-        gain_sd=rows[f"{gain}_sd"],
-        n_prompts=rows[f"{gain}_n"],
-    )
-    fit = fit_heritage(
-        table[["model_id", "recipe", "source", "prompt_id", "gain", "gain_sd", "n_prompts", *geometry, *scale]],
-        estimand=gain,
-        blocks={"recipe": ["recipe"], "geometry": geometry, "scale": scale},
-        residuals=residuals,
-        seed=seed,
-    )
-    return replace(fit, law=replace(fit.law, units=("recipe",) if left_out else ()))
-
-
-def slopes(fit: Fit, rows: pd.DataFrame, block: str, columns: Sequence[str]) -> Array:
-    """Draws of the slopes of a block's contribution on its columns, draws × columns."""
-    x = rows.set_index("model").loc[fit.rows["model_id"], list(columns)].to_numpy(np.float64)
-    part = contributions(fit.draws.values, fit.constants)[block].reshape(-1, len(x))
-    return np.asarray(part @ np.linalg.pinv(x - x.mean(axis=0)).T)
 
 
 LATE = 0.75

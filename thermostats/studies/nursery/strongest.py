@@ -1,4 +1,4 @@
-"""Factors of the later studies' recipes, each tested alone: the strongest of them, its ratio of gains, and a figure."""
+"""Factors of the third study's recipes, each tested alone: the strongest of them, its ratio of gains, and a figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import NEVER, Decide, Some, V
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.nursery import crossed_factors, second, together
+from thermostats.studies.nursery import crossed_factors, third
 
 ALPHA, RATIO = 0.05, "ratio"
 MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
@@ -29,31 +29,6 @@ IN_WORDS = {
 """Factors whose columns do not say what they are."""
 
 
-def by_nine(rows: pd.DataFrame) -> Result:
-    """The second study's nine factors."""
-    return by_tests(rows, second.FACTORS)
-
-
-def by_shared(rows: pd.DataFrame) -> Result:
-    """The factors that both studies have."""
-    return by_tests(rows, together.LEVELS)
-
-
-def by_others(rows: pd.DataFrame) -> Result:
-    """Everything that recipes differ in but the corpus, given the corpus."""
-    return by_tests(rows, second.GIVEN_CORPUS, "corpus")
-
-
-def by_tests(rows: pd.DataFrame, factors: dict[str, str], within: str = "study") -> Result:
-    """Every factor alone, given levels of a column; the strongest."""
-    return strongest(rows, together.factor_tests(rows, factors, within))
-
-
-def by_all_else(rows: pd.DataFrame) -> Result:
-    """Everything that recipes of the third study differ in, which are in the same corpora."""
-    return by_tests(rows, second.GIVEN_CORPUS)
-
-
 def strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
     """The factor with the least p of some tests."""
     best = tests.loc[tests["p"].idxmin()]
@@ -66,9 +41,9 @@ def by_corpus_and_others(rows: pd.DataFrame) -> Result:
     return strongest(rows, crossed_factors.tests(rows, corpus=True))
 
 
-def with_ratios(result: Result, rows: pd.DataFrame, factors: dict[str, str], within: str = "study") -> Result:
-    """The result, headed by the strongest factor's ratio of geometric mean gains."""
-    return headed(result, rows, together.contrasts(rows, factors, within))
+def by_all_else(rows: pd.DataFrame) -> Result:
+    """Everything in which recipes differ but the corpus, of rows with one a recipe."""
+    return strongest(rows, crossed_factors.factor_tests(rows, third.FACTORS))
 
 
 def headed(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:

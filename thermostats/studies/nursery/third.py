@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
-from thermostats.studies.nursery import second
+from thermostats.studies.delia2026.gains import LEVEL
 from thermostats.studies.nursery.crossed import LOGS, coded, lines, ratios, table
+from thermostats.studies.nursery.early import ranked_in
 from thermostats.studies.nursery.rows import by_t
 from thermostats.tables.folders import shipped
 from thermostats.tables.vocabulary import NURSERY
@@ -28,6 +30,8 @@ IN_WORDS = {
     "code": "source code",
     "shuffled": "shuffled English",
 }
+COLUMNS = {"log_L": "n_layers", "log_rho": "rho", "log_d": "d_model"}
+"""Logs of a shape, and the columns that they are of."""
 PROMPTS, SHARES = 25, (0.0, 0.01, 0.03, 0.1, 0.3)
 """Prompts of a set, and shares of training before its end at which gains were kept."""
 CHOSEN = "20 recipes, two depths"
@@ -38,21 +42,38 @@ STUDY: dict[str, Any] = {"evidence": NURSERY, "needs": HALF}
 """What findings over its models declare."""
 ON = {name: f"log_gain_on_{name}" for name in CORPORA}
 """Columns of gains on the prompts of one corpus, whatever a model was trained on."""
+TENTH = 0.1
+"""Share of training that is early."""
+SET_STEPS = ("adamw", "lion", "muon")
+"""Optimisers whose step has a set size."""
+FACTORS = {
+    **dict.fromkeys(("optimiser", "schedule"), "levels"),
+    **dict.fromkeys(("log_rate", "shrinking", "depth_power", "log_init", "log_embed", "dropout"), "number"),
+    **dict.fromkeys(("log_warmup", "log_batch", "log_clip", "log_tokens"), "number"),
+}
+"""All that recipes were drawn to differ in but the corpus: levels, or numbers."""
+SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "df"]
 
 
 def along(tables: Evidence) -> pd.DataFrame:
     """One row per model, checkpoint and set of prompts: columns of models, `trained_on`, `step`, `share`, `prompts`.
 
-    `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `log_wv` and `log_wo` means over layers of
-    log σ_max; `recipe` is the same in every corpus.
+    `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `recipe` is the same in every corpus.
     """
     models = tables.table("third_models").fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
     stem = models["recipe"].astype(str).str.split("-").str[0]
-    logs = {name: np.log(models[column].astype(float)) for name, column in second.LOGS.items()}
+    logs = {name: np.log(models[column].astype(float)) for name, column in COLUMNS.items()}
     logs |= {"log_shape": logs["log_L"] - logs["log_d"], "log_N": logs["log_L"] + 2 * logs["log_d"]}
     named = models.assign(model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs)
-    named = named.rename(columns={"corpus": "trained_on"})
-    return second.penultimate(named, tables.table("third_gains"), ["model", "step", "prompts"])
+    rows = named.rename(columns={"corpus": "trained_on"}).merge(tables.table("third_gains"), on="model")
+    return rows.assign(share=rows["step"] / rows["steps"])
+
+
+def spectra(tables: Evidence) -> pd.DataFrame:
+    """Means over layers of log σ_max at the end of training, `log_wv` and `log_wo`, by model."""
+    norms = tables.table("third_spectra")
+    logs = {f"log_{name}": np.log(norms[f"{name}_norm"].astype(float)) for name in ("wv", "wo")}
+    return norms[["model"]].assign(**logs).groupby("model").mean()
 
 
 def on_own(rows: pd.DataFrame) -> pd.DataFrame:
@@ -61,12 +82,13 @@ def on_own(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ends(tables: Evidence) -> pd.DataFrame:
-    """One row per model of the design at the end, first seeds: on prompts of its own corpus, and the columns `ON`."""
+    """One row per model of the design at the end, first seeds: on prompts of its own corpus, `ON`, and `spectra`."""
     rows = along(tables)
     rows = rows[(rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])]
     every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(columns=list(CORPORA))
     gains = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
-    return gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
+    gains = gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
+    return gains.assign(**{name: gains["model"].map(logs) for name, logs in spectra(tables).items()})
 
 
 def enough(tables: Evidence) -> pd.DataFrame:
@@ -82,7 +104,14 @@ def read(tables: Evidence) -> pd.DataFrame:
 
 def repeats(tables: Evidence) -> pd.Series:
     """How much the log gain at the end of models trained with another seed differs from that with the first."""
-    return second.between_seeds(on_own(along(tables)))
+    return between_seeds(on_own(along(tables)))
+
+
+def between_seeds(rows: pd.DataFrame) -> pd.Series:
+    """Differences of log gains between seeds, of rows along the training, one per model and checkpoint."""
+    rows = rows[rows["step"] == rows["steps"]].set_index("model")
+    again = rows[rows["replicate_of"] != ""]
+    return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
 
 
 def extent(rows: pd.DataFrame) -> dict[str, list[int]]:
@@ -94,20 +123,64 @@ def extent(rows: pd.DataFrame) -> dict[str, list[int]]:
 def recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
     """One row per recipe and corpus, recipes that have a gain in every corpus at every shape: mean log gain, `n`.
 
-    With the factors of a recipe (`second.GIVEN_CORPUS`), `log_rate` off the optimiser's mean. gain: of `ON` another.
+    With the factors of a recipe (`FACTORS`), `log_rate` off the optimiser's mean. gain: of `ON` another.
     """
     rows = enough(tables).assign(log_gain=lambda frame: frame[gain])
     cells = len(rows[["trained_on", *LOGS]].drop_duplicates())
-    wide = second.with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
-    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(second.GIVEN_CORPUS, "first")}
+    wide = with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
+    by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(FACTORS, "first")}
     means = wide.groupby(["recipe", "trained_on"], as_index=False).agg(by)
     means["log_rate"] -= means.groupby("optimiser")["log_rate"].transform("mean")
     return means.assign(model_id=means["recipe"] + " " + means["trained_on"], heritage=means["recipe"])
 
 
+def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the numbers of FACTORS."""
+    coded = rows.assign(
+        log_rate=np.log(rows["rate"]),
+        shrinking=np.log1p(rows["rate"] * rows["decay"] * rows["steps"]),
+        log_init=np.log(rows["init"]),
+        log_embed=np.log(rows["embed"]),
+        log_warmup=np.log(rows["warmup"]),
+        log_batch=np.log(rows["batch"]),
+        log_tokens=np.log(rows["steps"] * rows["batch"]),
+    )
+    clipped = coded["clip"] > 0
+    return coded.assign(log_clip=np.log(coded["clip"].where(clipped, coded["clip"].max())))
+
+
 def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
-    """`second.by_recipe` with means over the corpora, in all of which every recipe is."""
-    return second.by_recipe(rows.assign(corpus=rows["trained_on"]), ("recipe", "optimiser"))
+    """One row per recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
+
+    Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both
+    spectra, `synthetic` the share of its models that were trained on the synthetic corpus.
+    """
+    tuned = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
+    rate, decay = np.log(tuned["rate"]), np.log(tuned["decay"])
+    synthetic = (tuned["trained_on"] == "synthetic").astype(float)
+    tuned = tuned.assign(log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic)
+    columns = ["log_rate", "log_decay", "log_ratio", "log_wv", "log_wo", "log_gain"]
+    by = dict.fromkeys([*columns, "synthetic"], "mean") | {"n": "sum"}
+    means = tuned.assign(n=1).groupby(["recipe", "optimiser"], as_index=False).agg(by)
+    means[columns] -= means.groupby("optimiser")[columns].transform("mean")
+    names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
+    return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
+
+
+def mediated(rows: pd.DataFrame, mask: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
+    """Effect of log √(rate/decay) on the log gain through log σ_max, c − c', and its sensitivity.
+
+    Sensitivity: the correlation between the errors of spectrum and gain at which the effect would be nothing (Imai,
+    Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level of its own.
+    """
+    chosen = rows if mask is None else rows[mask]
+    values = chosen[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
+    controls = np.column_stack([pd.get_dummies(chosen["optimiser"]), chosen["synthetic"]]).astype(np.float64)
+    x, m, y = (values - controls @ np.linalg.lstsq(controls, values, rcond=None)[0]).T
+    total, first = x @ y / (x @ x), x @ m / (x @ x)
+    errors = np.column_stack([m - first * x, y - total * x])
+    second = errors[:, 0] @ errors[:, 1] / (errors[:, 0] @ errors[:, 0])
+    return float(first * second), float(np.corrcoef(errors.T)[0, 1])
 
 
 TERMS = {"log_L": (LOGS, 1), "log_rho": (LOGS, 2), "log_shape": ("coded", 1), "log_N": ("coded", 3)}
@@ -125,32 +198,54 @@ def slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
 
 
 def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
-    """Mean over recipes of the slope on one of TERMS, a row a corpus: columns of `second.SLOPES`."""
+    """Mean over recipes of the slope on one of TERMS, a row a corpus: SLOPES, with 95% t intervals."""
     every, corpora = slopes(rows, term)
     rows_of = []
     for corpus, group in zip(corpora, every, strict=True):
         error, df = float(stats.sem(group)), len(group) - 1
         at = by_t(group.mean(), error, df, "")
         rows_of.append((corpus, at.value, at.lower, at.upper, at.p, error, df))
-    return pd.DataFrame(rows_of, columns=second.SLOPES)
+    return pd.DataFrame(rows_of, columns=SLOPES)
 
 
-def early_and_late(tables: Evidence, share: float = second.TENTH, on: str = "") -> pd.DataFrame:
-    """`second.early_and_late` of this study; cells hold the shape and the corpus; on: prompts of one corpus for all."""
+def early_and_late(tables: Evidence, share: float = TENTH, on: str = "") -> pd.DataFrame:
+    """One row per model of the design, first seeds: `early` and `end`, log gains at a share of training and at the end.
+
+    `cell` holds all of its shape and the corpus; `ranked` is the rank of `early`, off the mean rank of its cell. on:
+    prompts of one corpus for all.
+    """
     rows, late = along(tables), ends(tables)
     rows = rows[rows["prompts"] == on] if on else on_own(rows)
     late = late.assign(log_gain=late[ON[on]]) if on else late
     then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
-    return second.with_early(late, then, "trained_on")
+    return with_early(late, then)
+
+
+def with_early(late: pd.DataFrame, then: pd.Series) -> pd.DataFrame:
+    """Models at the end with `early`, `end`, `cell` and `ranked`; then: earlier log gains by model."""
+    cells = late["n_layers"].astype(str)
+    for name in ("rho", "d_model", "trained_on"):
+        cells = cells + " " + late[name].astype(str)
+    late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
+    late = late.dropna(subset="early").reset_index(drop=True)
+    return late.assign(ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"])
+
+
+def with_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
+    """The rows with `side`, the sign of the log gain, 0 where its 95% t interval over so many prompts holds 0."""
+    half = rows["log_gain_sd"] * stats.t.ppf((1 + LEVEL) / 2, prompts - 1) / np.sqrt(prompts)
+    return rows.assign(side=np.sign(rows["log_gain"]) * (rows["log_gain"].abs() > half))
 
 
 def pairs(tables: Evidence) -> pd.DataFrame:
-    """One row per base and what was tuned from it, both on prompts of the base's corpus: columns of `second.pairs`.
+    """One row per base and what was tuned from it, both on prompts of the base's corpus.
 
+    Columns: log gains `base` and `tuned`, `dampens` (the base), and `flips`: whether the two 95% t intervals over
+    prompts exclude 0 and lie on opposite sides of it.
     `flips_on_new`: the same on prompts of the corpus that the tuned model was trained on last.
     """
     rows = along(tables)
-    finished = second.with_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
+    finished = with_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
     at = finished.set_index(["model", "prompts"])
     tuned = finished[(finished["kind"] != "") & (finished["prompts"] == finished["trained_on"])].reset_index(drop=True)
     bases = tuned["parent"].str.split("/").str[0]

@@ -1,0 +1,143 @@
+"""Measure what changes of weights that leave a model's outputs do to every quantity: `data/gauge.csv`.
+
+On tiny models of some classes with random weights, and on trained ones: those that ship, and `../shared/models/` where
+it is there. All is computed in float64, so that what is left is left to 1e-10 and the file is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "measurement"))
+
+import tiny  # noqa: E402 - the conformance suite's builder
+import wide  # noqa: E402 - classes in float64
+
+from thermostats.measurement import gauge  # noqa: E402
+from thermostats.measurement.batching import tokenise  # noqa: E402
+from thermostats.measurement.forward import Decoder  # noqa: E402
+from thermostats.measurement.gauge import ModelWeights  # noqa: E402
+from thermostats.measurement.gauge_models import weights_of, with_weights  # noqa: E402
+from thermostats.measurement.gauge_moves import moves, tables_of  # noqa: E402
+from thermostats.tables import store  # noqa: E402
+from thermostats.tables.gauge_moves import CLASSES  # noqa: E402
+
+FILE = ROOT / "data" / "gauge.csv"
+STORIES = ROOT.parent / "shared" / "models" / "stories260k"
+PROOF = (
+    *("llama", "gpt_neox", "gpt2", "opt", "opt_post_norm", "gemma2", "olmo", "qwen3", "granite", "deepseek_v3"),
+    *("gpt_oss", "glm4", "bloom", "mpt"),
+)
+LEFT = 1e-10
+"""What moved by no more has moved by rounding."""
+NOISE = "printed_factor"
+"""A published variant of the trace that is zero but for rounding."""
+OTHER_STATISTICS = ("_n", "_sd", "_geometric")
+PROMPTS = 12
+Change = tuple[str, str, Callable[[ModelWeights], ModelWeights]]
+
+HEADS: tuple[Change, ...] = (
+    ("heads", "W_V × 8 and W_O / 8 in every block", partial(gauge.turn_heads, turn=gauge.scaled(8.0))),
+    ("heads", "W_V × 32 and W_O / 32 in block 2", partial(gauge.turn_heads, turn=gauge.scaled(32.0, layer=1))),
+)
+LOGITS: Change = ("logits", "1vᵀ added to the unembedding, normal v", gauge.shift_logits)
+FOLD: Change = ("fold", "norm weights folded into their readers", gauge.fold_norms)
+
+
+def _ones(weights: ModelWeights, at: dict[int, float]) -> ModelWeights:
+    for layer, amount in at.items():
+        weights = gauge.add_ones(weights, amount, layer, spread=0.0)
+    return weights
+
+
+def ones(depth: int) -> tuple[Change, ...]:
+    """64·1 put into the stream early, taken out late, or put in late, before the last block."""
+    places = {
+        "64·1 added to a bias of block 1": {0: 64.0},
+        f"64·1 added to a bias of block 1 and taken from one of block {depth - 1}": {0: 64.0, depth - 2: -64.0},
+        f"64·1 added to a bias of block {depth - 1}": {depth - 2: 64.0},
+    }
+    return tuple(("ones", how, partial(_ones, at=at)) for how, at in places.items())
+
+
+READERS: Change = ("readers", "u(1/γ)ᵀ added to every W_V, normal u", gauge.shift_readers)
+POST: Change = ("post-norm", "γ and β × 4 at the end of every second block", gauge.rescale_post_norms)
+
+
+def trained() -> Iterator[tuple[str, Path, dict[str, Any], tuple[Change, ...]]]:
+    """Name, folder, changed configuration and changes of every trained model."""
+    folder = ROOT / "data" / "nursery" / "models"
+    yield "r03-1", folder / "r03-1", {}, (*HEADS, FOLD, LOGITS)
+    yield "r07-5", folder / "r07-5", {}, (*HEADS, FOLD, LOGITS, READERS, *ones(9))
+    yield "r15-2", folder / "r15-2", {}, (*HEADS, FOLD, LOGITS, READERS, *ones(20))
+    yield "r15-2 run as post-norm", folder / "r15-2", {"do_layer_norm_before": False}, (*HEADS, LOGITS, POST)
+    if STORIES.is_dir():
+        yield "stories260k", STORIES, {}, (*HEADS, FOLD, LOGITS)
+
+
+def opened(folder: Path, changes: dict[str, Any]) -> tuple[Decoder, list[Any]]:
+    """A trained model in float64 with eager attention, and its prompts."""
+    config = AutoConfig.from_pretrained(folder, attn_implementation="eager", **changes)
+    model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float64).eval()
+    texts = store.load("prompts", ROOT / "data")
+    texts = texts[texts["prompt_set"] == "core"].head(PROMPTS)
+    tokens, _ = tokenise(
+        AutoTokenizer.from_pretrained(folder), texts[["prompt_id", "text"]].itertuples(index=False, name=None)
+    )
+    return tiny.places(model), list(tokens)
+
+
+def rows_of(places: Decoder, prompts: list[Any], changes: tuple[Change, ...]) -> pd.DataFrame:
+    """Rows of the file for one model."""
+    weights, frames = weights_of(places), []
+    with wide.float64():
+        before = tables_of(places, prompts)
+        for change, how, changed in changes:
+            if why := gauge.allows(change, weights):
+                raise SystemExit(f"{places.entry.name} does not allow {change}: {why}")
+            after = tables_of(with_weights(places, changed(weights)), prompts)
+            frames.append(moves(change, before, after).assign(how=how))
+    return pd.concat(frames, ignore_index=True)
+
+
+def of_classes() -> pd.DataFrame:
+    """The largest move of every quantity over tiny models of the classes that allow a change."""
+    frames = []
+    for name in PROOF:
+        places = wide.opened(name, attention="eager")
+        weights = weights_of(places)
+        allowed = [
+            (change, "", changed) for change, changed in gauge.CHANGES.items() if not gauge.allows(change, weights)
+        ]
+        frames.append(rows_of(places, tiny.inputs(places, 9, 5, 7), tuple(allowed)).assign(model=name))
+    every = pd.concat(frames)
+    grouped = every.groupby(["change", "table", "quantity"], sort=False)
+    rows = grouped.agg(
+        moved=("moved", "max"), names=("model", lambda names: " ".join(dict.fromkeys(names)))
+    ).reset_index()
+    return rows.rename(columns={"names": "how"}).assign(model=CLASSES, before=np.nan, after=np.nan)
+
+
+def main() -> None:
+    """Write the file."""
+    frames = [rows_of(*opened(path, changed), changes).assign(model=name) for name, path, changed, changes in trained()]
+    rows = pd.concat([*frames, of_classes()], ignore_index=True)
+    others = rows["table"].eq("features") & rows["quantity"].str.endswith(OTHER_STATISTICS)
+    noise = others | rows["quantity"].str.contains(NOISE)
+    rows = rows[~noise].assign(moved=lambda frame: frame["moved"].where(frame["moved"] > LEFT, 0.0))
+    columns = ["model", "change", "how", "table", "quantity", "before", "after", "moved"]
+    rows[columns].to_csv(FILE, index=False, float_format="%.6g", lineterminator="\n")
+
+
+if __name__ == "__main__":
+    main()

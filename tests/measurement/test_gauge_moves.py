@@ -1,0 +1,86 @@
+"""What changes move, as the committed table has it: measured again, and held against what columns say of themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import gauge_table  # noqa: E402 - a script of the repository
+
+from thermostats.errors import UsageError  # noqa: E402
+from thermostats.tables.feature_columns import FEATURES, TRANSITION  # noqa: E402
+from thermostats.tables.gauge_moves import CLASSES, table, what_moves  # noqa: E402
+from thermostats.tables.schemas import FLOAT, FUNCTION, STORED, TABLES  # noqa: E402
+
+OTHERWISE = ("layers", "gain_sum_mlp")
+"""Moved by 1's that the feed-forward layer writes alone; the change that is tried adds them to what attention does."""
+MEASURED = ("layers", "outputs", "weights", "attention", "transitions")
+
+
+@pytest.mark.parametrize(("name", "how"), [("r03-1", "W_V × 8 and W_O / 8 in every block"), ("r07-5", "block 8")])
+def test_the_committed_rows_of_a_trained_model_are_what_it_gives(name: str, how: str) -> None:
+    _, folder, changed, changes = next(each for each in gauge_table.trained() if each[0] == name)
+    chosen = tuple(change for change in changes if how in change[1])
+    rows = gauge_table.rows_of(*gauge_table.opened(folder, changed), chosen)
+    both = table()[table()["model"] == name].merge(
+        rows, on=["change", "how", "table", "quantity"], suffixes=("", "_now")
+    )
+    assert len(both) > 60 * len(chosen)
+    assert set(both["table"]) >= {*MEASURED, "features", "summaries"}
+    for label in ("before", "after"):
+        np.testing.assert_allclose(both[label], both[f"{label}_now"], rtol=1e-5)
+    moved = both["moved_now"].where(both["moved_now"] > gauge_table.LEFT, 0.0)
+    np.testing.assert_allclose(both["moved"], moved, rtol=1e-4)
+
+
+def test_columns_of_the_function_are_never_moved_and_the_others_are() -> None:
+    rows = table().assign(column=lambda frame: frame["quantity"].str.partition(" of ")[0])
+    farthest = rows.groupby(["table", "column"])["moved"].max()
+    for name in MEASURED:
+        for label, column in TABLES[name].columns.items():
+            if column.dtype == FLOAT and (name, label) != OTHERWISE:
+                assert column.of in (FUNCTION, STORED), (name, label)
+                assert (farthest[name, label] > 0) == (column.of == STORED), (name, label)
+    for label, moved in farthest["features"].items():
+        declared = FEATURES[TRANSITION if label.startswith("L_star") else label]
+        assert declared.of == STORED if moved > 0 else declared.of in (FUNCTION, STORED), label
+
+
+def test_every_change_was_tried_on_classes_and_on_a_trained_model() -> None:
+    rows = table()
+    assert set(rows["change"]) == set(gauge_table.gauge.CHANGES)
+    trained = rows[rows["model"] != CLASSES]
+    assert set(trained["change"]) == set(gauge_table.gauge.CHANGES)
+    assert (rows.loc[rows["quantity"].isin(["entropy", "top_probability"]), "moved"] == 0).all()
+
+
+def test_what_moves_a_quantity_comes_with_how_far() -> None:
+    rows = what_moves("wv_wo_ratio")
+    assert (rows["moved"].diff().dropna() <= 0).all() and CLASSES not in set(rows["model"])
+    eight = rows[rows["how"] == "W_V × 8 and W_O / 8 in every block"]
+    np.testing.assert_allclose(eight["after"] / eight["before"], 64, rtol=1e-5)
+    assert len(what_moves("wv_wo_ratio", shipped_only=False)) > len(rows)
+    assert what_moves("entropy").empty
+    with pytest.raises(UsageError, match="did you mean wv_wo_ratio"):
+        what_moves("wv_wo_ration")
+
+
+def test_a_number_that_comes_or_goes_has_moved_without_end() -> None:
+    from thermostats.measurement.gauge_moves import moves
+
+    before = {"features": pd.DataFrame({"last_gain": [1.0], "L_star_peak_exact": [2.0]})}
+    after = {"features": pd.DataFrame({"last_gain": [1.5], "L_star_peak_exact": [np.nan]})}
+    assert dict(moves("heads", before, after)[["quantity", "moved"]].to_numpy()) == {
+        "last_gain": 0.5,
+        "L_star_peak_exact": np.inf,
+    }

@@ -1,0 +1,118 @@
+"""What a change of weights does to every quantity of the tables, on a model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.measurement.attention import measure_attention
+from thermostats.measurement.checkpoint import StoredTensor
+from thermostats.measurement.forward import Decoder
+from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.gauge import ModelWeights
+from thermostats.measurement.gauge_models import weights_of
+from thermostats.measurement.spectra import embedding_rows, layer_rows
+from thermostats.measurement.transitions import transitions
+from thermostats.tables.features import combine
+from thermostats.tables.schemas import TABLES, dtypes, key, with_added
+
+COLUMNS = ["change", "table", "quantity", "before", "after", "moved"]
+NAME = "changed"
+"""Run and model that rows of a model in memory are of."""
+
+
+def tables_of(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame]:
+    """Rows of the tables that a loaded model's weights, stream, outputs and attention give, and its row of `features`.
+
+    Attention is measured where it is eager and every block has W_V.
+    """
+    measured = measure_gains(places, prompts, decode=str if places.entry.has_head else None)
+    frames = {"layers": measured.layers, "summaries": measured.summaries, "weights": spectra_of(weights_of(places))}
+    if measured.outputs is not None:
+        frames["outputs"] = measured.outputs
+    if places.entry.attends and places.model.config._attn_implementation == "eager":  # type: ignore[union-attr]
+        frames["attention"] = measure_attention(places, prompts)
+        frames["transitions"] = transitions(frames["attention"])
+    return {**frames, "features": _features(frames, len(places.blocks))}
+
+
+def spectra_of(weights: ModelWeights) -> pd.DataFrame:
+    """Table `weights`, without run_id, of weights in memory."""
+    stored = {
+        name: StoredTensor(name, Path(), "F64", array.shape, partial(np.asarray, array))
+        for name, array in weights.tensors.items()
+    }
+    rows = embedding_rows(weights.entry, weights.config, stored)
+    for layer in weights.layers:
+        rows += layer_rows(weights.entry, weights.config, stored, layer + 1)
+    return pd.DataFrame(rows)
+
+
+def moves(change: str, before: Mapping[str, pd.DataFrame], after: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per numeric column of the tables before and after a change, and per matrix of `weights`.
+
+    `before` and `after` are means over rows; `moved` is the largest |x' − x| over its rows, over the largest |x|,
+    infinite where numbers came or went.
+    """
+    rows = []
+    for name, frame in before.items():
+        for part, first, second in _parts(name, frame, after[name].reindex(columns=frame.columns)):
+            for label in _numeric(name, first):
+                x, y = (each[label].to_numpy("float64", na_value=np.nan) for each in (first, second))
+                if np.isfinite(x).any():
+                    means = [
+                        float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else np.nan for each in (x, y)
+                    ]
+                    rows.append((change, name, label + part, *means, _moved(x, y)))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _moved(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    there = np.isfinite(x)
+    if (there != np.isfinite(y)).any():
+        return np.inf
+    size, moved = float(np.abs(x[there]).max()), float(np.abs(y - x)[there].max())
+    return moved / size if size else moved
+
+
+def _parts(name: str, first: pd.DataFrame, second: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """The rows of a table before and after in one order; those of `weights` by matrix, whole or by head, of `attention`
+    and `transitions` by variant, of `summaries` by estimand."""
+    if name == "features":
+        return [("", first, second)]
+    keys = [label for label in key(name) if label != "run_id"]
+    both = first.merge(second, on=keys, suffixes=("", "\0"))
+    old, new = both[first.columns], both[[*keys, *(f"{x}\0" for x in first if x not in keys)]]
+    new = new.rename(columns=lambda label: label.removesuffix("\0"))
+    by = {"weights": "matrix", "attention": "variant", "transitions": "trace_variant", "summaries": "estimand"}.get(
+        name
+    )
+    if by is None:
+        return [("", old, new)]
+    return [(f" of {each}", old[old[by] == each], new[old[by] == each]) for each in old[by].unique()]
+
+
+def _numeric(name: str, frame: pd.DataFrame) -> list[str]:
+    """Columns of measured numbers."""
+    if name == "features":
+        return [label for label in frame.select_dtypes("float64") if frame[label].notna().any()]
+    return [label for label, column in TABLES[name].columns.items() if column.dtype == "float64" and label in frame]
+
+
+def _features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFrame:
+    """The row of `features` of one model's rows, without its geometry."""
+    names = {"run_id": NAME, "model_id": NAME, "revision": "main", "n_layers": depth, "stages": 1, "source": NAME}
+    of_runs = ("layers", "summaries", "transitions", "weights")
+    tables: dict[str, pd.DataFrame] = {}
+    for name in ("runs", "models", *of_runs):
+        rows = frames.get(name, pd.DataFrame()) if name in of_runs else pd.DataFrame([names])
+        whole = with_added(rows.assign(run_id=NAME) if name in of_runs else rows, name)
+        texts = {label: "" for label, dtype in dtypes(name).items() if dtype == "str" and label not in whole}
+        tables[name] = whole.assign(**texts).reindex(columns=list(dtypes(name))).astype(dtypes(name))
+    return combine(**tables)

@@ -1,0 +1,225 @@
+"""ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²), u_m ~ N(0, s_μ²): models ranked by their means of categories, drawn exactly.
+
+Models m × categories c of prompts. Prompts that several models answered are taken off first, by least squares within
+the category, so that the error of a mean is of what the model alone does; it is an estimate (`Gaussian.freedom`). How
+single prompts matter is the sampled law's question, `fit_benchmark`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.modelling.calls import fits
+from thermostats.modelling.classical.estimates import at_position
+from thermostats.modelling.columns import needing
+from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
+from thermostats.modelling.draws import SEED, Array, Settings
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fitted import WIDER, Constants, Laid, Law
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.ranking import (
+    APART,
+    CENTRE,
+    EFFECTS,
+    asked_order,
+    figure_of_ranks,
+    in_order,
+    table_of_order,
+    table_of_ranks,
+    table_of_shares,
+)
+from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.standard_errors import moderated
+from thermostats.modelling.statements import Statistic
+from thermostats.modelling.unit_means import freedom_of
+
+PARTS = ("model", "category", "model × category", "prompt and rest")
+PRIORS = (
+    ("c", f"N(0, {CENTRE:g}²)", "a step of a transformer may lengthen or shorten all models by a factor e"),
+    ("s_μ", f"half-normal({APART:g})", "models that differ by a factor 1.6, or by nothing, are no surprise"),
+    ("s_κ, s_ξ", f"half-normal({EFFECTS:.2f})", "a sixth of the variance that models differ by, each"),
+)
+
+
+@fits
+def fit_rank_means(
+    table: pd.DataFrame,
+    estimand: str = "last_gain",
+    *,
+    order: Sequence[str] | None = None,
+    seed: int = SEED,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+) -> Fit:
+    """ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²): ranks of models by means over categories of prompts.
+
+    `table`, `estimand` and `order` as in `fit_benchmark`. Quantities: gain (by model, the exponential of its mean over
+    these categories), category_sd, interplay_sd (s_ξ), share (realised variance of each part over these cells, prompts
+    and what is left as observed; Gelman 2005, doi:10.1214/009053604000001048). Statements may read the mean log gain by
+    the name of a model. Tables: `ranks`, `shares`, `order`.
+
+    Raises UsageError as `fit_benchmark`.
+    """
+    rows, warnings = cells(table, "an order of models")
+    models, categories = (rows[name].nunique() for name in ("model_id", "category"))
+    refuse_large(rows, models + categories)
+    order, said = asked_order(rows, order)
+    others = {name: _law(order, factor) for name, factor in WIDER.items()}
+    return law_fitted(
+        replace(_law(order), alternatives=others),
+        rows,
+        seed=seed,
+        settings=settings,
+        estimand=at_position(estimand, table),
+        sources=sources_of(table),
+        warnings=[*warnings, *said],
+        reads=needing("model_id", "category"),
+    )
+
+
+def _law(order: Sequence[str], factor: float = 1.0) -> Law:
+    """`factor`: of all prior scales."""
+    return Law(
+        name="rank means",
+        lay_out=partial(_lay_out, factor),
+        quantities=_quantities,
+        reported=("gain", "category_sd", "interplay_sd", "share"),
+        statements={"order": partial(in_order, order)},
+        statistics=_statistics,
+        equations=(
+            "mean log gain of model m over category c ~ N(c + u_m + κ_c, s_ξ² + e_mc²),  e_mc² estimated",
+            "u_m ~ N(0, s_μ²),  κ_c ~ N(0, s_κ²), which sum to zero",
+            "prompts' effects are taken off within each category by least squares",
+        ),
+        priors=PRIORS,
+        tables={"ranks": table_of_ranks, "shares": table_of_shares, "order": partial(table_of_order, order)},
+        figures={"fit": figure_of_ranks},
+    )
+
+
+def _lay_out(factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
+    """Means of models over categories; models and categories that a fit has not seen come last."""
+    models, model = numbered(rows["model_id"], like["models"] if like else ())
+    categories, category = numbered(rows["category"], like["categories"] if like else ())
+    seen = len(like["categories"]) if like else len(categories)
+    places, at = np.unique(np.column_stack([model, category]), axis=0, return_inverse=True)
+    y, error, freedom, within = np.zeros(len(places)), np.zeros(len(places)), None, 0.0
+    if like is None:
+        y, error, degrees, within = _outcomes(rows, category, at.ravel())
+        freedom = freedom_of(degrees)
+    gaussian = Gaussian(
+        y=y,
+        X=np.ones((len(places), 1)),
+        sd=np.array([factor * CENTRE]),
+        blocks={"model": np.eye(len(models))[places[:, 0]], "category": contrasts(places[:, 1], seen)},
+        prior=HalfNormals((factor * APART, factor * EFFECTS, factor * EFFECTS)),
+        error=error,
+        freedom=freedom,
+    )
+    constants = {
+        "models": models,
+        "categories": categories,
+        "labels": {"gain": models, "share": PARTS},
+        "outcomes": [f"{models[m]}, {categories[c]}" for m, c in places],
+        "places": places,
+        "cells": np.bincount(at.ravel()).astype(np.float64),
+        "y": y,
+        "error": error,
+        "within": within,
+    }
+    return Laid(model=gaussian, constants=constants, by_row=False)
+
+
+def _outcomes(
+    rows: pd.DataFrame, category: NDArray[np.int64], at: NDArray[np.int64]
+) -> tuple[Array, Array, Array, float]:
+    """Means by model and category without prompts' effects, errors, their degrees of freedom; variance within."""
+    logs, prompt = np.log(rows["value"].to_numpy(np.float64)), pd.factorize(rows["prompt_id"])[0]
+    n = np.bincount(at).astype(np.float64)
+    mean, rest, degrees = np.bincount(at, logs) / n, np.zeros(logs.size), n - 1
+    for c in np.unique(category):
+        here = category == c
+        units, unit = np.unique(at[here], return_inverse=True)
+        which = np.eye(units.size)[unit]
+        by_prompt = contrasts(pd.factorize(prompt[here])[0], len(np.unique(prompt[here])))
+        alone = by_prompt if units.size > 1 else by_prompt[:, :0]
+        design = np.column_stack([which, alone])
+        fitted = np.linalg.lstsq(design, logs[here])[0]
+        mean[units], rest[here] = fitted[: units.size], logs[here] - design @ fitted
+        left = max(here.sum() - np.linalg.matrix_rank(design), 0)
+        degrees[units] *= left / max((n[units] - 1).sum(), 1)
+    square = np.bincount(at, np.square(rest))
+    sd = np.sqrt(np.divide(square, degrees, out=np.zeros_like(square), where=degrees > 0))
+    error, freedom = moderated(sd, degrees + 1)
+    return mean, error * np.sqrt((degrees + 1) / n), freedom, float((np.square(logs - mean[at])).mean())
+
+
+def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    """Realised means of models over these categories, where what an outcome leaves open is drawn."""
+    models, categories = constants["models"], constants["categories"]
+    means = _of_places(values, constants)
+    table = np.zeros((len(models), len(categories)))
+    table[tuple(constants["places"].T)] = constants["cells"]
+    level = _averaged(means, table, axis=-1)
+    kind = _averaged(means - level[..., None], table, axis=-2)
+    rest = means - level[..., None] - kind[..., None, :]
+    parts = (level[..., None] + 0 * rest, kind[..., None, :] + 0 * rest, rest)
+    between = [_variance(part, table) for part in parts]
+    variance = np.stack([*between, np.full(between[0].shape, constants["within"])], axis=-1)
+    by_name = dict(zip(models, np.moveaxis(level, -1, 0), strict=True))
+    return {
+        "gain": np.exp(level),
+        "category_sd": values["scale"][..., 1],
+        "interplay_sd": values["scale"][..., 2],
+        "share": variance / variance.sum(axis=-1, keepdims=True),
+        "level": level,
+        **by_name,
+    }
+
+
+def _of_places(values: Mapping[str, Array], constants: Constants) -> Array:
+    """Mean log gain of every model in every category without errors, … × M × C; of given draws always the same."""
+    models, categories = len(constants["models"]), len(constants["categories"])
+    basis = contrasts(np.arange(categories), categories)
+    centre = values["beta"][..., None] + values["model"][..., :models, None]
+    centre = centre + (values["category"][..., : basis.shape[1]] @ basis.T)[..., None, :]
+    model, category = constants["places"].T
+    y, error = (np.asarray(values.get(name, constants[name])) for name in ("y", "error"))
+    variance = np.broadcast_to(np.square(values["scale"][..., 2])[..., None, None], centre.shape)
+    weight, off, square = np.zeros(centre.shape), np.zeros(centre.shape), np.zeros(centre.shape)
+    square[..., model, category] = np.square(error)
+    off[..., model, category] = y - centre[..., model, category]
+    known = np.zeros((models, categories), dtype=bool)
+    known[model, category] = True
+    weight = np.where(known, variance / (variance + square), 0.0)
+    noise = np.sqrt(np.where(known, weight * square, variance))
+    return np.asarray(centre + weight * off + noise * np.random.default_rng(0).standard_normal(centre.shape))
+
+
+def _averaged(values: Array, cells: Array, axis: int) -> Array:
+    """Means along models or categories, equally over those that have cells."""
+    there = (cells > 0).astype(np.float64)
+    return np.asarray((values * there).sum(axis=axis) / there.sum(axis=axis))
+
+
+def _variance(part: Array, cells: Array) -> Array:
+    """Variance over cells."""
+    share = cells / cells.sum()
+    mean = (part * share).sum(axis=(-2, -1), keepdims=True)
+    return np.asarray((np.square(part - mean) * share).sum(axis=(-2, -1)))
+
+
+def _statistics(constants: Constants) -> dict[str, Statistic]:
+    which = np.eye(len(constants["models"]))[constants["places"][:, 0]]
+    by_model = which / which.sum(axis=0)
+    return {
+        "share of dampeners": lambda y: (y < 0).mean(axis=-1),
+        "spread of model means": lambda y: (y @ by_model).std(axis=-1),
+        "largest": lambda y: y.max(axis=-1),
+        "smallest": lambda y: y.min(axis=-1),
+    }
