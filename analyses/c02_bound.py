@@ -86,7 +86,7 @@ def counted(rows: pd.DataFrame) -> Result:
 
 
 VIEWS = Views(models=5)
-TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers"))
+TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers", SHARE))
 
 
 @CLAIM.finding("bound", primary=WITHIN_BOUND, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS)

@@ -54,7 +54,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
     drawn = {"slope on x < 0": fit.quantities["slope on x"] < 0}
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, statements=drawn))
     agreed = statement == "slope on x > 0"
-    found = answered(words, question, result, None, Evidence())
+    found = answered(words, question, Evidence(), result, None)
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
     assert ("agrees" in found.plain) == agreed and found.criterion.words.endswith("it is shown and decides nothing")

@@ -130,7 +130,7 @@ class Condition:
             f"{self.brief}, or {_after(self.brief, other.brief)}",
             lambda: self.nearly() | other.nearly(),
             _joined(np.minimum, self, other),
-            (lambda: self.statement() | other.statement()) if self.states or other.states else None,
+            None if _opposite(self, other) else lambda: self.statement() | other.statement(),
         )
 
 
@@ -140,6 +140,12 @@ def _joined(
     """The level of two conditions together, where both have one."""
     one, other = first.level, second.level
     return None if one is None or other is None else lambda result: extreme(one(result), other(result))
+
+
+def _opposite(first: Condition, second: Condition) -> bool:
+    """Whether two conditions state nothing of a large sample, or both sides of one bar, of which one always holds."""
+    sides = {(name, bar) for name, _, bar in first.bars}, {(name, bar) for name, _, bar in second.bars}
+    return not (first.states or second.states) or (bool(sides[0]) and sides[0] == sides[1])
 
 
 def _stated_by_both(first: Condition, second: Condition) -> Callable[[], Condition] | None:

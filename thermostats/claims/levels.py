@@ -46,6 +46,8 @@ POINTS = 48
 """Points of a box that are tried with a test that is made study by study."""
 WORST = 3
 """Worst worlds of a box that are simulated anew."""
+LONGER = 10
+"""Times that a worst world may take as long as another of its search."""
 WANTED = 0.8
 """Power that a larger study should have."""
 LARGER, TRIED = (2, 3, 4, 6, 8, 12, 18), 100
@@ -179,8 +181,13 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
     """
     rule, trial = question.on_trial()
     statements = {side: _side(rule, side).statement() for side in SIDES}
-    if world.large is not None:
-        return {side: SAMPLES * statement.holds(world.large) for side, statement in statements.items()}
+    known = {
+        side: SAMPLES * statement.holds(world.large)
+        for side, statement in statements.items()
+        if world.large is not None and _side(rule, side).states is not None
+    }
+    if len(known) == len(SIDES):
+        return known
     many = multiplied(trial, rows, max(4, math.ceil(LARGE / len(rows))))
     outcomes = world.draw(many, random_of(question, rows, SAMPLES, "large"))
     results = _results(trial, many, outcomes)
@@ -192,7 +199,7 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
             allowed="a test that a larger study of the same kind carries, or `World.large`",
         )
     levels = {side: np.concatenate([np.atleast_1d(s.attained(r)) for r in results]) for side, s in statements.items()}
-    return {side: round(SAMPLES * float((of_side <= ALPHA).mean())) for side, of_side in levels.items()}
+    return {side: round(SAMPLES * float((of_side <= ALPHA).mean())) for side, of_side in levels.items()} | known
 
 
 def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> list[Result]:
@@ -290,7 +297,7 @@ class Search:
         """
         worlds = worlds_of(self.question)
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
-        spots = [{"size": size, **place} for place in places for size in self.sizes]
+        spots = [{"size": size, **place} for place in places for size in self._worst_sizes()]
         if self.question.on_trial()[1].many is not None:
             ranked = self._ranked([_of_kind(spot, kind) for spot in spots for kind in worlds.kinds], self.effort.few)
         else:
@@ -302,6 +309,13 @@ class Search:
             ranked = self._ranked([_of_kind(spot, kind) for spot in best for kind in worlds.kinds], self.effort.more)
         return self._false(ranked)
 
+    def _worst_sizes(self) -> list[str]:
+        """The two sizes at which the side is given most often, normal errors and every nuisance at half."""
+        box = worlds_of(self.question).box.items()
+        middle = {name: half(name, rest, end) for name, (rest, end, *_) in box}
+        spots = [{"size": size, "kind": "normal", **middle} for size in self.sizes]
+        return [str(point["size"]) for point in self._ranked(spots, self.effort.more)[:2]]
+
     def _ranked(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
         rates = [self._rate(self._levels(point, n, "search")) for point in points]
@@ -310,8 +324,8 @@ class Search:
     def _rate(self, levels: Array) -> float:
         return float((levels <= ALPHA).mean() + (levels <= 2 * ALPHA).mean() / 100)
 
-    def _levels(self, point: Point, n: int, seed: str) -> Array:
-        made = levels(self.question, self.rows, world_at(self.question, point), n, seed, self.seconds)
+    def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
+        made = levels(self.question, self.rows, world_at(self.question, point), n, seed, longer * self.seconds)
         return np.asarray(made[:, SIDES.index(self.side)])
 
     def _false(self, points: Sequence[Point]) -> list[Point]:
@@ -329,7 +343,7 @@ class Search:
 
     def simulated(self, point: Point, box: str, n: int) -> dict[str, Any]:
         """The row of the table for a point, with fresh seeds."""
-        made = self._levels(point, n, f"{box} {named(point)}")
+        made = self._levels(point, n, f"{box} {named(point)}", LONGER)
         ends = {name: bound(made, share) for name, share in BOUNDS.items()}
         return {
             "rule": self.question.key,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import BY_PROMPT, Errors, Noise, PromptErrors, Random, groups_of
+from thermostats.claims.result import Estimate, Result
 from thermostats.claims.worlds.world import (
     BETWEEN,
     RATIO,
@@ -52,15 +54,22 @@ def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", column:
 
 
 def worlds_of_bound(
-    outcome: str, bound: str, error: str, above: float, column: str = "", null: float | None = None, **errors: Any
+    outcome: str, bound: str, error: str, above: float, column: str = "", quantity: str = "", **errors: Any
 ) -> Worlds:
     """Outcomes below the column `bound`, or above it in a share of models.
 
     They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
+    quantity: what the rule calls the share above, which without errors of measurement is the world's.
     """
     at_rest, box = along(column, **errors)
-    make = partial(with_errors, partial(_of_bound, outcome, bound, error), _above, at_rest, outcome)
-    return Worlds(make, 0.0, above if null is None else null, box, others={"half above": 0.5})
+    made = partial(with_errors, partial(_of_bound, outcome, bound, error), _above, at_rest, outcome)
+    return Worlds(partial(_known, made, quantity), 0.0, above, box, others={"half above": 0.5})
+
+
+def _known(make: Callable[..., World], quantity: str, size: float, **point: Any) -> World:
+    """A world whose size is a number of the rule itself."""
+    world = make(size, **point)
+    return replace(world, large=Result(quantities={quantity: Estimate(size)})) if quantity else world
 
 
 def worlds_of_levels(

@@ -126,7 +126,7 @@ def _of_curve(
 
 
 def _inside(outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
-    x = rows.groupby("model_id")[predictor].transform(standard).to_numpy(np.float64)
+    x = rows.groupby("model_id")[predictor].transform(lambda own: standard(own.to_numpy(np.float64))).to_numpy()
     return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
 
 
