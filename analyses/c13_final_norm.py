@@ -80,9 +80,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
     """McNemar's test, and the share put right."""
     without = classification_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
     differ = table[table["right_without"] != table["right_with"]].assign(put_right=lambda rows: rows["right_without"])
-    fit = None
-    if len(differ):
-        fit = fit_share(differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED)
+    fitted = partial(fit_share, differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED)
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
@@ -94,7 +92,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
     return mcnemar(table).adding(
         draw=draw,
-        inference=Inference(fit, tables=("groups",)),
+        inference=Inference(later=fitted if len(differ) else None, tables=("groups",)),
         audit=figures or Audit(),
         words={
             "right": int(table["right_without"].sum()),

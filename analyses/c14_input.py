@@ -120,7 +120,8 @@ def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None =
         draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
         audit=audit or Audit(),
         inference=Inference(
-            fit_share(
+            later=partial(
+                fit_share,
                 found.rows["prompts"],
                 "agrees",
                 against=ROBUST,

@@ -73,7 +73,7 @@ def named(models: pd.DataFrame) -> pd.DataFrame:
 def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None) -> Result:
     """`shares` of models with their curves; `start`: the same models before training."""
     decided = either(models)
-    fit = fit_share(decided, "five", sources=sources, seed=SEED) if len(decided) >= LEAST_JUDGED else None
+    fitted = partial(fit_share, decided, "five", sources=sources, seed=SEED)
     shown, five = models, int(decided["five"].sum())
     if start is not None:
         shown = models.merge(start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left")
@@ -82,7 +82,7 @@ def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start:
         shares(decided).quantities,
         table=shown,
         draw=drawing(lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"),
-        inference=Inference(fit, tables=("groups",)),
+        inference=Inference(later=fitted if len(decided) >= LEAST_JUDGED else None, tables=("groups",)),
         words={
             "five": five,
             "three": len(decided) - five,

@@ -114,7 +114,9 @@ def trained(evidence: Evidence, measure: Case) -> Result:
     xlabel = f"{measure.words}, mean over edges: median and 90% of models"
     return found.adding(
         draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
-        inference=Inference(fit_share(table, "shows_it", sources=[NURSERY], seed=SEED), tables=("groups",)),
+        inference=Inference(
+            later=partial(fit_share, table, "shows_it", sources=[NURSERY], seed=SEED), tables=("groups",)
+        ),
         words={
             "shown": found.quantities[SHOWN.name].value,
             "largest": float(table["largest"].max()),

@@ -134,14 +134,14 @@ def attention(evidence: Evidence) -> Result:
 def last_mlp(evidence: Evidence) -> Result:
     """Is the last MLP's gain above 1 in every model?"""
     layers, last = gains.by_layer(evidence), last_blocks(evidence)
-    fit = fit_share(last, "expands", group=None, sources=[gains.SCALING], seed=SEED)
+    later = partial(fit_share, last, "expands", group=None, sources=[gains.SCALING], seed=SEED)
     others = layers.merge(last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id")
     largest = layers.loc[layers.groupby("model_id")["gain_mlp"].idxmax()].merge(last, on=["model_id", "layer"])
     ylabel = "MLP gain, output over normed input"
     return expanding(last).adding(
         table=last[["model_id", "gain_mlp"]],
         draw=drawing(lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
-        inference=Inference(fit, tables=("groups",)),
+        inference=Inference(later=later, tables=("groups",)),
         words={
             "above": int(last["expands"].sum()),
             "least": float(last["gain_mlp"].min()),

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
+from thermostats.claims.posterior import FittedModel
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
@@ -70,8 +71,8 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     verdicts = {name: found[name].verdict for name in PARTS}
     table = pd.DataFrame([{name: found[part].columns()[name] for name in SHOWN} for part in (*PARTS, *APART)])
     fits = [found[part].posterior for part in (*PARTS, *APART)]
-    table["statement"] = [fit.conclusion.statement if fit else "" for fit in fits]
-    table["probability"] = [fit.conclusion.probability if fit else None for fit in fits]
+    table["statement"] = [fit.conclusion.statement if isinstance(fit, FittedModel) else "" for fit in fits]
+    table["probability"] = [fit.conclusion.probability if isinstance(fit, FittedModel) else None for fit in fits]
     stand, fall = (list(verdicts.values()).count(verdict) for verdict in (SUPPORTED, AGAINST))
     xlabel = "last gain, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)

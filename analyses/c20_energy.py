@@ -66,7 +66,7 @@ def families(evidence: Evidence) -> Result:
     found = share(logs(table))
     fair, by_family = found.rows["comparable models"], found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
-    fit = fit_share(rows, "amplifies", sources=[CLAIM.source], seed=SEED)
+    later = partial(fit_share, rows, "amplifies", sources=[CLAIM.source], seed=SEED)
     shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
     draw = net_amplification(shown, "net amplification, blocks after the first", "family")
     words = {
@@ -75,7 +75,7 @@ def families(evidence: Evidence) -> Result:
         "over_root": float(fair["over_root_of_L"].median()),
         "under_root": int((fair["over_root_of_L"] < 1).sum()),
     }
-    return found.adding(table=table, draw=draw, words=words, inference=Inference(fit, tables=("groups",)))
+    return found.adding(table=table, draw=draw, words=words, inference=Inference(later=later, tables=("groups",)))
 
 
 @CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS))

@@ -74,13 +74,13 @@ def worlds() -> str:
     lines = [
         "# Rules in simulated worlds",
         "",
-        "Each side of a rule has an attained level, the smallest nominal level at which it would be given. This page has "
-        "the worst simulated worlds in which a side is false, on the claim's own models: how often it would be given at "
-        "5%, and the levels below which 5%, 1% and 0.1% of studies lie. The smallest of the 5% column over the "
-        "plausible worlds is α*: the side is given below it, and never above 5%. The hostile world is the condition of "
-        "the verdict. Of tipping points, which are in `data/worlds.csv`, only the number is shown. Power is that of the "
-        "side at min(5%, α*) in a world of the declared size (for “not supported”: of the null), and the last column "
-        "says how many models, pairs or prompts a power of 0.8 takes.",
+        "Each side of a rule has an attained level, the smallest nominal level at which it would be given. This "
+        "page has the worst simulated worlds in which a side is false, on the claim's own models: how often it "
+        "would be given at 5%, and the levels below which 5%, 1% and 0.1% of studies lie. The smallest of the 5% "
+        "column over the plausible worlds is α*: the side is given below it, and never above 5%. The hostile world "
+        "is the condition of the verdict. Of tipping points, which are in `data/worlds.csv`, only the number is "
+        "shown. Power is that of the side at min(5%, α*) in a world of the declared size (for “not supported”: of "
+        "the null), and the last column says how many models, pairs or prompts a power of 0.8 takes.",
     ]
     heads = ("side", "box", "world", "studies", "given at 5%", "5%", "1%", "0.1%", "power", "for a power of 0.8")
     for (rule, n), rows in table().groupby(["rule", "n_models"]):
@@ -124,7 +124,7 @@ def models() -> str:
 def _using(name: str) -> list[str]:
     """Claims whose analysis fits a law itself."""
     every = scripts(ROOT / "analyses").items()
-    return [claim for claim, path in every if f"{name}(" in path.read_text(encoding="utf-8")]
+    return [claim for claim, path in every if re.search(rf"\b{name}[(,]", path.read_text(encoding="utf-8"))]
 
 
 def verdicts(reports: Path) -> str:

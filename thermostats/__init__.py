@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
     from thermostats.modelling.loading import load_fit as load_fit
+    from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
@@ -64,6 +65,7 @@ _HOME = {
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
     "fit_lineage": "thermostats.modelling.lineage",
+    "fit_matched": "thermostats.modelling.matched",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
     "fit_sources": "thermostats.modelling.measurements",

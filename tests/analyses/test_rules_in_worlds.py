@@ -49,7 +49,7 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
                 yield question.trial.test(study)
 
 
-@pytest.mark.parametrize("claim", [pytest.param("n01", marks=pytest.mark.slow), *(c for c in CLAIMS if c != "n01")])
+@pytest.mark.parametrize("claim", CLAIMS)
 def test_what_every_rule_is_worth_is_known_as_it_stands(claim: str) -> None:
     for name, (question, rows) in tried(claim).items():
         known = calibration.of_design(question, len(rows))

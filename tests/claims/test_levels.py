@@ -16,7 +16,7 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.conditions import Condition
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample, Strength, two_verdicts
-from thermostats.claims.judge import answered, together, weigh
+from thermostats.claims.judge import answered, calibration_of, together, weigh
 from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import (
@@ -43,6 +43,7 @@ from thermostats.claims.worlds import World, Worlds, worlds_of_line, worlds_of_m
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.classical.association import correlation
 from thermostats.modelling.classical.many import Many, correlations
+from thermostats.settings import CALIBRATE_VARIABLE
 
 R = V("r")
 RISES = Decide((R > 0) & (R.p <= ALPHA), (R < 0) & (R.p <= ALPHA))
@@ -395,10 +396,10 @@ def test_limits_of_the_nearest_design_are_provisional(monkeypatch: pytest.Monkey
 
 def test_rows_of_ones_own_are_simulated_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)))
-    asked, evidence = question(LINE, n=12), Evidence()
-    evidence.calibrate = True
-    assert evidence.fork().calibrate
-    known = calibration.on_these(asked, study(12))
+    asked = question(LINE, n=12)
+    assert calibration_of(asked, study(12)).provisional
+    monkeypatch.setenv(CALIBRATE_VARIABLE, "1")
+    known = calibration_of(asked, study(12))
     assert known.provisional == "" and set(known.rows["box"]) == {"plausible", "hostile"}
     assert known.side(SUPPORTED).limit() != 0.01
     monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)).iloc[:0])

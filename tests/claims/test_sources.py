@@ -20,7 +20,6 @@ class Rows:
     """Rows by source in the place of evidence."""
 
     frame: pd.DataFrame
-    calibrate = False
 
     def without(self, source: str) -> Rows:
         return Rows(self.frame[self.frame["source"] != source])

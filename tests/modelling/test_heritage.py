@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import thermostats
+from thermostats import formatting
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
@@ -141,11 +142,24 @@ def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit
     counted = np.mean((sd["heritage"] > sd["geometry"]) & (sd["geometry"] > sd["scale"]))
     assert fitted.probabilities[ORDER] == pytest.approx(counted)
     orders = fitted.table("orders").set_index("statement")
-    assert list(orders.index) == ["heritage > geometry", "geometry > scale", ORDER]
+    assert list(orders.index) == ["heritage > geometry and scale", ORDER, "heritage > geometry", "geometry > scale"]
     for row in orders.itertuples():
         p, q = row.probability, row.prior
         assert row.bayes_factor == pytest.approx(p / (1 - p) / (q / (1 - q)) if p < 1 else np.inf)
     assert (bayes_factor(0.25, 0.25), bayes_factor(1.0, 0.25)) == (pytest.approx(1), np.inf)
+
+
+def test_the_first_statement_is_the_lab_above_shape_and_size_together(fitted: Fit) -> None:
+    """The spread of the sum of both contributions, counted draw by draw; it and the order are what is printed first."""
+    parts = contributions(fitted.draws.values, fitted.constants)
+    together = np.mean(parts["heritage"].std(axis=-1) > (parts["geometry"] + parts["scale"]).std(axis=-1))
+    first, second = list(fitted.probabilities.items())[:2]
+    assert first == ("heritage > geometry and scale", pytest.approx(together)) and second[0] == ORDER
+    lines = repr(fitted).splitlines()
+    assert (
+        f"P({first[0]}) = {formatting.number(first[1])}" in lines
+        and f"P({ORDER}) = {formatting.number(second[1])}" in lines
+    )
 
 
 def test_checks_list_every_alternative_and_every_unit(fitted: Fit) -> None:

@@ -39,8 +39,6 @@ class Evidence(Selection):
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
         super().__init__(data, name)
         self.selections: dict[str, str] = {}
-        self.calibrate = False
-        """Whether rules are simulated on these rows where no table knows their design."""
         self.memo: dict[Any, Any] = {}
         """What shared functions have computed, and the selections that they read."""
         self._digests: dict[str, str] = {}
@@ -49,7 +47,6 @@ class Evidence(Selection):
         """The same tables, loaded once for both, with no selection remembered."""
         other = Evidence(self.data)
         other._files, other._loaded, other._digests = self._files, self._loaded, self._digests
-        other.calibrate = self.calibrate
         return other
 
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.by_column import ByColumn
-from thermostats.claims.posterior import FittedModel
+from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.result import Audit, Estimate
 from thermostats.claims.verdict import UNMEASURED, Reason
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
@@ -150,8 +150,8 @@ class Finding(ByColumn):
     table: pd.DataFrame | None = None
     """The numbers behind the verdict, shown on the page."""
     figure: Drawing = Drawing()
-    posterior: FittedModel | None = None
-    """The fitted model that accompanies the classical test."""
+    posterior: FittedModel | Undrawn | None = None
+    """The fitted model that accompanies the classical test; undrawn where the report does not draw it."""
     curve: SpecificationCurve | None = None
     """The estimate and the verdict under every defensible choice."""
 
@@ -201,7 +201,9 @@ def text_of(finding: Finding) -> str:
     lines += [f"  worst world  p {finding.strength.p}"] * bool(finding.strength.p)
     lines += [f"  estimate     {estimate_text(head)}"] * (head.value is not None)
     lines += [f"  probability  {probability_text(head)}"] * (head.p is not None)
-    if posterior is not None:
+    if isinstance(posterior, Undrawn):
+        lines.append(f"  posterior    {posterior.statement} is not drawn: thermostats report {finding.claim} --draw")
+    elif posterior is not None:
         conclusion = posterior.conclusion
         lines.append(f"  posterior    {chance_of(conclusion.statement, conclusion.probability)}")
         lines += [wrapped(f"Check: {reason}") for reason in posterior.gate.reasons]

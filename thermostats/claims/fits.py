@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
 
+import thermostats
 from thermostats.claims import conditions, rule
 from thermostats.claims.finding import Convergence
-from thermostats.claims.posterior import Computation, Conclusion, FittedModel, Panel
+from thermostats.claims.posterior import Computation, Conclusion, FittedModel, Panel, Undrawn
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of
@@ -55,6 +57,7 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
         diagnostics=fit.draws.diagnostics,
         seed=fit.seed,
         versions=versions(),
+        drawn="" if fit.draws.exact else _drawn_with(),
         warnings=fit.warnings,
     )
     return FittedModel(
@@ -101,6 +104,17 @@ def _drawn_by(fit: Fit) -> str:
         f"NUTS by {draws.engine}, {used.chains} chains of {used.draws} draws after {used.tune} of adaptation, target "
         f"acceptance {used.target_accept:g}, {attempts}."
     )
+
+
+def _drawn_with() -> str:
+    """Versions of what draws, and the day."""
+    there = {"thermostats": thermostats.__version__, **versions()}
+    return f"{', '.join(f'{name} {number}' for name, number in there.items())}; {datetime.now(UTC):%Y-%m-%d}"
+
+
+def undrawn(result: Result, rule_asked: rule.Posterior, model: str) -> Undrawn:
+    """The record of a result's fit that is left for later."""
+    return Undrawn(model=model, rule=_sentence(rule_asked), statement=f"P({rule_asked.stated(result)})")
 
 
 def convergence(fit: Fit) -> Convergence:

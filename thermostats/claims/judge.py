@@ -17,10 +17,10 @@ from thermostats.claims.calibration import FAIR, Calibration, nearest, on_these
 from thermostats.claims.curve import curve_of
 from thermostats.claims.evidence import SETS, Evidence
 from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample, Strength
-from thermostats.claims.fits import convergence, posterior_of
+from thermostats.claims.fits import convergence, posterior_of, undrawn
 from thermostats.claims.levels import MANY, PLAUSIBLE, SIDES, WITHOUT, Attained, attained
 from thermostats.claims.own_models import noise, own_models_missing
-from thermostats.claims.posterior import FittedModel
+from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import ALPHA, AtLeast, Decide, Given, Posterior, wanted
@@ -30,6 +30,7 @@ from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Rea
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import chance_of, declared, listed, plural
 from thermostats.modelling.draws import PASSED
+from thermostats.settings import calibrating, drawing
 from thermostats.tables.vocabulary import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
@@ -58,9 +59,11 @@ def answered(
     """
     if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
         return unmeasured(words, question, result)
+    if drawing() or isinstance(question.primary, Posterior):
+        result = result.adding(inference=result.inference.drawn())
     weighed = weigh(question, evidence, result, rows)
-    fitted = fitted_model(words, question, result)
-    if fitted is not None and isinstance(question.primary, Posterior) and not fitted.gate.passes:
+    fitted = _fitted(words, question, result)
+    if isinstance(fitted, FittedModel) and isinstance(question.primary, Posterior) and not fitted.gate.passes:
         fit = result.inference.fit
         reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
         weighed = replace(weighed, verdict=OPEN, reason=reason, strength=Strength())
@@ -132,7 +135,7 @@ def weigh(
     primary = question.primary
     if primary is None:
         raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
-    known = calibration_of(question, evidence, rows)
+    known = calibration_of(question, rows)
     levels = {side: attained(primary, question.trial, rows, result, side) for side in SIDES}
     given = [side for side in SIDES if known.side(side).gives(levels[side].level)]
     if not given:
@@ -148,10 +151,10 @@ def weigh(
     return Weighed(side, Reason.NONE, strength, known)
 
 
-def calibration_of(question: Question, evidence: Evidence, rows: pd.DataFrame | None) -> Calibration:
-    """What is known of a question's rule on some rows; simulated on them where the evidence asks for that."""
+def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration:
+    """What is known of a question's rule on some rows; simulated on them where a report is asked to."""
     n = 0 if rows is None else len(rows)
-    return on_these(question, rows) if evidence.calibrate and rows is not None else nearest(question, n)
+    return on_these(question, rows) if calibrating() and rows is not None else nearest(question, n)
 
 
 def _limit(known: Calibration, side: Verdict) -> float:
@@ -273,15 +276,16 @@ def headline(result: Result) -> Estimate:
     return replace(head, p=None, p_kind="") if head.p is None or math.isnan(head.p) else head
 
 
-def fitted_model(words: Template, question: Question, result: Result) -> FittedModel | None:
-    """The fitted model that accompanies a test, or decides where the primary rule is on a posterior."""
-    primary, other = question.primary, question.robustness
-    on_posterior = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    if on_posterior is None or (result.inference.fit is None and on_posterior is not primary):
+def _fitted(words: Template, question: Question, result: Result) -> FittedModel | Undrawn | None:
+    """The fit that a rule on a posterior asks, with its checks; undrawn where it is left for later."""
+    primary, other, inference = question.primary, question.robustness, result.inference
+    asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
+    if asked is None or (inference.fit is None and inference.later is None and asked is not primary):
         return None
-    assert primary is not None  # noqa: S101
-    model = result.inference.model or words.line(question.name, "model", _values(question, result, OPEN))
-    return posterior_of(result, on_posterior, model, other if on_posterior is primary else primary)
+    model = inference.model or words.line(question.name, "model", _values(question, result, OPEN))
+    if inference.later is not None:
+        return undrawn(result, asked, model)
+    return posterior_of(result, asked, model, other if asked is primary else primary)
 
 
 def _said(question: Question, weighed: Weighed, group: str) -> dict[str, Any]:
@@ -351,7 +355,7 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
 
 
 def _finding(
-    words: Template, question: Question, result: Result, weighed: Weighed, fitted: FittedModel | None = None
+    words: Template, question: Question, result: Result, weighed: Weighed, fitted: FittedModel | Undrawn | None = None
 ) -> Finding:
     verdict = weighed.verdict
     values = _values(question, result, verdict)
@@ -418,9 +422,9 @@ def _named(rows: pd.DataFrame) -> str:
     return f": {listed(names)}" if len(names) <= NAMED else ""
 
 
-def _sentence(fitted: FittedModel | None, verdict: Verdict) -> str:
+def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
     """What the fitted model says, and whether the test agrees; its verdict may not be the one that stands."""
-    if fitted is None:
+    if not isinstance(fitted, FittedModel):
         return ""
     by = fitted.conclusion
     text = f"The fitted model gives {chance_of(by.statement, by.probability)}"

@@ -401,12 +401,18 @@ def report(
     data: Data = None,
     out: Annotated[Path, typer.Option("--out", help="Folder to which the report is written.")] = Path("reports"),
     analyses: Analyses = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Also draw the posteriors that need PyMC, about a minute a claim.")
+    ] = False,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Also refit sampled posteriors, without each unit and under other priors."),
+        typer.Option("--thorough", help="Draw, and refit what was drawn, without each unit and under other priors."),
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Simulate rules on your rows, at most 20 s a finding.")
     ] = False,
     snapshot: Annotated[
-        bool, typer.Option("--snapshot", help="Also rewrite the files kept under version control.")
+        bool, typer.Option("--snapshot", help="Draw, and rewrite the files kept under version control.")
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     as_json: Json = False,
@@ -431,7 +437,9 @@ def report(
 
     options: dict[str, Any] = {
         "check": check_only,
+        "draw": draw,
         "thorough": thorough,
+        "calibrate": calibrate,
         "snapshot": snapshot,
         "processes": 1 if here else None,
     }

@@ -31,6 +31,9 @@ USUAL = {
     "density": "rho density head_density",
     "geometry": "n_layers layers depth num_hidden_layers n_heads heads num_attention_heads d_head head_dim d_model "
     "hidden hidden_size width",
+    "shape": "n_layers layers depth num_hidden_layers n_heads heads num_attention_heads d_model hidden hidden_size "
+    "width",
+    "family": "family families series",
     "covariates": "n_layers layers depth n_params params",
     "group": "heritage lab labs organisation organization org company owner vendor group family",
     "scale": "n_params params params_m params_b parameters num_parameters size",
@@ -38,13 +41,13 @@ USUAL = {
     "outcome": "gain penultimate_gain last_gain max_gain value growth ratio y",
 }
 """Names that such columns often have, the likeliest first."""
-SEVERAL = ("geometry", "scale", "covariates", "levels")
+SEVERAL = ("geometry", "scale", "covariates", "levels", "shape")
 """Arguments that name one column or more."""
 OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")
 """Arguments whose column rows to predict need not have."""
 NONE_SAYS = ("lab", "group")
 """Arguments that are written out where they are None, since this is not their default."""
-TEXT = ("model", "lab", "prompt", "group")
+TEXT = ("model", "lab", "family", "prompt", "group")
 """Arguments whose column holds names; that of the others holds numbers."""
 LOGS = ("geometry", "scale", "depth", "heads", "density")
 """Arguments whose numbers enter by their logarithms."""
@@ -87,7 +90,7 @@ class Columns:
             there = ", ".join(map(str, new.columns))
             raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
         for name, columns in needed.items():
-            for column in columns if name not in TEXT and name != "levels" else ():
+            for column in columns if name not in (*TEXT, "levels", "shape") else ():
                 numbers(new[column], column, least=1, positive=name in LOGS)
         rows = self._renamed(new)
         return rows if OURS["model"] in rows else rows.assign(**{OURS["model"]: rows.index.astype(str)})

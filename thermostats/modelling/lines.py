@@ -112,21 +112,21 @@ class Line:
         sd = tuple(factor * scale for scale in self.sd)
         return replace(self, sd=sd, sigma=factor * self.sigma, tau=factor * self.tau)
 
-    def others(self, label: str = "lab") -> dict[str, Line]:
+    def others(self, groups: str = "labs") -> dict[str, Line]:
         """The same rows under other priors, with exact outcomes, without levels."""
         lines = {name: self.wider(factor) for name, factor in WIDER.items()}
         if self.error:
             lines["outcomes taken as exact"] = replace(self, error=None)
         if self.group:
-            lines[f"no effects of {label}s"] = replace(self, group=None)
+            lines[f"no effects of {groups}"] = replace(self, group=None)
         if self.levels:
             lines[f"no levels of {listed(self.levels)}"] = replace(self, levels=())
         return lines
 
 
-def line_law(law: Law, line: Line, label: str = "lab") -> Law:
+def line_law(law: Law, line: Line, groups: str = "labs") -> Law:
     """A law whose model is a line, with its alternatives."""
-    others = {name: replace(law, lay_out=other.lay_out) for name, other in line.others(label).items()}
+    others = {name: replace(law, lay_out=other.lay_out) for name, other in line.others(groups).items()}
     return replace(law, lay_out=line.lay_out, alternatives=others)
 
 
@@ -208,7 +208,7 @@ def fit_line(
     )
     if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(named):
         warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
-    law = line_law(_law(line, scale), line, "lab" if group == LAB else str(group))
+    law = line_law(_law(line, scale), line, "labs" if group == LAB else f"{group}s")
     return law_fitted(
         law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings, reads=units.columns.of_new
     )
@@ -262,7 +262,7 @@ def _law(line: Line, scale: float | None) -> Law:
         lay_out=line.lay_out,
         quantities=partial(_quantities, line),
         statements=statements,
-        statistics=_statistics,
+        statistics=line_statistics,
         equations=(
             f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''}{further} + ε_i",
             *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
@@ -291,7 +291,8 @@ def _quantities(line: Line, values: Mapping[str, Array], constants: Constants) -
     return {"mean": values["beta"][..., 0], **slopes, **spreads}
 
 
-def _statistics(constants: Constants) -> Mapping[str, Statistic]:
+def line_statistics(constants: Constants) -> Mapping[str, Statistic]:
+    """What of the residuals may close the gate."""
     return residuals.statistics(constants["design"], residuals.CLOSING)
 
 

@@ -408,6 +408,7 @@ FINDINGS = table(
         "rhat_max": number("largest R-hat; empty: not sampled", "ratio"),
         "ess_min": number("smallest effective sample size; empty: not sampled", "draws"),
         "divergences": column(INTEGER, "divergent transitions; empty: not sampled", "count", nullable=True),
+        "drawn": text("versions and day by which PyMC drew its posterior; empty: nothing was sampled"),
         "inputs_sha": text("SHA-256 over the analysis, its words, the error rates of its rules and the rows it read"),
     },
 )

@@ -23,6 +23,7 @@ from thermostats.modelling import checks, draws
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.entry import written
 from thermostats.reporting.pages.universes import universes_of
+from thermostats.reporting.posteriors import inputs_of
 from thermostats.reporting.text import Files, Text, slug, text
 
 DECIDED = (SUPPORTED, AGAINST)
@@ -72,6 +73,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
 
     made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
     """
+    inputs = [inputs_of(made_of["script"], each.selections) for each in made]
     files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
     parts = _parts(made, files)
     page = text(
@@ -98,7 +100,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         **made_of,
     )
     files.add("index.md", page.encode())
-    files.add("findings.json", written(claim, findings, made_of["inputs"]))
+    files.add("findings.json", written(claim, findings, inputs))
     return files.contents
 
 
@@ -151,15 +153,21 @@ def _levels(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
 def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
     """The fitted model, how many models and groups it rests on, its intervals, and its figures and tables by place."""
     sample, posterior = made.finding.sample, made.finding.posterior
-    if posterior is None:
-        return {"posterior": None}
+    if not isinstance(posterior, FittedModel):
+        return {"posterior": None, "undrawn": posterior}
     placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
     for name, other in UNFOLDED.items():
         if number > 1:
             placed[other] = placed[name] + placed[other]
     numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
     rests_on = [formatting.plural(n, noun) for n, noun in numbered if n]
-    return {"posterior": posterior, "rests_on": rests_on, "intervals": _kinds(posterior), "placed": placed}
+    return {
+        "posterior": posterior,
+        "undrawn": None,
+        "rests_on": rests_on,
+        "intervals": _kinds(posterior),
+        "placed": placed,
+    }
 
 
 def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:

@@ -141,7 +141,8 @@ def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
                 "headline": number == 0,
                 "posterior": fit.get("probability"),
                 "mc_error": fit.get("probability_error"),
-                "inputs_sha": entry.inputs_sha,
+                "drawn": fit.get("drawn", ""),
+                "inputs_sha": entry.inputs[number],
             }
             for name in ("published", "reproduced"):
                 row[name] = json.dumps(row[name], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -163,7 +164,8 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     primary = [entry.findings[0] for entry in entries if entry.findings and not entry.error]
     counts = Counter(finding.verdict for finding in primary)
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
-    fitted = [entry.posteriors[0] for entry in entries if entry.posteriors and entry.posteriors[0]]
+    fits = (entry.posteriors[0] or {} for entry in entries if entry.posteriors)
+    fitted = [fit for fit in fits if "passes" in fit]
     apart = [fit for fit in fitted if fit["passes"] and fit["classical"] not in ("", fit["concluded"])]
     return {
         "counts": [f"{counts[v]} {'came out ' if v == reached[0] else ''}as {v}" for v in reached],
