@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
@@ -71,7 +72,7 @@ def _unit(values: Array) -> Array:
     return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
 
 
-def _rearranged(x: Array, codes: Array, seed: int) -> Array:
+def _rearranged(x: Array, codes: NDArray[np.int64], seed: int) -> Array:
     """x in other orders, one a row, within groups; all of them where they can be listed, the observed one first."""
     if codes.max() == 0 and math.factorial(x.size) <= MOST_ARRANGEMENTS:
         return np.asarray(x[orders(x.size)])
