@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
@@ -25,6 +26,7 @@ from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
 from thermostats.claims.judge import again, answered, together, unmeasured
+from thermostats.claims.own_models import own_models_missing
 from thermostats.claims.question import Question, Views
 from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule, without_level
@@ -233,12 +235,18 @@ class Claim:
             parts = [before[name] for name in question.parts]
             result = question.answer(evidence, {name.partition(".")[2]: part for name, part in before.items()})
             return together(self.words, replace(question, group=parts[0].sample.group), parts, result)
+        rows = None
+        with suppress(TooFew):  # the answer then says so
+            rows = question.trial.of(evidence, question.over) if question.trial else None
+        used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
+        missing = () if used is None else own_models_missing(self.id, self.measures, used, evidence)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew as few:
-            return unmeasured(self.words, question, few.result)
-        rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.words, question, evidence, result, rows)
+            finding = unmeasured(self.words, question, few.result)
+        else:
+            finding = answered(self.words, question, evidence, result, rows)
+        return replace(finding, notes=(*finding.notes, *missing))
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""
