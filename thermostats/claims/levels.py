@@ -71,7 +71,7 @@ class Effort:
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE, HERE = Effort(40, 60, 1000, 300), Effort(400, 1000, 4000, 2000), Effort(30, 40, 400, 150)
+STUDY_BY_STUDY, AT_ONCE, HERE = Effort(30, 50, 1000, 250), Effort(400, 1000, 4000, 2000), Effort(30, 40, 400, 150)
 
 
 @dataclass(frozen=True)
