@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import EXACT, Array, Draws, Settings, in_chains, of_weights, systematic
+from thermostats.modelling.draws import (
+    EXACT,
+    PARETO_LIMIT,
+    Array,
+    Draws,
+    Settings,
+    in_chains,
+    of_weights,
+    pareto_smooth,
+    systematic,
+)
 from thermostats.modelling.proposals import candidates
 from thermostats.modelling.scales import Scales
 
@@ -73,6 +83,35 @@ class Gaussian:
             effective=min(effective, float(rows.size)),
             log_evidence=float(special.logsumexp(log_weight) - math.log(log_weight.size)),
             seconds=time.perf_counter() - begin,
+        )
+
+    def reweighted(self, draws: Draws, of: Gaussian, rows: NDArray[np.bool_], *, seed: int, size: int) -> Draws | None:
+        """Draws of this model, of some `rows` of another's outcomes, made of draws of that other.
+
+        θ and squared errors of the other's draws weigh p(y_rows, θ)/p(y, θ), whatever columns its rows were laid out
+        with; β and effects are drawn anew given them. None where priors or kinds of effects differ, so that θ is
+        another, and where Pareto k is above 0.7.
+        """
+        if list(self.blocks) != list(of.blocks) or self.prior != of.prior:
+            return None
+        rng, values = np.random.default_rng(seed), draws.few(size)
+        theta = np.log(values["scale"])
+        square = np.square(values["error"]) if of.freedom is not None else None
+        left = None if square is None else square[:, rows]
+        log_ratio = self.log_density(theta, left) - of.log_density(theta, square)
+        log_weight, k = pareto_smooth(log_ratio[None])
+        if not k[0] <= PARETO_LIMIT:
+            return None
+        weight = np.exp(log_weight[0] - special.logsumexp(log_weight[0]))
+        chosen, effective = systematic(weight, len(theta), rng), float(1 / np.square(weight).sum())
+        square = np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size)) if left is None else left[chosen]
+        settings = replace(draws.settings, draws=len(theta) // draws.settings.chains)
+        return Draws(
+            values=in_chains(self._effects(theta[chosen], square, rng), settings),
+            diagnostics=of_weights(effective, float(k[0])),
+            engine=EXACT,
+            settings=settings,
+            effective=effective,
         )
 
     def log_density(self, theta: Array, square: Array | None = None) -> Array:
