@@ -19,7 +19,7 @@ from thermostats.errors import ThermostatsError, some_of, unknown
 from thermostats.next_steps import Code, call, command, file_read, written
 
 sys.path += [str(Path(__file__).parent / name) for name in ("modelling", "tables", "first_hour")]
-from bad_inputs import BAD, CASES, EXPECTED, REFUSED
+from bad_inputs import BAD, CASES, EXPECTED, REFUSED, ratios
 
 LINE = re.compile(r"(?:thermostats\.\w+\(|df\.\w+|df\[|pd\.\w+\(|fit\.\w+\().*[)\]]")
 """What in a next step is to be pasted."""
@@ -50,7 +50,7 @@ def test_the_line_of_a_fit_runs_or_names_what_only_the_user_knows(fit: str, bad:
     with pytest.raises(ThermostatsError) as refused:
         case.fit(table)
     for line in lines(refused.value):
-        names = {"df": table} | ({"ratios": table} if fit == "spectral" else {})
+        names = {"df": table} | ({"ratios": ratios(table)} if fit == "spectral" else {})
         if not OWN.search(re.sub(r'"[^"]*"', "", line)):
             pasted(line, **names)
 
