@@ -27,6 +27,8 @@ SCHEMES |= dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba"), "none")
 RMS_NORMS = ("t5", "mt5", "umt5", "mamba", "mamba2", "falcon_mamba", "lfm2", "lfm2_moe")
 """Classes with RMSNorm whose configurations do not call its ε so."""
 SCHEMES |= {"roformer": "rotary"}
+ROTATES_IF_SAID = ("granitemoehybrid",)
+"""Classes without positions, unless their configuration's `position_embedding_type` is ``rope``."""
 LAYER_NORMS = ("phimoe", "cohere2_moe")
 """Classes whose norms subtract the mean though their configuration speaks of RMS."""
 FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim", "hidden_dim")
@@ -90,7 +92,11 @@ def model_row(
         "position_scheme": _scheme(entry, config, learned=table is not None),
         "parallel_block": entry.parallel,
         "year": None,
-        "modality": "vision" if entry.reads == "image" else "decoder" if entry.has_head else "encoder",
+        "modality": "vision"
+        if entry.reads == "image"
+        else "decoder"
+        if entry.has_head or entry.headless
+        else "encoder",
         "stages": len(entry.depths) or 1,
         "source": COUNTED,
         "quantised": "" if origin.get("scheme") in (None, *UNROUNDED) else origin["scheme"],
@@ -213,6 +219,8 @@ def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
     kind = str(decoder.get("position_embedding_type") or "")
     if kind.startswith("relative"):
         return "relative"
+    if kind == "nope" or (entry.model_type in ROTATES_IF_SAID and kind != "rope"):
+        return "none"
     if not entry.has_head and learned:
         return "learned"
     if entry.model_type == "beit":
