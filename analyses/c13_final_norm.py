@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
@@ -17,6 +17,7 @@ from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, one_run_each
 from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.prompt_rows import gain_by_prompt
 
@@ -80,9 +81,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
     """McNemar's test, and the share put right."""
     without = classification_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
     differ = table[table["right_without"] != table["right_with"]].assign(put_right=lambda rows: rows["right_without"])
-    fit = None
-    if len(differ):
-        fit = fit_share(differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED)
+    fitted = partial(fit_share, differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED)
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
@@ -94,7 +93,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
     return mcnemar(table).adding(
         draw=draw,
-        inference=Inference(fit, tables=("groups",)),
+        inference=Inference(later=fitted if len(differ) else None, tables=("groups",)),
         audit=figures or Audit(),
         words={
             "right": int(table["right_without"].sum()),
@@ -107,7 +106,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
 
 WORLDS = worlds_of_share("right_without", WITHOUT, WITH)
-RIGHT = partial(Trial, test=mcnemar, worlds=WORLDS, searches=searches_of_share("right_without", WITHOUT, WITH))
+RIGHT = partial(Trial, test=mcnemar, worlds=WORLDS)
 
 
 @CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(of_the_hunt))
@@ -129,7 +128,7 @@ def known_both_ways(evidence: Evidence) -> pd.DataFrame:
         known = both_ways(evidence)
         known = known.assign(last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean()))
     else:
-        known = model_rows(evidence, "last_gain", incomparable=True)
+        known = having(model_rows(evidence, "last_gain", incomparable=True), "heritage")
     known = known.dropna(subset=["last_gain", "normed_gain"])[["model_id", "heritage", "last_gain", "normed_gain"]]
     return known.assign(changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)).reset_index(drop=True)
 
@@ -142,12 +141,7 @@ def changed(known: pd.DataFrame) -> Result:
     return Result.of(known, {"share that changes sides": share}, words={"changed": n})
 
 
-SIGN = Trial(
-    known_both_ways,
-    changed,
-    worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED),
-    searches=searches_of_share("changes_sides", SIGNS, MISJUDGED, sided=True),
-)
+SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
 
 
 @CLAIM.finding(

@@ -6,7 +6,7 @@ import pandas as pd
 
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.phases import LEAST_POINTS, phases
 from thermostats.modelling.shares import fit_share
@@ -73,7 +73,7 @@ def named(models: pd.DataFrame) -> pd.DataFrame:
 def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None) -> Result:
     """`shares` of models with their curves; `start`: the same models before training."""
     decided = either(models)
-    fit = fit_share(decided, "five", sources=sources, seed=SEED) if len(decided) >= LEAST_JUDGED else None
+    fitted = partial(fit_share, decided, "five", sources=sources, seed=SEED)
     shown, five = models, int(decided["five"].sum())
     if start is not None:
         shown = models.merge(start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left")
@@ -82,7 +82,7 @@ def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start:
         shares(decided).quantities,
         table=shown,
         draw=drawing(lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"),
-        inference=Inference(fit, tables=("groups",)),
+        inference=Inference(later=fitted if len(decided) >= LEAST_JUDGED else None, tables=("groups",)),
         words={
             "five": five,
             "three": len(decided) - five,
@@ -107,12 +107,7 @@ def decided(evidence: Evidence, here: bool) -> pd.DataFrame:
     return either(known(evidence, here)[1])
 
 
-TRIED = partial(
-    Trial,
-    test=shares,
-    worlds=worlds_of_share("five", MOSTLY, HALF),
-    searches=searches_of_share("five", MOSTLY, HALF, sided=True),
-)
+TRIED = partial(Trial, test=shares, worlds=worlds_of_share("five", MOSTLY, HALF))
 OTHERS, HERE = (TRIED(partial(decided, here=here)) for here in (False, True))
 PREFERS = Posterior("share > 0.5")
 

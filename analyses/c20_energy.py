@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.rule import Always, Each, Posterior, V
-from thermostats.claims.worlds import searches_among, worlds_of_mean
+from thermostats.claims.rule import Always, Each, Gate, Posterior, V
+from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.amplification import (
     BELOW,
@@ -17,13 +17,14 @@ from thermostats.studies.delia2026.amplification import (
     published_product,
 )
 from thermostats.studies.delia2026.claim_figures import net_amplification
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 
 SEED = 20
 STATED, APART = float(np.log(124)), 1.0
 """Mean log amplification of models, that of the smallest stated product (null: 0), and their standard deviation."""
 NET = V("amplification")
-AMPLIFY = Always(BELOW, Each("comparable models", NET.lower > 1) & (V("share of families").lower > 0.5))
+AMPLIFY = Always(BELOW, Gate(Each("comparable models", NET.lower > 1)) & (V("share of families").lower > 0.5))
 
 MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=AMPLIFY.against)
 
@@ -43,7 +44,7 @@ share = partial(families_that_amplify, name="comparable models")
 def of_models(evidence: Evidence) -> pd.DataFrame:
     """Models over the blocks after the first."""
     if evidence.name != PUBLISHED:
-        rows = model_rows(evidence, "total_amplification")
+        rows = having(model_rows(evidence, "total_amplification"), "heritage")
         half = (rows["upper"] / rows["gain"] - 1).fillna(0.0)
         return rows.assign(log=rows["log_gain"], half=half)
     return logs(amplification(evidence, seed=SEED))
@@ -55,15 +56,10 @@ def of_products(evidence: Evidence) -> pd.DataFrame:
 
 
 WORLDS = worlds_of_mean("log", STATED, 0.0, APART)
-SEARCHES = searches_among(WORLDS)
 
 
 @CLAIM.finding(
-    "families",
-    primary=AMPLIFY,
-    robustness=MOST,
-    trial=Trial(of_models, share, "", WORLDS, searches=SEARCHES),
-    views=Views(models=4),
+    "families", primary=AMPLIFY, robustness=MOST, trial=Trial(of_models, share, "", WORLDS), views=Views(models=4)
 )
 def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
@@ -71,7 +67,7 @@ def families(evidence: Evidence) -> Result:
     found = share(logs(table))
     fair, by_family = found.rows["comparable models"], found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
-    fit = fit_share(rows, "amplifies", sources=[CLAIM.source], seed=SEED)
+    later = partial(fit_share, rows, "amplifies", sources=[CLAIM.source], seed=SEED)
     shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
     draw = net_amplification(shown, "net amplification, blocks after the first", "family")
     words = {
@@ -80,10 +76,10 @@ def families(evidence: Evidence) -> Result:
         "over_root": float(fair["over_root_of_L"].median()),
         "under_root": int((fair["over_root_of_L"] < 1).sum()),
     }
-    return found.adding(table=table, draw=draw, words=words, inference=Inference(fit, tables=("groups",)))
+    return found.adding(table=table, draw=draw, words=words, inference=Inference(later=later, tables=("groups",)))
 
 
-@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, searches=SEARCHES))
+@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS))
 def with_input_and_norm(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     table = published_product(evidence)

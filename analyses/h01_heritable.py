@@ -20,21 +20,21 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
+from thermostats.claims.descent import tree_of
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import searches_among
-from thermostats.claims.worlds.descent import worlds_of_descent
+from thermostats.claims.worlds import worlds_of_descent
 from thermostats.modelling.heritability import enough, heritability
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
-from thermostats.tables.tree_of_models import tree
 
 ALPHA, LITTLE = 0.05, 0.5
 """Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
-CLAIMED, WEAK = 0.6, 0.3
+CLAIMED = 0.6
 COLUMNS = ("log_L", "log_H", "log_d_h", "log_n")
 LAMBDA = V("λ")
-HERITABLE = Decide(LAMBDA.p <= ALPHA, (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
+HERITABLE = Decide((LAMBDA > 0) & (LAMBDA.p <= ALPHA), (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
 LEAST = AtLeast(models=10)
 CLAIM = Claim.read(__file__)
 GAINS = (
@@ -47,7 +47,7 @@ GAINS = (
 @CLAIM.shared
 def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model with its log gain and the logarithms of its shape and size."""
-    rows = model_rows(evidence, gain)
+    rows = having(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]
@@ -73,14 +73,12 @@ def descent(rows: pd.DataFrame) -> Result:
 
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
-WORLDS = worlds_of_descent("log_gain", CLAIMED, WEAK)
-SEARCHES = searches_among(WORLDS, along="log_n", group="")
-TRIAL = Trial(rows_of, descent, "heritage", WORLDS, searches=SEARCHES)
+TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, "log_n", group=""))
 
 
-def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
+def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
     """The whole tree of descent, models as measured, ancestors as expected given them."""
-    whole = tree(models=set(rows["model_id"]))
+    whole = tree_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)]])
     at = [whole.place(name) for name in rows["model_id"]]
     values = ancestors(rows["log_gain"].to_numpy(np.float64), x, whole.covariance(whole.names), at)
@@ -93,9 +91,8 @@ def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
     rows = LEAST.of(rows_of(evidence, gain))
-    return descent(rows).adding(
-        table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(rows), words={"labs": rows["heritage"].nunique()}
-    )
+    words = {"labs": rows["heritage"].nunique()}
+    return descent(rows).adding(table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(evidence, rows), words=words)
 
 
 @CLAIM.finding(

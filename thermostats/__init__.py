@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thermostats.measurement.compare import compare as compare
     from thermostats.measurement.from_python import measure as measure
     from thermostats.measurement.kinship import spectral_angles as spectral_angles
     from thermostats.measurement.kinship import weight_distances as weight_distances
+    from thermostats.modelling.comparing import compare as compare
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
     from thermostats.modelling.loading import load_fit as load_fit
+    from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
@@ -51,7 +53,7 @@ __version__ = "0.3.0"
 _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.citing",
-    "compare": "thermostats.measurement.compare",
+    "compare": "thermostats.modelling.comparing",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",
@@ -64,6 +66,7 @@ _HOME = {
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
     "fit_lineage": "thermostats.modelling.lineage",
+    "fit_matched": "thermostats.modelling.matched",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
     "fit_sources": "thermostats.modelling.measurements",
@@ -106,7 +109,14 @@ def __getattr__(name: str) -> Any:
         step = _INSTEAD.get(name) or (f"thermostats.{near}" if (near := nearest(name, _HOME)) else "")
         what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
         raise AttributeError(what + f". Next: {step}" * bool(step))
-    return getattr(import_module(_HOME[name]), name)
+    public = getattr(import_module(_HOME[name]), name)
+    if isfunction(public):
+        from thermostats.next_steps import in_words  # noqa: PLC0415 - as above
+
+        public = in_words(public)
+        public.__module__, public.__qualname__ = __name__, name  # where pickle finds it
+    globals()[name] = public
+    return public
 
 
 def __dir__() -> list[str]:

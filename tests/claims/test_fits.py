@@ -11,8 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.finding import text_of
 from thermostats.claims.fits import posterior_of
 from thermostats.claims.judge import answered
+from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.question import Question
 from thermostats.claims.result import Estimate, Inference, Result
 from thermostats.claims.rule import Above, Posterior, V
@@ -21,6 +23,7 @@ from thermostats.claims.verdict import OPEN, SUPPORTED, Reason
 from thermostats.modelling.checks import FAILED, Gate
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import fit_line
+from thermostats.settings import DRAW_VARIABLE
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
     drawn = {"slope on x < 0": fit.quantities["slope on x"] < 0}
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, statements=drawn))
     agreed = statement == "slope on x > 0"
-    found = answered(words, question, result, None, Evidence())
+    found = answered(words, question, Evidence(), result, None)
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
     assert ("agrees" in found.plain) == agreed and found.criterion.words.endswith("it is shown and decides nothing")
@@ -62,6 +65,32 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
         None,
         None,
     ) and found.convergence.ess_min >= 400
+
+
+def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = {"one": {"estimand": "slope", "plain": "{{ verdict.sentence }}.", "model": "y on x."}}
+    words, rule, drawn = Template(Path("u01.md"), "U01", "t", {}, lines), Posterior("slope on x > 0"), list[int]()
+
+    def later() -> Fit:
+        drawn.append(1)
+        return fit
+
+    result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(later=later))
+    shown = Question("U01.one", "one", None, Result, primary=Above("slope", 0), robustness=rule)
+    found = answered(words, shown, Evidence(), result, None)
+    assert not drawn and found.plain == f"{SUPPORTED.sentence}." and found.convergence.ess_min is None
+    assert found.posterior == Undrawn(
+        model="y on x.",
+        rule="Supported where P(slope on x > 0) is at least 0.95, "
+        "not supported where it is at most 0.05, else inconclusive.",
+        statement="P(slope on x > 0)",
+    )
+    assert "P(slope on x > 0) is not drawn: thermostats report U01 --draw" in text_of(found)
+    decides = Question("U01.one", "one", None, Result, primary=rule)
+    assert answered(words, decides, Evidence(), result, None).verdict == SUPPORTED and drawn == [1]
+    monkeypatch.setenv(DRAW_VARIABLE, "1")
+    again = answered(words, shown, Evidence(), result, None)
+    assert drawn == [1, 1] and isinstance(again.posterior, FittedModel) and again.verdict == found.verdict
 
 
 def test_error_of_a_probability(fit: Fit) -> None:

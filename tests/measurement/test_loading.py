@@ -195,7 +195,8 @@ def test_a_prompt_of_the_beginning_token_alone_is_found_behind_the_one_in_front(
     "stated",
     [
         {"_attn_implementation": "flash_attention_2"},
-        {"attn_implementation": "flash_attention_3", "output_attentions": True},
+        {"attn_implementation": "flash_attention_3"},
+        {"output_attentions": True},
         {"return_dict": False},
         {"output_hidden_states": True, "return_dict": False},
     ],
@@ -238,8 +239,10 @@ def test_a_decoder_without_its_head_is_measured_as_plain_hooks_see_it(kind: str,
     write_tokenizer(path)
     rows = measure(str(path), tmp_path / "data", prompts=["the cat sat", "cat"], what=["weights", "gains", "attention"])
     row = store.load("models", tmp_path / "data").set_index("model_id").loc["headless"]
-    runs = store.load("runs", tmp_path / "data").query("model_id == 'headless'")["run_id"]
-    weights = store.load("weights", tmp_path / "data").query("layer == 0 and run_id in @runs.tolist()")
+    runs = store.load("runs", tmp_path / "data")
+    runs = set(runs.loc[runs["model_id"] == "headless", "run_id"])
+    weights = store.load("weights", tmp_path / "data")
+    weights = weights[weights["run_id"].isin(runs) & (weights["layer"] == 0)]
     base = transformers.AutoModel.from_pretrained(path)
     assert (row["modality"], row["n_params"]) == ("decoder", sum(p.numel() for p in base.parameters()))
     assert set(weights["matrix"]) == {"embedding"}

@@ -18,6 +18,7 @@ from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
 from thermostats.modelling.lines import fit_line
+from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.means import fit_means
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.pair_means import fit_pair_means
@@ -93,6 +94,16 @@ def measured(n: int, labs: int) -> Table:
     level = np.exp(rng.normal(0, 0.05, n))
     other = table.assign(source="other", dtype="bfloat16", **{GAIN: table[GAIN] * level})
     return pd.concat([table.assign(source="one"), other], ignore_index=True)
+
+
+def matched(n: int, labs: int) -> Table:
+    """Models of three shapes, a family a lab and shape."""
+    rng = np.random.default_rng(8)
+    table = gains(n, labs).assign(n_layers=12, n_heads=[8, 12, 16] * (n // 3) + [8] * (n % 3), d_model=768)
+    table = table.sort_values("n_heads", ignore_index=True).assign(
+        heritage=[f"lab{i % labs}" for i in range(n)], gain=np.exp(rng.normal(0, 0.1, n))
+    )
+    return table.assign(family=[f"f{i % labs}" for i in range(n)]).drop(columns=GAIN).rename(columns={"gain": GAIN})
 
 
 def ratios(table: Table) -> Table:
@@ -195,6 +206,14 @@ CASES = {
     "means": Case(prompted, lambda t: fit_means(t, "value", scale=0.5, seed=1), None, "value", ()),
     "share": Case(truths, lambda t: fit_share(t, "holds", seed=1), None, "holds", ()),
     "sources": Case(measured, lambda t: fit_sources(t, GAIN, seed=1), None, GAIN, ()),
+    "matched": Case(
+        matched,
+        lambda t: fit_matched(t, GAIN, focal="lab0", seed=1),
+        None,
+        GAIN,
+        ("n_layers", "n_heads", "d_model"),
+        lambda t: t.assign(n_heads=t["heritage"].str[3:].astype(int)),
+    ),
     "line": Case(
         gains,
         lambda t: fit_line(t, GAIN, ["n_layers", "rho"], scale=0.5, seed=1),
@@ -352,6 +371,17 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "constant gain": (SAID, "it holds for"),
     },
     "sources": COMMON | LOGARITHMS,
+    "matched": COMMON
+    | LOGARITHMS
+    | {
+        "one lab": (REFUSED, "too few shapes that the focal lab shares"),
+        "one model a lab": (REFUSED, "too few shapes that the focal lab shares"),
+        "two models": (REFUSED, "too few shapes that the focal lab shares"),
+        "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
+        "geometry not known": (REFUSED, "labels are missing"),
+        "constant geometry": (REFUSED, "too few shapes that the focal lab shares"),
+        "rank-deficient": (REFUSED, "too few shapes that the focal lab shares"),
+    },
     "line": COMMON
     | COLUMNS
     | UNKNOWN

@@ -25,6 +25,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.fit import fit_heritage
 from thermostats.modelling.heritage.simulate import model_facts
 from thermostats.modelling.lines import fit_line
+from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.pair_means import fit_pair_means
@@ -96,9 +97,14 @@ def units(rng: Rng) -> Fit:
     return fit_unit_means(benchmark_table(rng, [0.1, 0.2, 0.3, 0.4]), "value", scale=0.5)
 
 
+def matched(rng: Rng) -> Fit:
+    table = gains(rng).assign(n_layers=12, n_heads=[8, 12, 16, 24] * 5, d_model=768)
+    return fit_matched(table.assign(family=[f"f{i % 10}" for i in range(20)]), GAIN, focal="lab0")
+
+
 LAWS: Mapping[str, Callable[[Rng], Fit]] = {
     **{"line": line, "two levels": two_levels, "spectral": spectral, "crowding": crowding, "transition": transition},
-    **{"slopes": slopes, "heritage": heritage, "sources": sources},
+    **{"slopes": slopes, "heritage": heritage, "sources": sources, "matched": matched},
     **{"pair_means": pairs, "rank_means": ranks, "unit_means": units},
 }
 

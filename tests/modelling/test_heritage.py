@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import thermostats
+from thermostats import formatting
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
@@ -116,7 +117,7 @@ def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
     m = log_gains(fitted.draws.values, fitted.constants)
     assert quantities["models_mean_log_gain"] == pytest.approx(m.mean(axis=-1))
     unprinted = {name for name in quantities if name.startswith("mean log gain of")} | {"models_mean_log_gain"}
-    assert set(fitted.summary()["quantity"]) == set(quantities) - unprinted
+    assert set(fitted.summary().index) == set(quantities) - unprinted
 
 
 def test_the_mean_that_is_printed_has_the_error_of_a_sample_of_labs_and_models() -> None:
@@ -126,7 +127,7 @@ def test_the_mean_that_is_printed_has_the_error_of_a_sample_of_labs_and_models()
     y = 0.0763 + rng.normal(0, 0.1, 10)[lab] + rng.normal(0, 0.1, 60)
     names = {"model_id": [f"m{i}" for i in range(60)], "heritage": [f"lab{i}" for i in lab]}
     fit = fit_heritage(pd.DataFrame({**names, "gain": np.exp(y)}), seed=1)
-    row = fit.summary().set_index("quantity").loc["population_mean_log_gain"]
+    row = fit.summary().loc["population_mean_log_gain"]
     square = np.square(fit.draws["scale"])  # of labs centred, so that in the population it is 10/9 of that
     given = square[..., 0] * 10 / 9 / 10 + square[..., 1] / 60
     assert row["mean"] == pytest.approx(y.mean(), abs=0.005) and row["sd"] == pytest.approx(
@@ -141,11 +142,24 @@ def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit
     counted = np.mean((sd["heritage"] > sd["geometry"]) & (sd["geometry"] > sd["scale"]))
     assert fitted.probabilities[ORDER] == pytest.approx(counted)
     orders = fitted.table("orders").set_index("statement")
-    assert list(orders.index) == ["heritage > geometry", "geometry > scale", ORDER]
+    assert list(orders.index) == ["heritage > geometry and scale", ORDER, "heritage > geometry", "geometry > scale"]
     for row in orders.itertuples():
         p, q = row.probability, row.prior
         assert row.bayes_factor == pytest.approx(p / (1 - p) / (q / (1 - q)) if p < 1 else np.inf)
     assert (bayes_factor(0.25, 0.25), bayes_factor(1.0, 0.25)) == (pytest.approx(1), np.inf)
+
+
+def test_the_first_statement_is_the_lab_above_shape_and_size_together(fitted: Fit) -> None:
+    """The spread of the sum of both contributions, counted draw by draw; it and the order are what is printed first."""
+    parts = contributions(fitted.draws.values, fitted.constants)
+    together = np.mean(parts["heritage"].std(axis=-1) > (parts["geometry"] + parts["scale"]).std(axis=-1))
+    first, second = list(fitted.probabilities.items())[:2]
+    assert first == ("heritage > geometry and scale", pytest.approx(together)) and second[0] == ORDER
+    lines = repr(fitted).splitlines()
+    assert (
+        f"P({first[0]}) = {formatting.number(first[1])}" in lines
+        and f"P({ORDER}) = {formatting.number(second[1])}" in lines
+    )
 
 
 def test_checks_list_every_alternative_and_every_unit(fitted: Fit) -> None:
@@ -208,8 +222,8 @@ def test_blocks_are_free_and_fits_of_other_blocks_are_compared() -> None:
     assert labs.probabilities == {} and list(labs.quantities)[:2] == ["sd_heritage", "sd_model"]
     shape = fit_heritage(table, estimand="last_gain", blocks={"size": ["n_params"], "depth": ["n_layers"]})
     assert list(shape.probabilities) == ["size > depth"] and "labs" not in shape.law.tables
-    compared = labs.compare(shape)
-    assert compared["fit"].tolist() == ["this", "other"] and compared["se_difference"][1] > 0
+    compared = thermostats.compare({"shape": shape, "labs": labs})
+    assert compared.index.tolist() == ["labs", "shape"] and compared["dse"].iloc[1] > 0
     with pytest.raises(UsageError, match="with labs"):
         leave_one_out(shape, by="model")
     both = fit_heritage(table, estimand="last_gain", blocks={"recipe": ["lab"], "depth": ["n_layers"]})
@@ -221,7 +235,7 @@ def test_a_lab_never_seen_is_drawn_anew(fitted: Fit) -> None:
     """Models at hand are predicted by their blocks; two of one new lab share its effect, two of two new labs do not."""
     facts = rows().drop_duplicates("model_id").sort_values("model_id").drop(columns=["gain"])
     centre = fitted.model.expected(fitted.draws.few(4000)).mean(axis=0)
-    assert fitted.predict(facts)["mean"].to_numpy() == pytest.approx(centre, abs=0.02)
+    assert fitted.predict(facts, scale="log")["log_last_gain_mean"].to_numpy() == pytest.approx(centre, abs=0.02)
     pair = pd.concat([facts.head(1)] * 2, ignore_index=True).assign(model_id=["a", "b"])
     known, one, two = (fitted.predicted(pair.assign(heritage=labs)) for labs in (pair["heritage"], "new", ["x", "y"]))
     assert one.std(axis=0).min() > known.std(axis=0).max()
@@ -252,7 +266,8 @@ def test_a_lab_left_out_is_predicted_as_by_a_fit_without_it(fitted: Fit) -> None
     held = leave_one_out(fitted, by="heritage").predictions
     lab = held["heritage"][0]
     out = fitted.rows["heritage"] == lab
-    without = fitted.without(out).predict(fitted.rows[out].drop(columns="log_gain"))
+    without = fitted.without(out).predict(fitted.rows[out].drop(columns="log_gain"), scale="log")
+    without = without.rename(columns=lambda name: name.removeprefix("log_last_gain_"))
     own = held[held["heritage"] == lab]
     assert own["predicted"].to_numpy() == pytest.approx(without["mean"].to_numpy(), abs=0.05)
     assert (own["upper"] - own["lower"]).to_numpy() == pytest.approx(

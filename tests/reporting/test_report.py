@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -27,8 +28,10 @@ Build = Callable[..., ReportRun]
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
+def workplace(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Path]:
+    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path_factory.mktemp("cache")))
     return make_workplace(tmp_path)
 
 
@@ -247,6 +250,77 @@ def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_pa
     assert done.returncode == 0
     assert (out / "data" / "models.csv").is_file() and (out / "analyses" / "c01_gains.py").is_file()
     assert str(tmp_path) not in (out / "data.html").read_text()
+
+
+def test_a_copied_report_writes_what_differs_where_it_lies_now_and_says_so(
+    build: Build, workplace: dict[str, Path], tmp_path: Path
+) -> None:
+    """Beside its tables only the checksums name its folder; away from them it takes them along."""
+    build()
+    near, far = tmp_path / "out2", tmp_path / "far" / "out"
+    for out in (near, far):
+        shutil.copytree(workplace["out"], out)
+    assert build(out=near).written == ("MANIFEST.sha256",)
+    moved = build(out=far)
+    taken = {name for name in moved.written if name.startswith(("data/", "analyses/"))}
+    assert set(moved.written) - taken == {"MANIFEST.sha256", "data.md", "data.html", "thermostats-report.html"}
+    assert moved.copies == len(taken) and f"{len(taken)} of them copies of tables and analyses" in str(moved)
+    assert set(statuses(moved).values()) == {"fresh"} and build(out=far).written == ()
+
+
+def ran(place: dict[str, Path]) -> int:
+    """How often the analysis of `counting` was run."""
+    noted = place["analyses"].parent / "ran"
+    return len(noted.read_text()) if noted.is_file() else 0
+
+
+@pytest.fixture
+def counting(workplace: dict[str, Path]) -> dict[str, Path]:
+    """The workplace, with one analysis that notes that it was asked."""
+    script = write_analysis(workplace["analyses"], "C01", "Meta")
+    noted = workplace["analyses"].parent / "ran"
+    line = f'def analyse(tables):\n    open({str(noted)!r}, "a").write("1")\n'
+    script.write_text(script.read_text().replace("def analyse(tables):\n", line))
+    return workplace
+
+
+def test_what_is_forced_is_made_anew_and_kept(build: Build, counting: dict[str, Path]) -> None:
+    build("C01")
+    build("C01", force=True)
+    assert ran(counting) == 2
+    (counting["out"] / "c01" / "index.md").unlink()
+    assert statuses(build("C01")) == {"C01": "built"} and ran(counting) == 2
+
+
+def test_what_another_folder_has_made_of_the_same_rows_is_not_made_again(
+    build: Build, counting: dict[str, Path], tmp_path: Path
+) -> None:
+    build()
+    assert statuses(build(out=tmp_path / "other")) == {"C01": "built", "C02": "built"} and ran(counting) == 1
+
+
+def test_a_page_made_of_rows_of_before_is_stale_though_those_of_now_are_kept(
+    build: Build, counting: dict[str, Path], tmp_path: Path
+) -> None:
+    """Rows change and change back: the second folder has the page of the rows between, and no finding is made again."""
+    build()
+    write_gains(counting["data"], "meta/small", 0.6)
+    build(out=tmp_path / "other")
+    write_gains(counting["data"], "meta/small", 0.5)
+    assert build("C01", check=True).ok and not build("C01", out=tmp_path / "other", check=True).ok
+    assert statuses(build("C01", out=tmp_path / "other")) == {"C01": "built"} and ran(counting) == 2
+
+
+def test_where_nothing_is_kept_changed_tables_make_all_stale(
+    build: Build, workplace: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", "off")
+    build()
+    assert build(check=True).ok
+    write_gains(workplace["data"], "meta/small", 0.6)
+    assert {"C01", "C02"} <= stale(build(check=True))
+    build()
+    assert build(check=True).ok
 
 
 def is_there(pid: int | None) -> bool:

@@ -58,7 +58,35 @@ class Computation:
     """diagnostic, worst, limit, quantity."""
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
+    drawn: str = ""
+    """By which versions, and when, where PyMC drew; the exact engine gives the same at any time."""
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierDraws:
+    """A posterior that an earlier report drew."""
+
+    probability: float
+    """Of the statement that is asked."""
+    error: float | None
+    """Its Monte-Carlo standard error."""
+    drawn: str
+    """By which versions, and when."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undrawn:
+    """A fit that PyMC alone can draw, in a report that does not draw."""
+
+    model: str
+    """What would be fitted to what, in one sentence."""
+    rule: str
+    statement: str
+    """What the probability is of."""
+    earlier: EarlierDraws | None = None
+    why: str = ""
+    """Why there are no figures of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +97,7 @@ class FittedModel(ByColumn):
         {
             **{name: name for name in ("model", "equations", "priors")},
             **{name: f"conclusion.{name}" for name in ("rule", "statement", "probability", "verdict")},
-            **{name: f"computation.{name}" for name in ("warnings", "seed", "versions")},
+            **{name: f"computation.{name}" for name in ("warnings", "seed", "versions", "drawn")},
             **{"classical": "conclusion.classical", "sources": "sources", "computation": "computation.words"},
             **{"probability_error": "conclusion.error", "concluded": "concluded"},
         }

@@ -61,6 +61,8 @@ class Inference:
     """What accompanies the test of a result: a fit, what the rule asks of it, and what the page shows of it."""
 
     fit: Fit | None = None
+    later: Callable[[], Fit] | None = None
+    """Makes the fit, in its place where PyMC alone can draw it: a report draws it where asked to (`--draw`)."""
     tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()
     """Tables of the fit to show: names of its own, or titles with tables."""
     panels: tuple[Panel, ...] = ()
@@ -69,6 +71,10 @@ class Inference:
     """What a rule asks the fit beyond its own `statements`: functions of its quantities, so that refits answer too."""
     model: str = ""
     """What was fitted to what, in one sentence; empty: the template's."""
+
+    def drawn(self) -> Inference:
+        """The same with its fit."""
+        return self if self.later is None else replace(self, fit=self.later(), later=None)
 
     def probability(self, statement: str) -> float:
         """Posterior probability of a statement.

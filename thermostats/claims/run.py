@@ -65,24 +65,30 @@ def claim_of(path: Path) -> Claim:
 
 
 def run_all(
-    jobs: Mapping[str, Path | str], data: Path, processes: int | None = None, keys: Mapping[str, str] | None = None
+    jobs: Mapping[str, Path | str],
+    data: Path,
+    processes: int | None = None,
+    keys: Mapping[str, str] | None = None,
+    *,
+    anew: bool = False,
 ) -> Iterator[tuple[str, Run]]:
     """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
 
     jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`. keys: SHA-256
-    by claim of all that its findings depend on but rows; findings of a claim without one are all made anew.
+    by job of all that it depends on but rows; what has none is made anew and not kept. anew: so is all, and it is kept.
     """
     keys = keys or {}
     cores = cores_there_are()
     count = min(processes or cores, len(jobs))
     if processes == 1:
         tables = Evidence(data)
-        yield from ((name, run_one(job, data, tables.fork(), keys.get(name, ""))) for name, job in jobs.items())
+        for name, job in jobs.items():
+            yield name, run_one(job, data, tables.fork(), keys.get(name, ""), anew=anew)
         return
     share = str(max(1, cores // count))
     with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
         futures: dict[Future[Run], str] = {
-            pool.submit(_run_beside, job, data, keys.get(name, "")): name for name, job in jobs.items()
+            pool.submit(_run_beside, job, data, keys.get(name, ""), anew): name for name, job in jobs.items()
         }
         try:
             for future in as_completed(futures):
@@ -100,9 +106,9 @@ def run_all(
             raise
 
 
-def _run_beside(job: Path | str, data: Path, key: str) -> Run:
+def _run_beside(job: Path | str, data: Path, key: str, anew: bool) -> Run:
     """Run a job in a process of the pool, which loads the tables once for all that it runs."""
-    return run_one(job, data, _tables(data).fork(), key)
+    return run_one(job, data, _tables(data).fork(), key, anew=anew)
 
 
 @cache
@@ -115,29 +121,31 @@ def _die_quietly() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def run_one(job: Path | str, data: Path, tables: Evidence | None = None, key: str = "") -> Run:
+def run_one(job: Path | str, data: Path, tables: Evidence | None = None, key: str = "", *, anew: bool = False) -> Run:
     """Run one analysis, or make one page; whatever it raises is in `error` of the result."""
     started = time.perf_counter()
     try:
         tables = tables or Evidence(data)
-        run = _page(job, tables) if isinstance(job, str) else _analysis(job, tables, data, key)
+        run = _page(job, tables, key, anew) if isinstance(job, str) else _analysis(job, tables, data, key, anew)
     except (Exception, SystemExit) as error:
         file = sys.modules[job].__file__ if isinstance(job, str) and job in sys.modules else job
         run = Run(None, error=_words(error, Path(str(file))))
     return replace(run, seconds=time.perf_counter() - started)
 
 
-def _page(module: str, tables: Evidence) -> Run:
-    made: dict[str, bytes] = importlib.import_module(module).files(tables)
+def _page(module: str, tables: Evidence, key: str, anew: bool) -> Run:
+    store = Stored(module, key, anew=anew)
+    made = store.page(tables, importlib.import_module(module).files)
+    store.write()
     return Run(None, files=made, selections=dict(sorted(tables.selections.items())))
 
 
-def _analysis(path: Path, tables: Evidence, data: Path, key: str) -> Run:
+def _analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool) -> Run:
     claim: Claim | None = None
     try:
         module = _load(path)
         claim = _claim_of(module, path)
-        store = Stored(claim.id, key)
+        store = Stored(claim.id, key, anew=anew)
         findings = claim.judge(tables, store)
         if len({(finding.estimand, finding.sample.evidence) for finding in findings}) < len(findings):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)

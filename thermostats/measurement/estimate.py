@@ -139,7 +139,7 @@ def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) ->
     return model
 
 
-def class_config(folder: Path, loader: str, *, trust_remote_code: bool = False, **values: Any) -> Any:
+def class_config(folder: Path, loader: str, *, trust_remote_code: bool = False, **values: bool) -> Any:
     """transformers' configuration of the model in a folder, `values` in the place of its own.
 
     What it says of the kernel that computes attention, which may not be installed here, and of the form in which
@@ -149,9 +149,7 @@ def class_config(folder: Path, loader: str, *, trust_remote_code: bool = False, 
 
     auto: Any = getattr(transformers, loader)
     kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
-    aside = {"attn_implementation": None, "output_attentions": False}  # which refuse each other while it is read
-    values = {"local_files_only": True, "trust_remote_code": trust_remote_code, **aside, **values}
-    config = kind.from_pretrained(folder, **values)
+    config = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code, **values)
     config._attn_implementation = None
     for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", ()))):
         if part is not None:

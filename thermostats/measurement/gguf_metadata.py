@@ -51,8 +51,8 @@ class Made:
 
     def rope(self, *names: str, kind: str = "full_attention") -> Any:
         """The same of its rotary embedding, of that for a kind of block where they differ."""
-        stated = self.first("rope_parameters", "rope_scaling") or {}
-        rope = stated.get(kind) if isinstance(stated.get(kind), Mapping) else ropes(self.config)[0]
+        stated: Config = self.first("rope_parameters", "rope_scaling") or {}
+        rope: Config = stated[kind] if isinstance(stated.get(kind), Mapping) else ropes(self.config)[0]
         return next((rope[name] for name in names if rope.get(name) is not None), None)
 
 
@@ -68,7 +68,7 @@ def _rotated(made: Made) -> int:
 
 def _scale(made: Made) -> float:
     width = made.first("query_pre_attn_scalar") or geometry(made.entry, made.config).d_head
-    return float(width) ** -0.5
+    return 1 / math.sqrt(width)
 
 
 def _windows(made: Made) -> list[bool]:

@@ -38,7 +38,11 @@ def check_same(model: Any, planned: MeasurementPlan) -> None:
     entry = lookup(read_config(folder.path, folder.reads))
     before = _place(model, entry)
     first = _pass(before)
-    options = {"device_map": spec.device_map, "trust_remote_code": spec.trust_remote_code, "tokenizer": False}
+    options: dict[str, Any] = {
+        "device_map": spec.device_map,
+        "trust_remote_code": spec.trust_remote_code,
+        "tokenizer": False,
+    }
     loaded = load(folder, dtype=str(before.dtype).removeprefix("torch."), device=str(before.device), **options)
     second = _pass(loaded.decoder)
     tolerance = TOLERANCES[before.dtype]

@@ -29,6 +29,7 @@ from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.standard_errors import not_read, of_logs, stated
@@ -41,7 +42,7 @@ LEAST = 4
 """Rows beyond the number of coefficients that a residual needs."""
 ERROR = "standard error of the outcome"
 """Column of the errors that a line has, whatever they were called."""
-LOG = re.compile(r"^(?:np\.)?(log|log10|log2)\(([^()]+)\)$")
+LOG_OF = re.compile(r"^(?:np\.)?(log|log10|log2)\(([^()]+)\)$")
 """The log of one column, as a formula has it."""
 BASES = {"log": 1.0, "log10": math.log(10), "log2": math.log(2)}
 LEVEL = "level"
@@ -68,6 +69,8 @@ class Line:
     """Further columns whose values have."""
     error: str | None = None
     """Column of known standard errors of the outcome."""
+    scale: OutcomeScale = AS_GIVEN
+    """That of the outcome."""
     standardised: bool = True
     """Covariates are standardised; their means and SDs are constants of the fit."""
 
@@ -100,7 +103,8 @@ class Line:
             "outcomes": tuple(rows.index),
             "design": Design(x=model.X[:, :0:-1], groups=codes.get(LEVEL)),
         }
-        return Laid(model=model, constants=constants)
+        levels = tuple(self.blocks.values())
+        return Laid(model=model, constants=constants, scale=self.scale, groups=levels, covariates=self.covariates)
 
     @property
     def blocks(self) -> dict[str, str]:
@@ -112,21 +116,21 @@ class Line:
         sd = tuple(factor * scale for scale in self.sd)
         return replace(self, sd=sd, sigma=factor * self.sigma, tau=factor * self.tau)
 
-    def others(self, label: str = "lab") -> dict[str, Line]:
+    def others(self, groups: str = "labs") -> dict[str, Line]:
         """The same rows under other priors, with exact outcomes, without levels."""
         lines = {name: self.wider(factor) for name, factor in WIDER.items()}
         if self.error:
             lines["outcomes taken as exact"] = replace(self, error=None)
         if self.group:
-            lines[f"no effects of {label}s"] = replace(self, group=None)
+            lines[f"no effects of {groups}"] = replace(self, group=None)
         if self.levels:
             lines[f"no levels of {listed(self.levels)}"] = replace(self, levels=())
         return lines
 
 
-def line_law(law: Law, line: Line, label: str = "lab") -> Law:
+def line_law(law: Law, line: Line, groups: str = "labs") -> Law:
     """A law whose model is a line, with its alternatives."""
-    others = {name: replace(law, lay_out=other.lay_out) for name, other in line.others(label).items()}
+    others = {name: replace(law, lay_out=other.lay_out) for name, other in line.others(groups).items()}
     return replace(law, lay_out=line.lay_out, alternatives=others)
 
 
@@ -180,7 +184,7 @@ def fit_line(
         raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
-    names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome")
+    names = Columns(call="fit_line", named={**columns, "levels": list(levels)})
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows, group, warnings = units.rows, units.group, units.warnings
@@ -205,10 +209,11 @@ def fit_line(
         group=group,
         levels=tuple(name for name in levels if rows[name].nunique() > 1),
         error=ERROR if se is not None else None,
+        scale=_scale_of(outcome),
     )
     if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(named):
         warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
-    law = line_law(_law(line, scale), line, "lab" if group == LAB else str(group))
+    law = line_law(_law(line, scale), line, "labs" if group == LAB else f"{group}s")
     return law_fitted(
         law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings, reads=units.columns.of_new
     )
@@ -216,7 +221,7 @@ def fit_line(
 
 def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool) -> tuple[Array, list[str]]:
     """Known standard errors of outcomes, and what was done to them; UsageError where they may be of another unit."""
-    if log := LOG.match(outcome):
+    if log := LOG_OF.match(outcome):
         column = log[2].strip()
         values = numbers(rows[column], column, positive=True)
         errors, words = of_logs(rows, se, column, values)
@@ -235,6 +240,14 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
             next_step=f'thermostats.fit_line(df, "{outcome}", se={se!r}, scale={typical:.2g})',
         )
     return errors, []
+
+
+def _scale_of(outcome: str) -> OutcomeScale:
+    """That of the log of a column, as a formula has it, or as it is given."""
+    if log := LOG_OF.match(outcome):
+        unit = BASES[log[1]]
+        return OutcomeScale(word=log[1], back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=log[2].strip())
+    return AS_GIVEN
 
 
 def slope_on(covariate: str) -> str:
@@ -262,7 +275,7 @@ def _law(line: Line, scale: float | None) -> Law:
         lay_out=line.lay_out,
         quantities=partial(_quantities, line),
         statements=statements,
-        statistics=_statistics,
+        statistics=line_statistics,
         equations=(
             f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''}{further} + ε_i",
             *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
@@ -291,7 +304,8 @@ def _quantities(line: Line, values: Mapping[str, Array], constants: Constants) -
     return {"mean": values["beta"][..., 0], **slopes, **spreads}
 
 
-def _statistics(constants: Constants) -> Mapping[str, Statistic]:
+def line_statistics(constants: Constants) -> Mapping[str, Statistic]:
+    """What of the residuals may close the gate."""
     return residuals.statistics(constants["design"], residuals.CLOSING)
 
 

@@ -19,6 +19,7 @@ from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import MUTED, forest
@@ -52,7 +53,7 @@ def fit_share(
     Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false or
     of which an expression cannot tell since a value is missing, a missing group, `against` outside (0, 1).
     """
-    request = Columns(call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_grouped, group))
+    request = Columns(call="fit_share", named={"holds": holds}, computed=partial(_grouped, group))
     units = unit_rows(_compared(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
@@ -173,7 +174,7 @@ def _lay_out(grouped: bool, factor: float, rows: pd.DataFrame, like: Constants |
     }
     constants = {"labels": {"p": tuple(names)}, "outcomes": tuple(counts.index), **data}
     sampled = Sampled(declare=share, data=data, per_row=("group", "n", "y_observed"))
-    return Laid(model=sampled, constants=constants, by_row=False)
+    return Laid(model=sampled, constants=constants, by_row=False, scale=OutcomeScale(outcome="units"))
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from thermostats.claims.posterior import Undrawn
 from thermostats.claims.run import Run, run_all
+from thermostats.claims.stored import digest_of
 from thermostats.reporting.digest import machine, package_sha, sha, sha_of
 from thermostats.reporting.files import remove_files, write_files
 from thermostats.reporting.names import CHECKSUMS
 from thermostats.reporting.pages.claim import claim_files
+from thermostats.reporting.pages.undrawn import with_earlier
 from thermostats.reporting.pages_of_findings import About
+from thermostats.reporting.posteriors import inputs_of
 from thermostats.reporting.progress import read_seconds, with_progress, write_seconds
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import LINKS, Record, write_manifest
@@ -20,11 +24,20 @@ from thermostats.reporting.state import INDEX, State, counted
 
 
 def build(
-    state: State, reasons: Mapping[str, str], gone: Sequence[str], *, snapshot: bool, processes: int | None
+    state: State,
+    reasons: Mapping[str, str],
+    gone: Sequence[str],
+    *,
+    snapshot: bool,
+    processes: int | None,
+    anew: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Make what has a reason, then what is about all claims; names of the files written and of those removed."""
+    """Make what has a reason, then what is about all claims; names of the files written and of those removed.
+
+    anew: findings that are kept are not used.
+    """
     made = Build(state)
-    made.run(reasons, processes)
+    made.run(reasons, processes, anew=anew)
     made.finish(reasons, gone)
     written, removed = About(state, made.failed).snapshot() if snapshot else ([], [])
     return made.written + written, made.removed + removed
@@ -39,7 +52,7 @@ class Build:
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
-    def run(self, reasons: Mapping[str, str], processes: int | None) -> None:
+    def run(self, reasons: Mapping[str, str], processes: int | None, *, anew: bool) -> None:
         """Run what is stale, those that take long first, and write each result as it comes."""
         state, seconds = self.state, read_seconds(self.state.out)
         jobs: dict[str, Path | str] = {}
@@ -50,8 +63,8 @@ class Build:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
         slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], 0.0)))
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
-        keys = {name: state.now(name).digest for name in jobs if name in state.scripts}
-        runs = run_all(slowest_first, state.data, processes, keys) if jobs else ()
+        keys = {name: state.now(name).digest for name in jobs}
+        runs = run_all(slowest_first, state.data, processes, keys, anew=anew) if jobs else ()
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
         for name, run in with_progress(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
             self.take(name, run)
@@ -63,13 +76,16 @@ class Build:
         if run.error:
             self.failed[name], self.state.errors[name] = run, run.error
             return
-        now, files = replace(self.state.now(name), selections=run.selections), run.files
+        now, files = replace(self.state.now(name), rows=digest_of(run.selections)), run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
             script = sha(self.state.made_of(name))
+            made = [with_earlier(each, self.state.posteriors, inputs_of(script, each.selections)) for each in run.made]
+            if not any(isinstance(each.finding.posterior, Undrawn) for each in made):
+                now = replace(now, posteriors="")
             made_of: dict[str, Any] = {"inputs": sha_of([script, sorted(run.selections.items())]), "script": script}
             made_of |= {"package": package_sha(), "selections": len(run.selections), "machine": machine()}
-            files = claim_files(run.claim, run.made, path.name, made_of)
+            files = claim_files(run.claim, made, path.name, made_of)
         self._write(name, now, files)
         write_manifest(self.state.out, self.state.records)
 
@@ -106,4 +122,4 @@ class Build:
             files = {**files, file: made}
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
-        state.records[name] = record.made(record.selections, files)
+        state.records[name] = record.made(record.rows, files)

@@ -82,8 +82,13 @@ class Layout:
 
     def copies(self) -> dict[str, bytes]:
         """Files that the report takes a copy of, by name relative to it."""
+        return {name: listed.content for name, listed in self.copied.items()}
+
+    @property
+    def copied(self) -> dict[str, Listed]:
+        """The same files, unread: none where tables and analyses lie within the root."""
         folder = f"{self.name}/"
-        return {f.name.removeprefix(folder): f.content for f in (*self.tables, *self.analyses) if f.copied}
+        return {f.name.removeprefix(folder): f for f in (*self.tables, *self.analyses) if f.copied}
 
     def href(self, listed: Listed) -> str:
         """How a page in the report's folder refers to a file; empty where it cannot."""

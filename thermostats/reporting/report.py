@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -10,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thermostats.claims.scripts import chosen, scripts
-from thermostats.errors import UsageError, listed
+from thermostats.errors import DataError, UsageError, listed
 from thermostats.formatting import plural
+from thermostats.next_steps import command
 from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
+from thermostats.reporting.posteriors import shipped_snapshot
 from thermostats.reporting.stale import NEW, read_manifest
 from thermostats.reporting.state import ABOUT, State, counted
-from thermostats.settings import THOROUGH_VARIABLE, at_level, variables
+from thermostats.settings import CALIBRATE_VARIABLE, DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables
 from thermostats.tables import folders
 from thermostats.tables.atomic import only_writer
 
@@ -42,6 +43,9 @@ class ReportRun:
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     seconds: float = 0.0
+    copies: int = 0
+    """Of the files written those that are copies of tables and analyses, which do not lie within the folder that the
+    report's folder is in: a report that is moved away from them takes them along."""
     differ: tuple[str, ...] = ()
     """Findings that differ from the folder's snapshot by more than chance explains, a line each."""
 
@@ -52,7 +56,8 @@ class ReportRun:
         lines += [f"differs from the snapshot: {line}" for line in self.differ]
         by_status = {status: [o.claim for o in self.outcomes if o.status == status] for status in STATES}
         states = "; ".join(f"{STATES[status]}: {counted(names)}" for status, names in by_status.items() if names)
-        lines.append(f"{states}; {plural(len(self.written), 'file')} written in {self.seconds:.1f} s")
+        copies = f", {self.copies} of them copies of tables and analyses that lie elsewhere," if self.copies else ""
+        lines.append(f"{states}; {plural(len(self.written), 'file')} written{copies} in {self.seconds:.1f} s")
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
 
@@ -65,7 +70,9 @@ def report(
     analyses: str | Path | None = None,
     check: bool = False,
     force: bool = False,
+    draw: bool = False,
     thorough: bool = False,
+    calibrate: bool = False,
     snapshot: bool = False,
     processes: int | None = None,
 ) -> ReportRun:
@@ -73,9 +80,11 @@ def report(
 
     claims: one id such as C04, or several; their pages are written with the index, and those about all claims that the
     folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same.
-    thorough: the same, and sampled posteriors are fitted again under other
-    priors and without each unit, which takes minutes a claim; else that is done for exact ones alone. snapshot: write
-    the files that are kept under version control, too, of all claims that the folder has.
+    draw: also draw the posteriors that PyMC alone can draw, about a minute a claim; else their places show what the
+    snapshot of this version has of them. No verdict reads them. thorough: run all, draw, and fit again what was drawn
+    under other priors and without each unit, which takes minutes a claim; else that is done for exact fits alone.
+    calibrate: run all, and simulate rules on rows whose design no table knows, at most 20 CPU-seconds a finding.
+    snapshot: draw, and write the files that are kept under version control, too, of all claims that the folder has.
     processes: analyses run side by side in so many; 1: in this one.
 
     Raises UsageError for an unknown claim or folder, and for a snapshot that would lose claims, before anything
@@ -90,8 +99,11 @@ def report(
     written: list[str] = []
     removed: list[str] = []
     with nullcontext() if check else only_writer(folder):
-        command = typed(claims, {"data": data, "analyses": analyses}, thorough=thorough)
-        state = State(folder, tables, paths, read_manifest(folder), all_claims=claims is None, command=command)
+        flags = {"draw": draw, "thorough": thorough, "calibrate": calibrate}
+        options = [f"--{name}" for name, chosen in flags.items() if chosen]
+        line = typed(claims, {"data": data, "analyses": analyses}, options)
+        records, draw = read_manifest(folder), draw or thorough or snapshot
+        state = State(folder, tables, paths, records, all_claims=claims is None, draw=draw, command=line)
         wanted = ids + (list(state.pages) if claims is None else [])
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
@@ -99,25 +111,29 @@ def report(
             return _checked(state, reasons, gone, started)
         if snapshot:
             _whole(state, ids)
-        reasons = {name: why or ("forced" if force or thorough else "") for name, why in reasons.items()}
+        reasons = {name: why or ("forced" if force or thorough or calibrate else "") for name, why in reasons.items()}
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
 
-            with at_level(), variables({THOROUGH_VARIABLE: "1"} if thorough else {}):
-                written, removed = build(state, reasons, gone, snapshot=snapshot, processes=processes)
+            asked = {DRAW_VARIABLE: draw, THOROUGH_VARIABLE: thorough, CALIBRATE_VARIABLE: calibrate}
+            with at_level(), variables({name: "1" for name, wanted in asked.items() if wanted}):
+                written, removed = build(
+                    state, reasons, gone, snapshot=snapshot, processes=processes, anew=force or thorough or calibrate
+                )
     statuses = {name: _became(why) for name, why in reasons.items() if name in paths}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
     seconds = time.perf_counter() - started
     files = tuple(sorted(written)), tuple(sorted(removed))
-    return ReportRun(not state.errors, str(folder), outcomes, *files, seconds, _differences(state))
+    copies = len(state.layout.copied.keys() & set(written)) if written else 0
+    return ReportRun(not state.errors, str(folder), outcomes, *files, seconds, copies, _differences(state))
 
 
-def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], *, thorough: bool) -> str:
+def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], options: Sequence[str] = ()) -> str:
     """The command that makes such a report, but for the folder it goes to; of an absolute path its last part."""
     paths = {name: Path(path) for name, path in folders.items() if path is not None}
     words = [word for name, path in paths.items() for word in (f"--{name}", path.name if path.is_absolute() else path)]
-    return shlex.join(map(str, ["thermostats", "report", *(claims or ["--all"]), *words, *["--thorough"] * thorough]))
+    return command("report", *(claims or ["--all"]), *words, *options)
 
 
 def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> ReportRun:
@@ -155,9 +171,14 @@ def _unfinished(state: State, fresh: Iterable[str]) -> bool:
 
 
 def _differences(state: State) -> tuple[str, ...]:
-    """Findings that differ from the folder's snapshot."""
-    if not (state.out / SNAPSHOT / TABLE).is_file():
+    """Findings that differ from the folder's snapshot; without one, what was drawn and differs from the shipped one."""
+    own, shipped = state.out / SNAPSHOT / TABLE, shipped_snapshot()
+    if (not own.is_file() and not (state.draw and shipped.is_file())) or not (state.out / TABLE).is_file():
         return ()
-    from thermostats.reporting.snapshot import differences, read_findings  # noqa: PLC0415 - reads tables
+    from thermostats.reporting.snapshot import differences, read_findings, redrawn  # noqa: PLC0415 - reads tables
 
-    return differences(state.out, read_findings(state.out / TABLE), all_claims=state.all_claims)
+    now = read_findings(state.out / TABLE)
+    try:
+        return differences(own, now, all_claims=state.all_claims) if own.is_file() else redrawn(shipped, now)
+    except DataError as error:
+        return (f"it cannot be read: {error.what}",)

@@ -33,19 +33,24 @@ def read_findings(path: Path) -> pd.DataFrame:
     return store.validate(store.read(path, "findings"), "findings", path)
 
 
-def differences(out: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tuple[str, ...]:
-    """Findings that differ from the snapshot's by more than chance and rounding explain, a line each.
+def differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tuple[str, ...]:
+    """Findings that differ from a snapshot's by more than chance and rounding explain, a line each.
 
     all_claims: the report is of all claims; else claims that it does not have are left out.
     """
-    path = out / SNAPSHOT / TABLE
-    if not path.is_file():
-        return ()
     before = read_findings(path)
     before = before if all_claims else before[before["claim"].isin(now["claim"])]
     keys = ["finding", "evidence"]
     both = before.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
     return tuple(line for row in both.to_dict("records") for line in _differences(row))
+
+
+def redrawn(path: Path, now: pd.DataFrame) -> tuple[str, ...]:
+    """Posteriors of the same inputs that PyMC drew both for a snapshot and now, and that chance does not reconcile."""
+    before, keys = read_findings(path), ["finding", "evidence", "inputs_sha"]
+    both = before.merge(now, on=keys, how="inner", suffixes=("_kept", "_now"))
+    drawn = both[(both["drawn_kept"] != "") & (both["drawn_now"] != "")]
+    return tuple(line for row in drawn.to_dict("records") for line in _apart(row, DRAWN))
 
 
 def snapshot(
@@ -81,24 +86,30 @@ def first_screen(claim: str, page: str) -> str:
     )
 
 
-def _differences(row: dict[str, object]) -> Iterator[str]:
+def _differences(row: Mapping[str, object]) -> Iterator[str]:
     name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
     if row["side"] != "both":
         yield f"{name}: {'no longer found' if row['side'] == 'left_only' else 'new'}"
         return
     if row["verdict_kept"] != row["verdict_now"]:
         yield f"{name}: {row['verdict_kept']}, now {row['verdict_now']}"
-    for what in (*PLAIN, DRAWN):
-        before, after, *errors = (
-            _number(row[f"{name}_{side}"]) for name in (what, "mc_error") for side in ("kept", "now")
-        )
-        if math.isnan(before) and math.isnan(after):
-            continue
-        allowed = ROUNDING * max(abs(before), abs(after), 1e-3)
-        if what == DRAWN:
-            allowed += ERRORS * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
-        if not abs(before - after) <= allowed:
-            yield f"{name}: {what} {formatting.number(before, 6)}, now {formatting.number(after, 6)}"
+    for what in PLAIN:
+        yield from _apart(row, what)
+    if not row["drawn_kept"] or row["drawn_now"]:  # what PyMC drew for the snapshot need not be drawn now
+        yield from _apart(row, DRAWN)
+
+
+def _apart(row: Mapping[str, object], what: str) -> Iterator[str]:
+    """A line where a figure is another now, by more than rounding and Monte-Carlo errors."""
+    before, after, *errors = (_number(row[f"{name}_{side}"]) for name in (what, "mc_error") for side in ("kept", "now"))
+    if math.isnan(before) and math.isnan(after):
+        return
+    allowed = ROUNDING * max(abs(before), abs(after), 1e-3)
+    if what == DRAWN:
+        allowed += ERRORS * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
+    if not abs(before - after) <= allowed:
+        name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
+        yield f"{name}: {what} {formatting.number(before, 6)}, now {formatting.number(after, 6)}"
 
 
 def _number(value: object) -> float:

@@ -14,8 +14,10 @@ from thermostats.reporting.files import as_json, write_files
 from thermostats.reporting.names import MANIFEST
 
 NEW = "not built yet"
-LINKS = "what the page links to changed"
+LINKS, ROWS = "what the page links to changed", "rows that it reads changed"
 """Why pages are stale whose text is not."""
+POSTERIORS = "posteriors that it does not draw"
+"""Why pages are stale that show what the snapshot has of these: that changed, or they are to be drawn."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +30,35 @@ class Record:
     """SHA-256 of the pages that it leads to."""
     tables: str = ""
     """SHA-256 over the files that rows are read from; empty: those are not all known."""
-    selections: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of the rows read, by selection."""
+    rows: str = ""
+    """SHA-256 of the rows that it was made of, as `claims.stored.Stored.rows` has it."""
     files: dict[str, str] = field(default_factory=dict)
+    posteriors: str = ""
+    """SHA-256 of the snapshot's posteriors of the claim, of a page on which one is not drawn; else empty."""
 
     @classmethod
-    def of(cls, made_of: bytes, links: Mapping[str, str], tables: str) -> Record:
+    def of(cls, made_of: bytes, links: Mapping[str, str], tables: str, posteriors: str = "") -> Record:
         """The record of a page that is made of these bytes by this package, before its rows and files are known."""
-        return cls(sha_of([sha(made_of), package_sha()]), sha_of(links), tables)
+        return cls(sha_of([sha(made_of), package_sha()]), sha_of(links), tables, posteriors=posteriors)
 
-    def made(self, selections: Mapping[str, str], files: Mapping[str, bytes]) -> Record:
+    def made(self, rows: str, files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
-        digests = {name: sha(content) for name, content in files.items()}
-        return replace(self, selections=dict(sorted(selections.items())), files=digests)
+        return replace(self, rows=rows, files={name: sha(content) for name, content in files.items()})
 
 
-def stale_because(record: Record | None, now: Record, changed: Callable[[Mapping[str, str]], bool], out: Path) -> str:
+def stale_because(record: Record | None, now: Record, rows: Callable[[], str], out: Path) -> str:
     """Why a page is not what it would be if made now; empty where it is.
 
-    now: what it would be made of. changed: whether any of some selections has other rows; asked where files changed.
+    now: what it would be made of. rows: SHA-256 of the rows of its findings; asked where files of tables changed.
     """
     if record is None:
         return NEW
+    if record.posteriors and record.posteriors != now.posteriors:
+        return POSTERIORS
     if record.digest != now.digest:
         return "its script, its words, the error rates of its rules, the package or a library changed"
-    if not (record.tables and record.tables == now.tables) and changed(record.selections):
-        return "rows that it reads changed"
+    if not (record.tables and record.tables == now.tables) and record.rows != rows():
+        return ROWS
     return _changed_file(record, out) or (LINKS if record.links != now.links else "")
 
 

@@ -15,6 +15,7 @@ from thermostats.reporting.digest import PACKAGE, sha, sha_of
 from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of
 from thermostats.reporting.pages import PAGES
+from thermostats.reporting.posteriors import Posteriors, posteriors
 from thermostats.reporting.stale import NEW, Record, stale_because
 from thermostats.tables import folders
 
@@ -52,6 +53,8 @@ class State:
     records: dict[str, Record]
     all_claims: bool
     """Of all claims; else of pages about all of them the index, and those that are there already."""
+    draw: bool = False
+    """Posteriors that PyMC alone can draw are drawn."""
     command: str = "thermostats report --all"
     """What is run, as one would type it."""
     errors: dict[str, str] = field(default_factory=dict)
@@ -106,6 +109,11 @@ class State:
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in files)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
 
+    @cached_property
+    def posteriors(self) -> Posteriors:
+        """What the shipped snapshot has of posteriors that are not drawn."""
+        return posteriors()
+
     def made_of(self, name: str) -> bytes:
         """What a claim's page, or a page about all claims, is made of, but for rows and the package."""
         if path := self.scripts.get(name):
@@ -116,11 +124,12 @@ class State:
 
     def now(self, name: str) -> Record:
         """The record of a page if it were made now; without rows and files."""
-        return Record.of(self.made_of(name), self.navigation, self.tables)
+        drawn = "" if self.draw or name not in self.scripts else self.posteriors.digest(name)
+        return Record.of(self.made_of(name), self.navigation, self.tables, drawn)
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
-        return stale_because(self.records.get(name), self.now(name), self._changed, self.out)
+        return stale_because(self.records.get(name), self.now(name), lambda: self._rows(name), self.out)
 
     def checksums_stale(self) -> str:
         """Why the list of checksums is stale; empty where it is fresh, or where no page says how to verify it."""
@@ -151,9 +160,16 @@ class State:
         lines = path.read_bytes().splitlines() if path.is_file() else []
         return b"\n".join(line for line in lines if line.startswith(f"{claim}.".encode()))
 
-    def _changed(self, selections: Mapping[str, str]) -> bool:
-        """Whether rows that were read are others now; loads the tables."""
-        return self.evidence.changed(selections)
+    def _rows(self, name: str) -> str:
+        """SHA-256 of the rows that a claim's findings, or a page, would be made of; loads the tables.
+
+        Empty where some of them have to be made anew; of pages that show findings alone no rows are read.
+        """
+        if name in ABOUT:
+            return ""
+        from thermostats.claims.stored import Stored  # noqa: PLC0415 - as above
+
+        return Stored(self.pages.get(name, name), self.now(name).digest).rows(self.evidence)
 
     def _shown(self, name: str) -> object:
         """Everything that a page about all claims shows, as far as its code does not say it."""

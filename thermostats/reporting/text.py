@@ -88,6 +88,7 @@ def environment() -> jinja2.Environment:
     made.globals.update(signs=SIGNS, newline=Text("  "))
     made.filters |= {name: getattr(formatting, name) for name in FILTERS}
     made.filters.update(
+        chance_of=formatting.chance_of,
         estimate=formatting.estimate_text,
         probability=formatting.probability_text,
         first_sentences=formatting.first_sentences,

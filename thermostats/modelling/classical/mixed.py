@@ -14,7 +14,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.modelling.classical.association import ols, only_term
+from thermostats.modelling.classical.association import ols
 from thermostats.modelling.classical.estimates import (
     LEVEL,
     NO_INTERVAL,
@@ -48,15 +48,6 @@ class MixedFit:
     note: str
     """What went wrong or was changed on the way, in words; empty where nothing."""
     log_likelihood: float
-    n_groups: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixedSlope(ClassicalEstimate):
-    """One fixed effect of a mixed model, with what must be known of the fit."""
-
-    converged: bool
-    note: str
     n_groups: int
 
 
@@ -124,13 +115,6 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
         log_likelihood=best.log_likelihood,
         n_groups=n_groups,
     )
-
-
-def mixed_slope(frame: pd.DataFrame, formula: str, groups: str, *, term: str | None = None) -> MixedSlope:
-    """One coefficient of `mixed_model`; `term` is needed where the formula has several."""
-    fit = mixed_model(frame, formula, groups)
-    row = fit.terms[only_term(list(fit.terms), term, formula)]
-    return MixedSlope(**vars(row), converged=fit.converged, note=fit.note, n_groups=fit.n_groups)
 
 
 def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:

@@ -18,6 +18,8 @@ from thermostats.modelling.draws import Array
 
 Integers = NDArray[np.int64]
 ORDER = "heritage > geometry > scale"
+TOGETHER = "geometry and scale"
+"""Both as one block: `sd_geometry_and_scale` is the spread of the sum of what they contribute."""
 OWN = "model"
 """What is left to the single model."""
 FAMILY, LINEAGE = "family", "lineage"
@@ -93,9 +95,16 @@ def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
     return tuple(orders)
 
 
+def asked_of(blocks: Sequence[str]) -> tuple[str, ...]:
+    """What a fit is asked first: the first block above geometry and scale together, the order of all, then the rest."""
+    orders, causes = orders_of(blocks), [name for name in blocks if name != FAMILY]
+    joint = [f"{causes[0]} > {TOGETHER}"] if {"geometry", "scale"} <= set(causes[1:]) else []
+    return tuple(dict.fromkeys([*joint, *[" > ".join(causes)] * (len(causes) > 1), *orders]))
+
+
 def in_order(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Draws in which the blocks' standard deviations `sd_<block>` come in an order such as `heritage > scale`."""
-    named = [drawn[f"sd_{name}"] for name in order.split(" > ")]
+    """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry and scale`."""
+    named = [drawn[f"sd_{name.replace(' ', '_')}"] for name in order.split(" > ")]
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
 

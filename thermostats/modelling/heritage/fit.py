@@ -16,7 +16,7 @@ from thermostats.modelling.columns import Columns, comparable_only, units_once
 from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, Law, law_fitted
 from thermostats.modelling.heritage import classical
-from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, columns_once, in_order, orders_of
+from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, asked_of, columns_once, in_order
 from thermostats.modelling.heritage.labs import labs_table, superpopulation
 from thermostats.modelling.heritage.law import LAB, NORMAL, RESIDUALS, STANDARD, Heritage
 from thermostats.modelling.heritage.left_out import left_out_table
@@ -72,8 +72,9 @@ def fit_heritage(
     Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
     population_mean_log_gain (of models that there could be: those at hand are a sample) and, not printed,
     models_mean_log_gain (of those at hand); with families sd_lineage and lineage_share, of lab and family together.
-    Statements: orders of the blocks. Tables: orders, labs, models, superpopulation, left out (by exact refits, of
-    normal residuals alone), and classical counterparts: classical, dominance, commonality.
+    Statements: heritage > geometry and scale, which is the lab above shape and size together; then orders of the
+    blocks. Tables: orders, labs, models, superpopulation, left out (by exact refits, of normal residuals alone), and
+    classical counterparts: classical, dominance, commonality.
 
     Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model in several
     rows that no prompt tells apart, a model with two labs, fewer than 4 models, one lab, one model in every lab, a
@@ -216,14 +217,14 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
             *(f"share_{name}" for name in parts),
             *(*lineage, "total_sd", POPULATION_MEAN, *joint),
         ),
-        statements={order: partial(in_order, order) for order in orders_of(tuple(heritage.blocks))},
+        statements={order: partial(in_order, order) for order in asked_of(tuple(heritage.blocks))},
         statistics=statistics,
         equations=equations(heritage),
         priors=priors(heritage),
         tables={"orders": orders_table, "models": models_table, **of_labs, **left_out, **classical.TABLES},
         figures={
             "blocks": blocks_figure,
-            "shares": lambda fit, axes: plots.variance_shares(fit.summary(), axes),
+            "shares": lambda fit, axes: plots.variance_shares(fit.summary().reset_index(), axes),
             "orders": lambda fit, axes: plots.order_probability_bar(fit.table("orders"), axes),
             **({"labs": lambda fit, axes: plots.lab_forest(fit.table("labs"), axes)} if heritage.groups else {}),
         },

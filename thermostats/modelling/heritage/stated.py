@@ -56,7 +56,9 @@ def priors(heritage: Heritage) -> tuple[Prior, ...]:
         *((f"u_{name}", effect, f"groups of {name} are exchangeable; their scale is τ√φ") for name in groups),
         *((("u_family", "N(0, 1)", "families are exchangeable within and across labs"),) * (FAMILY in heritage.blocks)),
         *(((columns, "N(0, 1)", "orthonormal columns of equal expected weight"),) * bool(columns)),
-        (
+        ("se_i", "known", "the table states them")
+        if heritage.stated
+        else (
             "se_i²",
             "inverse χ² with n_i − 1 + d_0 degrees of freedom",
             "spreads over prompts differ between models, by a factor of about 1.6; Smyth 2004",
@@ -89,7 +91,7 @@ def models_table(fit: Fitted) -> pd.DataFrame:
 def blocks_figure(fit: Fitted, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
     blocks = [*fit.constants["heritage"].blocks, OWN]
-    rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()
+    rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
     rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
     forest(rows, axes, label="quantity", estimate="median", null=0.0)
     axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")

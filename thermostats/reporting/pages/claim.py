@@ -11,9 +11,9 @@ from jinja2 import Template
 
 from thermostats import formatting
 from thermostats.claims.claim import Claim
-from thermostats.claims.error_rates import WANTED
 from thermostats.claims.evidence import POOLED
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Finding, two_verdicts
+from thermostats.claims.levels import POWER
 from thermostats.claims.posterior import FittedModel
 from thermostats.claims.scripts import is_own
 from thermostats.claims.stored import Made
@@ -23,6 +23,7 @@ from thermostats.modelling import checks, draws
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.entry import written
 from thermostats.reporting.pages.universes import universes_of
+from thermostats.reporting.posteriors import inputs_of
 from thermostats.reporting.text import Files, Text, slug, text
 
 DECIDED = (SUPPORTED, AGAINST)
@@ -55,12 +56,14 @@ PLACES = {
 """Section of a panel by a part of its name; any other stands with the posterior."""
 UNFOLDED = {"prior": "posterior", "robust": "sensitivity"}
 """Sections of the first finding that are not folded, and where others have what stands in them."""
-RATES = {
+LEVELS = {
+    "side": "side",
+    "box": "box",
     "words": "world",
-    "holds": "the statement holds",
-    "simulations": "studies",
-    "supported": "says supported",
-    "not_supported": "says not supported",
+    "studies": "studies",
+    "rate": "given at 5%",
+    "bound_05": "α*: 5% of studies lie below",
+    "bound_01": "1% lie below",
 }
 """Columns of the table of simulated worlds that a page shows, with their headings."""
 
@@ -70,6 +73,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
 
     made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
     """
+    inputs = [inputs_of(made_of["script"], each.selections) for each in made]
     files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
     parts = _parts(made, files)
     page = text(
@@ -92,11 +96,11 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         decisive=_probability,
         capital=_capital,
         is_p_value=formatting.is_p_value,
-        power=WANTED,
+        both=dict(zip(("own", "every"), two_verdicts(findings), strict=True)),
         **made_of,
     )
     files.add("index.md", page.encode())
-    files.add("findings.json", written(claim, findings, made_of["inputs"]))
+    files.add("findings.json", written(claim, findings, inputs))
     return files.contents
 
 
@@ -115,7 +119,7 @@ def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
 
 
 def _part(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any]:
-    """What a template shows of a finding: figure, table, curve, published figures, rates of the rule, posterior."""
+    """What a template shows of a finding: figure, table, curve, published figures, worst worlds, posterior."""
     finding, suffix = made.finding, "" if number == 1 else f"-{number}"
     figure, table = Text(), Text()
     if made.figure:
@@ -131,34 +135,39 @@ def _part(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
         **{"finding": finding, "number": number, "figure": figure, "table": table},
         "universes": universes_of(finding, number, files),
         "compared": formatting.comparison(published, reproduced),
-        **_rates(finding, suffix, files),
+        **_levels(finding, suffix, files),
         **_posterior(made, number, suffix, files),
     }
 
 
-def _rates(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
-    """How often the rule gives each verdict, as a table, and the row of the declared effect in a study of this size."""
-    rates = finding.criterion.rates
-    if rates is None:
-        return {"rates": Text(), "declared": None}
-    here = rates["declared"].astype(bool) & (rates["n_models"] == finding.sample.n_models)
-    label, excerpt = "How often the rule gives each verdict", rates[list(RATES)].rename(columns=RATES)
-    table = files.table(rates, label, f"worlds{suffix}.csv", excerpt=excerpt)
-    return {"rates": table, "declared": next(iter(rates[here].to_dict("records")), None)}
+def _levels(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
+    """The worst worlds of the rule as a table, and its power at the declared size."""
+    known = finding.criterion.levels
+    if known is None:
+        return {"levels": Text()}
+    shown = known[known["box"] != POWER]
+    label, excerpt = "The rule in its worst simulated worlds", shown[list(LEVELS)].rename(columns=LEVELS)
+    return {"levels": files.table(known, label, f"worlds{suffix}.csv", excerpt=excerpt)}
 
 
 def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
     """The fitted model, how many models and groups it rests on, its intervals, and its figures and tables by place."""
     sample, posterior = made.finding.sample, made.finding.posterior
-    if posterior is None:
-        return {"posterior": None}
+    if not isinstance(posterior, FittedModel):
+        return {"posterior": None, "undrawn": posterior}
     placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
     for name, other in UNFOLDED.items():
         if number > 1:
             placed[other] = placed[name] + placed[other]
     numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
     rests_on = [formatting.plural(n, noun) for n, noun in numbered if n]
-    return {"posterior": posterior, "rests_on": rests_on, "intervals": _kinds(posterior), "placed": placed}
+    return {
+        "posterior": posterior,
+        "undrawn": None,
+        "rests_on": rests_on,
+        "intervals": _kinds(posterior),
+        "placed": placed,
+    }
 
 
 def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:

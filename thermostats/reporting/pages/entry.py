@@ -12,6 +12,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, from_columns
+from thermostats.claims.posterior import Undrawn
 from thermostats.errors import DataError
 
 FACTS = {"said" if item.name == "statement" else item.name: item.name for item in fields(Claim) if item.compare}
@@ -25,18 +26,18 @@ class Entry:
     id: str
     claim: Claim | None
     findings: tuple[Finding, ...] = ()
-    inputs_sha: str = ""
+    inputs: tuple[str, ...] = ()
+    """SHA-256 of what each finding is made of."""
     error: str = ""
     posteriors: tuple[Mapping[str, Any] | None, ...] = ()
     """What the file of each finding says of its posterior."""
 
 
-def written(claim: Claim, findings: Sequence[Finding], inputs_sha: str) -> bytes:
-    """Content of the file. inputs_sha: SHA-256 of script, words, error rates and the rows that were read."""
+def written(claim: Claim, findings: Sequence[Finding], inputs: Sequence[str]) -> bytes:
+    """Content of the file. inputs: SHA-256 of script, words, error rates and the rows that each finding is made of."""
     content = {
         "claim": {name: getattr(claim, field) for name, field in FACTS.items()},
-        "inputs_sha": inputs_sha,
-        "findings": [_plain(finding) for finding in findings],
+        "findings": [_plain(f) | {"inputs_sha": sha} for f, sha in zip(findings, inputs, strict=True)],
     }
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -49,9 +50,10 @@ def read_entry(content: bytes) -> Entry:
     try:
         read = json.loads(content)
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
+        inputs = tuple(item.pop("inputs_sha") for item in read["findings"])
         findings = tuple(from_columns(item) for item in read["findings"])
         claim = Claim(**{FACTS[name]: value for name, value in read["claim"].items()})
-        return Entry(claim.id, claim, findings, read["inputs_sha"], "", posteriors)
+        return Entry(claim.id, claim, findings, inputs, "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
             "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
@@ -64,6 +66,12 @@ def _plain(finding: Finding) -> dict[str, Any]:
     posterior = finding.posterior
     if posterior is None:
         return plain | {"posterior": None}
+    if isinstance(posterior, Undrawn):
+        shown = {name: _json(getattr(posterior, name)) for name in ("model", "rule", "statement", "why")}
+        if posterior.earlier is not None:
+            shown |= {"probability": posterior.earlier.probability, "probability_error": posterior.earlier.error}
+            shown["drawn"] = posterior.earlier.drawn
+        return plain | {"posterior": shown}
     tables = {"checks": posterior.gate.table(), "summary": posterior.summary}
     tables["diagnostics"] = posterior.computation.diagnostics
     rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.noise import ERRORS, Errors, Noise
+from thermostats.claims.noise import Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, EveryRow, V
-from thermostats.claims.worlds import World, worlds_in_groups
+from thermostats.claims.worlds import TOTAL, Worlds
+from thermostats.claims.worlds.world import Outcomes, along, standard, with_errors
+from thermostats.formatting import declared
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.crossed_factors import hotelling
@@ -29,29 +34,27 @@ def below(slope: V) -> Decide:
 
 
 IN_EVERY = EveryRow(below(V("slope")), "corpora")
-FALLING = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
-"""Of one corpus; for several, worlds in which the gain does not fall in all of them are added."""
 
 
-def in_all_but_english(rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
-    """Rows with log gains that fall in models of every corpus but English."""
-    falls, flat = (FALLING[at].signal(rows, noise, rng) for at in (0, 1))
-    return falls.assign(log_gain=falls["log_gain"].where(rows["trained_on"] != "english", flat["log_gain"]))
+def _correlations(by: Mapping[str, float]) -> str:
+    return f"correlation {', '.join(f'{declared(r)} in {corpus}' for corpus, r in by.items())}"
 
 
-IN_ALL = (
-    *FALLING,
-    *(
-        World(
-            f"in all corpora but one, {kind}",
-            f"correlation −{QUARTER:g} in models of all corpora but English, none in these, {ERRORS[kind]}",
-            False,
-            in_all_but_english,
-            Errors(kind),
-        )
-        for kind in ("normal", "t3", "heteroscedastic labs")
-    ),
-)
+def _falling(by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+    r = rows["trained_on"].map(by).to_numpy(np.float64)
+    x, levels = standard(rows["column"].to_numpy(np.float64)), standard(random.levels(rows, "recipe"))
+    return {"log_gain": TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows) + BETWEEN**0.5 * levels)}
+
+
+def in_all() -> Worlds:
+    """Log gains that fall with a column at r = −0.5 in models of every corpus, of none, or of all but English."""
+    errors, box = along("column", ordered=False, group="recipe")
+    make = partial(with_errors, _falling, _correlations, errors, "log_gain")
+    falls, flat = (dict.fromkeys(third.CORPORA, r) for r in (-QUARTER, 0.0))
+    return Worlds(make, falls, flat, box, others={"all corpora but English": {**falls, "english": 0.0}})
+
+
+IN_ALL = in_all()
 
 
 def by_crossed(rows: pd.DataFrame) -> Result:
@@ -60,13 +63,13 @@ def by_crossed(rows: pd.DataFrame) -> Result:
     Its p is by Hotelling's T² that all corpora have one slope, its interval Bonferroni over their pairs.
     """
     term = rows["term"].iloc[0]
-    slopes, corpora = third.slopes(rows, term)
-    every = slopes.mean(axis=0)
+    by_corpus, corpora = third.slopes(rows, term)
+    every = by_corpus.mean(axis=0)
     mean = by_t(every.mean(), float(stats.sem(every)), len(every) - 1, "95% t interval, recipes as the unit")
-    each = slopes[slopes.mean(axis=1).argmax()] - slopes[slopes.mean(axis=1).argmin()]
+    each = by_corpus[by_corpus.mean(axis=1).argmax()] - by_corpus[by_corpus.mean(axis=1).argmin()]
     pairs = len(corpora) * (len(corpora) - 1) / 2
     half = float(stats.t.isf(0.025 / pairs, len(each) - 1) * stats.sem(each))
-    middle, p = float(each.mean()), hotelling(slopes.T)[3]
+    middle, p = float(each.mean()), hotelling(by_corpus.T)[3]
     words = "95% t interval, recipes as the unit, Bonferroni over pairs of corpora"
     apart = Estimate(middle, middle - half, middle + half, words, p)
     by = third.slopes_of_corpora(rows, term)
@@ -102,7 +105,7 @@ def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
         "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
     }
     every = pd.concat({"own": table} | {name: each.rows["corpora"] for name, each in sets.items()}, names=["prompts"])
-    slopes = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
-    named = slopes.assign(row=slopes["corpus"].map(third.IN_WORDS))
+    estimates = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
+    named = estimates.assign(row=estimates["corpus"].map(third.IN_WORDS))
     draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {on}")
     return result.adding(words=words, table=every.reset_index("prompts"), draw=draw)
