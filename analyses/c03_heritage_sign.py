@@ -24,6 +24,7 @@ from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import audit, curves
 from thermostats.studies.delia2026.audit import FOCAL
 from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, gains, heritage_rows
+from thermostats.tables.labels import having
 
 ALPHA = 0.05
 SEED = 3
@@ -54,7 +55,7 @@ models = CLAIM.shared(gains)
 def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which were published."""
     rows = models(evidence).dropna(subset=gain.column)
-    rows = rows[rows["comparable"]].reset_index(drop=True)
+    rows = having(rows[rows["comparable"]].reset_index(drop=True), "heritage", "family")
     value, low, high = rows[gain.column], rows["lower"] / rows["gain"], rows["upper"] / rows["gain"]
     clear = (value * high < 1) | (value * low > 1)
     return rows.assign(value=value, dampens=value < 1, clear=clear, focal=rows["heritage"] == FOCAL)

@@ -61,8 +61,8 @@ models = CLAIM.shared(gains)
 
 
 def by_family(evidence: Evidence, inside: bool) -> pd.DataFrame:
-    """Comparable models of the family on which the rule was made, or of all others."""
-    rows = models(evidence)
+    """Comparable models of the family on which the rule was made, or of all others, whose density is known."""
+    rows = models(evidence).dropna(subset="rho")
     return rows[rows["comparable"] & ((rows["family"] == FAMILY) == inside)].reset_index(drop=True)
 
 

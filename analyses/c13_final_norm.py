@@ -17,6 +17,7 @@ from thermostats.plots.scales import log_axis
 from thermostats.studies.delia2026 import audit
 from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, one_run_each
 from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.prompt_rows import gain_by_prompt
 
@@ -127,7 +128,7 @@ def known_both_ways(evidence: Evidence) -> pd.DataFrame:
         known = both_ways(evidence)
         known = known.assign(last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean()))
     else:
-        known = model_rows(evidence, "last_gain", incomparable=True)
+        known = having(model_rows(evidence, "last_gain", incomparable=True), "heritage")
     known = known.dropna(subset=["last_gain", "normed_gain"])[["model_id", "heritage", "last_gain", "normed_gain"]]
     return known.assign(changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)).reset_index(drop=True)
 

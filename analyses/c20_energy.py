@@ -17,6 +17,7 @@ from thermostats.studies.delia2026.amplification import (
     published_product,
 )
 from thermostats.studies.delia2026.claim_figures import net_amplification
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 
 SEED = 20
@@ -43,7 +44,7 @@ share = partial(families_that_amplify, name="comparable models")
 def of_models(evidence: Evidence) -> pd.DataFrame:
     """Models over the blocks after the first."""
     if evidence.name != PUBLISHED:
-        rows = model_rows(evidence, "total_amplification")
+        rows = having(model_rows(evidence, "total_amplification"), "heritage")
         half = (rows["upper"] / rows["gain"] - 1).fillna(0.0)
         return rows.assign(log=rows["log_gain"], half=half)
     return logs(amplification(evidence, seed=SEED))

@@ -20,14 +20,15 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
+from thermostats.claims.descent import tree_of
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import searches_among
 from thermostats.claims.worlds.descent import worlds_of_descent
 from thermostats.modelling.heritability import enough, heritability
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
-from thermostats.tables.tree_of_models import tree
 
 ALPHA, LITTLE = 0.05, 0.5
 """Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
@@ -47,7 +48,7 @@ GAINS = (
 @CLAIM.shared
 def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model with its log gain and the logarithms of its shape and size."""
-    rows = model_rows(evidence, gain)
+    rows = having(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]
@@ -78,9 +79,9 @@ SEARCHES = searches_among(WORLDS, along="log_n", group="")
 TRIAL = Trial(rows_of, descent, "heritage", WORLDS, searches=SEARCHES)
 
 
-def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
+def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
     """The whole tree of descent, models as measured, ancestors as expected given them."""
-    whole = tree(models=set(rows["model_id"]))
+    whole = tree_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)]])
     at = [whole.place(name) for name in rows["model_id"]]
     values = ancestors(rows["log_gain"].to_numpy(np.float64), x, whole.covariance(whole.names), at)
@@ -93,9 +94,8 @@ def on_the_tree(rows: pd.DataFrame) -> Callable[[Axes], object]:
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
     rows = LEAST.of(rows_of(evidence, gain))
-    return descent(rows).adding(
-        table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(rows), words={"labs": rows["heritage"].nunique()}
-    )
+    words = {"labs": rows["heritage"].nunique()}
+    return descent(rows).adding(table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(evidence, rows), words=words)
 
 
 @CLAIM.finding(

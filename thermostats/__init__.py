@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -108,7 +109,14 @@ def __getattr__(name: str) -> Any:
         step = _INSTEAD.get(name) or (f"thermostats.{near}" if (near := nearest(name, _HOME)) else "")
         what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
         raise AttributeError(what + f". Next: {step}" * bool(step))
-    return getattr(import_module(_HOME[name]), name)
+    public = getattr(import_module(_HOME[name]), name)
+    if isfunction(public):
+        from thermostats.next_steps import in_words  # noqa: PLC0415 - as above
+
+        public = in_words(public)
+        public.__module__, public.__qualname__ = __name__, name  # where pickle finds it
+    globals()[name] = public
+    return public
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +12,8 @@ HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202
 """Characters that a terminal obeys, turns around or does not show, and halves of characters."""
 SHOWN = 10
 """Wrong rows that a message lists."""
+MOST_NAMED, NEAREST = 30, 5
+"""Names that a message lists, and of more the nearest that it does."""
 SHOWN_OF = 60
 """Characters of a wrong value that a message shows."""
 
@@ -87,6 +89,16 @@ def nearest(got: str, allowed: Iterable[str]) -> str:
     return folded[near[0]] if near else ""
 
 
+def some_of(names: Iterable[object], near: object = "") -> str:
+    """Names for a message: all where they are few, else the five nearest to one and how many more."""
+    every = [str(name) for name in names]
+    if len(every) <= MOST_NAMED:
+        return ", ".join(every)
+    wanted = str(near).casefold()
+    ordered = sorted(every, key=lambda name: -SequenceMatcher(None, wanted, name.casefold()).ratio())
+    return f"{', '.join(ordered[:NEAREST])} and {len(every) - NEAREST} more"
+
+
 def install(extra: str) -> str:
     """The line that installs an extra: of the checkout that this package is run from, else from an index."""
     root = Path(__file__).parents[1]
@@ -113,7 +125,7 @@ def unknown(
     step = did_you_mean(str(got), names, otherwise)
     if line and names:
         step = f"{step} {line.format(nearest(str(got), names) or names[0])}".strip()
-    return UsageError(what, where=where, got=repr(got), allowed=", ".join(names), next_step=step)
+    return UsageError(what, where=where, got=repr(got), allowed=some_of(names, got), next_step=step)
 
 
 def listed(value: Any, what: str) -> list[str] | None:

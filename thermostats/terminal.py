@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
 def say_next(step: str, *, data: Path | None = None, visible: bool = True) -> None:
     """One last line on standard error: what can be done now, with the folder `data` where that must be named."""
     if visible:
-        print(f"Next: {step}" + (f" --data {data}" if data else ""), file=sys.stderr)
+        print(f"Next: {step}" + (f" --data {shlex.quote(str(data))}" if data else ""), file=sys.stderr)
 
 
 def watched(as_json: bool = False) -> bool:

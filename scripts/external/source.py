@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.tables.norms import gains_from_norms
+from thermostats.tables.norms import ratios
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import dtypes
 from thermostats.tables.vocabulary import EXTERNAL
@@ -62,12 +62,10 @@ class Tables:
         blank = {label: "" if dtype == "str" else None for label, dtype in dtypes(table).items()}
         self.rows.setdefault(table, []).extend({**blank, **row} for row in rows)
 
-    def norms(
-        self, run: str, norms: Sequence[float], position: str, *, first: int = 0, last: str = "stream", prompt: str = ""
-    ) -> None:
-        """Add the gains G_l = n_l / n_(l-1) of consecutive states from `first` on; last: `stream`, or `normed`."""
+    def norms(self, run: str, norms: Sequence[float], position: str, *, first: int = 0, prompt: str = "") -> None:
+        """Add the gains G_l = n_l / n_(l-1) of consecutive states of the stream from `first` on."""
         states = pd.DataFrame({"state": range(first, first + len(norms)), "norm": norms})
-        rows = gains_from_norms(states, {"state": "state", "norm": "norm", "last": last}, self.source.name)
+        rows = ratios(states, (), self.source.name)[["layer", "norm_in", "gain_block"]]
         place = {"run_id": run, "prompt_id": prompt, "position": position}
         self.add("layers", ({**place, **row} for row in rows.to_dict("records")))
 

@@ -80,7 +80,7 @@ def _pooled_norms(made: Tables, prompts: str, file: dict[str, Any]) -> None:
             continue
         norms = model.get("residual", model)["norms"]
         run = made.run(model["hf_name"], prompts, ALL_TOKENS, measured_at=file["date"])
-        made.norms(run, norms, "all", last="normed")
+        made.norms(run, norms[:-1], "all")
         normed = {"normed_gain_all_tokens": norms[-1] / norms[-2], "normed_norm_all_tokens": norms[-1]}
         made.summaries(run, normed)
         if head := model.get("w_u"):

@@ -47,7 +47,7 @@ RUN = {
         'thermostats.fit_line(df, "gain", group=None)',
         'thermostats.fit_line(df.drop(columns=["lab", "model"]), "gain ~ layers")',
         'thermostats.fit_line(df.assign(kind=["x", "y", "z"] * 5), "gain ~ C(kind)", group="lab")',
-        'thermostats.fit_line(df.assign(se=0.01), "gain ~ layers", group="lab", error="se")',
+        'thermostats.fit_line(df.assign(se=0.01), "gain ~ layers", group="lab", se="se")',
         "star = df.assign(star=df.layers // 2 + 1)",
         'names = {"model": "model", "lab": "lab", "depth": "layers", "heads": "heads"}',
         'moved = thermostats.fit_transition(star, outcome="star", **names)',
@@ -157,7 +157,7 @@ NAMED = (
     ('thermostats.features(lab="Eleuther")', "EleutherAI"),
     ('thermostats.model_rows("pooled", "penultimate")', "penultimate_gain"),
     ("fit.predict(df[['layers']])", 'df[["lab", "layers", "heads", "params_m"]]'),
-    ("thermostats.fit_crowding(df)", 'density="…"'),
+    ("thermostats.fit_crowding(df)", 'density="COLUMN"'),
     ('thermostats.fit_share(df, "gian > 1")', 'fit_share(df, "gain > 1")'),
     ("thermostats.fit_kleiber(df)", 'fit_kleiber(df, "gain", model="model", lab="lab", depth="layers")'),
 )

@@ -111,7 +111,7 @@ USING = ColumnMap("layers", {"block": "layer", "n": "norm_in"}, FACTORS, {"posit
 
 
 def test_rows_under_a_mapping() -> None:
-    rows = mapped(THEIRS, USING, "here")
+    rows = mapped(THEIRS, USING, "here")["layers"]
     assert rows["layer"].tolist() == ["1", "2"]
     assert rows["norm_in"].tolist()[0] == 1.5 and pd.isna(rows["norm_in"][1])
     assert rows["gain_block"].tolist() == ["1.5", "2"]
@@ -138,7 +138,7 @@ def test_rows_that_do_not_fit_a_mapping_are_refused(using: dict[str, object], wo
     with pytest.raises(UsageError, match=words) as caught:
         mapped(THEIRS, ColumnMap("layers", **options), "here")  # type: ignore[arg-type]
     assert (caught.value.got, caught.value.where) == (got, "here")
-    assert len(mapped(THEIRS, ColumnMap("layers", USING.columns, ignore=("note", "more")), "here")) == 2
+    assert len(mapped(THEIRS, ColumnMap("layers", USING.columns, ignore=("note", "more")), "here")["layers"]) == 2
 
 
 def test_runs_are_made_of_what_their_rows_tell() -> None:

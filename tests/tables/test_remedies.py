@@ -13,7 +13,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import ThermostatsError
-from thermostats.tables.remedies import lines_for_a_shell
+from thermostats.next_steps import lines_for_a_shell
 
 NAMES = {"model": "model_id", "block": "layer", "text": "prompt_id", "my gain": "gain_block"}
 FIXED = {"source": "hooks", "position": "last"}

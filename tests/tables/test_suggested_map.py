@@ -12,7 +12,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.tables.remedies import lines_for_a_shell
+from thermostats.next_steps import lines_for_a_shell
 from thermostats.tables.suggested_map import doubts_of
 
 MODELS = pd.DataFrame(

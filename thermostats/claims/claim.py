@@ -31,7 +31,7 @@ from thermostats.claims.rule import AtLeast, Rule
 from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
 from thermostats.claims.trial import Trial
-from thermostats.claims.views import viewed
+from thermostats.claims.views import own_models_missing, viewed
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
@@ -227,12 +227,16 @@ class Claim:
             parts = [before[name] for name in question.parts]
             result = question.answer(evidence, {name.partition(".")[2]: part for name, part in before.items()})
             return together(self.words, replace(question, group=parts[0].sample.group), parts, result)
+        rows = question.trial.of(evidence, question.over) if question.trial else None
+        used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
+        missing = () if used is None else own_models_missing(self.id, self.measures, used, evidence)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew as few:
-            return unmeasured(self.words, question, few.result)
-        rows = question.trial.of(evidence, question.over) if question.trial else None
-        return answered(self.words, question, result, rows, evidence)
+            finding = unmeasured(self.words, question, few.result)
+        else:
+            finding = answered(self.words, question, result, rows, evidence)
+        return replace(finding, notes=(*finding.notes, *missing))
 
     def stated(self) -> Claim:
         """The claim's facts alone, its rules in words: what a page shows and a process hands on."""

@@ -9,11 +9,13 @@ import pandas as pd
 from thermostats.claims.scripts import scripts
 from thermostats.claims.template import Template
 from thermostats.errors import UsageError
+from thermostats.next_steps import in_words
 from thermostats.tables.folders import shipped
 
 COLUMNS = ("claim", "title", "said", "reads", "needs", "file")
 
 
+@in_words
 def claims(analyses: str | Path | None = None) -> pd.DataFrame:
     """Every claim of a folder of analyses, by default those that ship: id, title, what is said, rows it reads, script.
 

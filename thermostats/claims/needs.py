@@ -16,6 +16,7 @@ from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
 from thermostats.claims.question import Question
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.claims.views import TABLES, viewed
+from thermostats.next_steps import command
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.vocabulary import NURSERY
 
@@ -112,9 +113,10 @@ def _rate() -> float:
 
 
 def _commands(measures: Sequence[str], models: Sequence[Lacking], data: str | Path | None) -> tuple[str, ...]:
-    folder = f" --data {data}" if data is not None else " --data mine"
-    lines = [f"thermostats set {model.model_id} heritage=LAB{folder}" for model in models if "lab" in model.lacks]
+    folder = "mine" if data is None else data
+    labless = [model.model_id for model in models if "lab" in model.lacks]
+    lines = [command("set", name, "heritage=LAB", data=folder) for name in labless]
     named = [model.model_id for model in models if set(model.lacks) - {"lab"}]
     if named:
-        lines.append(f"thermostats measure {' '.join(named)} --what {','.join(measures)}{folder}")
+        lines.append(command("measure", *named, what=",".join(measures), data=folder))
     return tuple(lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from thermostats.claims.study import study_of
 from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.next_steps import command
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that limit linear algebra to one thread, so that sums come in one order; read when numpy is loaded."""
@@ -40,7 +41,7 @@ def scripts(analyses: str | Path) -> dict[str, Path]:
             "no analyses in this folder",
             where=folder,
             allowed="files named like u01_depth.py",
-            next_step=f"thermostats new claim depth --folder {folder} writes one",
+            next_step=f"{command('new', 'claim', 'depth', folder=folder)} writes one",
         )
     return paths
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.error_rates import ErrorRates, nearest, untried
-from thermostats.claims.evidence import MEASURED, SETS, Evidence
+from thermostats.claims.evidence import MEASURED, POOLED, SETS, Evidence
 from thermostats.claims.finding import Criterion, Finding, Sample
 from thermostats.claims.judge import headline, standing
 from thermostats.claims.left_out import hangs_on, hangs_on_source
@@ -20,6 +20,7 @@ from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import listed, plural, with_interval
+from thermostats.next_steps import command
 from thermostats.tables.evidence import DECODER
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_facts import own_models
@@ -34,7 +35,7 @@ ABOUT = 1.25
 """Designs that differ by less than this factor count as of one size."""
 GAIN = "penultimate_gain"
 """Whose noise is shown where a question is not over gains."""
-FACTS = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
+FACTS = ("family", "d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
 """Facts of a model that questions read and that a joined row need not state."""
 NAMED = 12
 """Models up to which a set is listed."""
@@ -117,11 +118,11 @@ def _with(finding: Finding, result: Result, **criterion: Any) -> Finding:
 
 
 def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence) -> Iterator[str]:
-    """One sentence for each own model in the set `measured` that is not among those used.
+    """One sentence for each own model in the sets `measured` and `pooled` that is not among those used.
 
     measures: what the claim reads of a model; where that is not stated, there are none.
     """
-    if evidence.name != MEASURED or not measures or evidence.data.resolve() == shipped("data").resolve():
+    if evidence.name not in (MEASURED, POOLED) or not measures or evidence.data.resolve() == shipped("data").resolve():
         return
     models = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
     there, folder = set(evidence.table("models")["model_id"]), evidence.data
@@ -132,19 +133,21 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
             kind = f"it is {'a vision model' if row.modality == 'vision' else 'an encoder'}"
             yield f"{name} is left out: {kind}, and the statement is about decoders; X02 reads this model."
         elif lacks:
-            line = f"`thermostats measure {name} --what {','.join(lacks)} --data {folder}`"
-            yield f"{name} is left out: it has no {listed(lacks)}. {line} brings it in."
+            line = command("measure", name, what=",".join(lacks), data=folder)
+            yield f"{name} is left out: it has no {listed(lacks)}. `{line}` brings it in."
         elif not row.heritage:
-            line = f"`thermostats set {name} heritage=LAB --data {folder}`"
-            yield f"{name} is left out: the tables name no lab that trained it. {line} brings it in."
+            line = command("set", name, "heritage=LAB", data=folder)
+            yield f"{name} is left out: the tables name no lab that trained it. `{line}` brings it in."
         elif row.variant == "instruct" and row.parent in there:
             yield f"{name} is left out: {row.parent}, from which it was tuned, represents it."
         elif row.seed_of:
             yield f"{name} is counted with the other seeds of {row.seed_of}."
         elif row.n_layers <= SHALLOW:
             yield f"{name} is left out: it has {row.n_layers} blocks, none of which is an inner block."
-        elif unstated := [label for label in FACTS if pd.isna(getattr(row, label))]:
-            yield f"{name} is left out: its {listed(unstated)} {'is' if len(unstated) == 1 else 'are'} not stated."
+        elif unstated := [label for label in FACTS if pd.isna(getattr(row, label)) or getattr(row, label) == ""]:
+            line = command("set", name, *(f"{label}={label.upper()}" for label in unstated), data=folder)
+            are = "is" if len(unstated) == 1 else "are"
+            yield f"{name} is left out: its {listed(unstated)} {are} not stated. `{line}` brings it in."
         else:
             yield f"{name} is left out: it has no rows of the quantity in question; see `thermostats needs {claim}`."
 

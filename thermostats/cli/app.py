@@ -19,6 +19,7 @@ from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.measurement.settings import SETTINGS, parsed
 from thermostats.measurement.spec import PRECISIONS, shipped_lists
+from thermostats.next_steps import command
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
@@ -123,6 +124,9 @@ def join(
             "--constant", metavar="COLUMN=VALUE", help="What every row has, such as position=last; may be repeated."
         ),
     ] = None,
+    states: Annotated[
+        str, typer.Option("--states", help="Of fewer than L + 1 norms: inputs or outputs of the blocks.")
+    ] = "",
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
     accept: Annotated[
@@ -154,20 +158,22 @@ def join(
         "mapping": mapping,
         "recipe": recipe,
         "constants": dict(c.split("=", 1) for c in constants or ()),
+        "states": states,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
+    from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415 - pandas
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
-    from thermostats.tables.remedies import lines_for_a_shell  # noqa: PLC0415 - pandas
 
     with lines_for_a_shell():
         rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
+    for row in rows:
+        if row["unstated"]:
+            print(f"not stated: {row['unstated']}", file=sys.stderr)
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
         print("nothing was written: --dry-run", file=sys.stderr)
     joined = {row["table"] for row in rows}
-    if changed and not dry_run and "models" in joined:
-        _tell_of_no_shape(data)
     step = next((step for table, step in AFTER_JOIN.items() if table in joined), FACTS_ALONE)
     say_next(step, data=data, visible=changed and not as_json and not dry_run)
 
@@ -279,17 +285,6 @@ def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
         print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
 
 
-def _tell_of_no_shape(data: Path | None) -> None:
-    """Name those facts of shape and size that some of the user's models do not state."""
-    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - pandas
-
-    rows = own_models(folders.own_folder(data))
-    for column in ("d_head", "n_params_nonembedding"):
-        if count := int(rows[column].isna().sum()):
-            unstated = f"{column} is not stated of {count} of your models: C04, which reads it, leaves them out"
-            print(f"{unstated}; join it as a column of models, with --replace", file=sys.stderr)
-
-
 @app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
     """Check every table against its schema, keys and cross-references; name measurements of one model that disagree.
@@ -376,7 +371,7 @@ def ls(
         from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it
 
         scripts(analyses)  # says what is wrong with the folder before anything large is loaded
-        step = f"thermostats report --analyses {analyses} --out my-report"
+        step = command("report", analyses=analyses, out="my-report")
     from thermostats.cli import listing  # noqa: PLC0415
 
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}

@@ -12,6 +12,7 @@ import typer
 
 from thermostats.command_options import NEW, Data, Json
 from thermostats.errors import UsageError
+from thermostats.next_steps import command
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
 from thermostats.tables.schemas import TABLES
@@ -78,7 +79,7 @@ def compare(
     if gains:
         print_rows(gains, ["gain", "source", "prompt_set", "first", "second", "ratio"])
     else:
-        step = f"thermostats measure {first} {second} --what gains --data mine"
+        step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
 
 
@@ -88,7 +89,7 @@ def set_(
         list[str],
         typer.Argument(
             help="Your models, as listed by thermostats ls models --own, then name=value of lab (heritage), family, "
-            "variant, parent, seed_of, year, quantised, package, model_licence.",
+            "variant, parent, seed_of, year, quantised, package, model_licence, and for joined models their shape.",
             metavar="MODELS... FACTS...",
         ),
     ],
@@ -106,7 +107,7 @@ def set_(
     models, facts = ([word for word in words if ("=" in word) == fact] for fact in (False, True))
     if not models or not facts:
         *first, last = words
-        step = f'thermostats set {" ".join(first) or "my-model"} lab="{last.partition("=")[2] or last}"'
+        step = command("set", *(first or ["my-model"]), f"lab={last.partition('=')[2] or last}", data=data)
         allowed = "models, then column=value"
         raise UsageError("facts are set of models", got=" ".join(words), allowed=allowed, next_step=step)
     from thermostats.tables.model_facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
@@ -324,6 +325,6 @@ def _say_begun(path: Path, as_json: bool) -> None:
 
 def _step(path: Path, data: Path | None = None) -> str:
     """The command that makes the page, with the folder of rows that the user named."""
-    step = f"thermostats report {path.name[:3].upper()} --analyses {path.parent} --out my-report"
-    named = f" --data {data}" if data is not None else " (with your own tables too: --data FOLDER)"
+    step = command("report", path.name[:3].upper(), analyses=path.parent, out="my-report", data=data)
+    named = "" if data is not None else " (with your own tables too: --data FOLDER)"
     return f"{step}{named}, then edit {path}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import sys
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ import typer
 
 from thermostats.command_options import NEW
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
+from thermostats.next_steps import command
 from thermostats.tables import folders
 from thermostats.terminal import readable_in_part, refuse
 
@@ -66,8 +66,7 @@ def _with_command(error: ThermostatsError) -> ThermostatsError:
     """The error with the whole command that would pass, where it lacks an option."""
     if not error.options or error.options[0] in sys.argv:
         return error
-    command = shlex.join(["thermostats", *sys.argv[1:], *error.options])
-    return error.ending_in(f"{error.next_step}: {command}")
+    return error.ending_in(f"{error.next_step}: {command(*sys.argv[1:], *error.options)}")
 
 
 def _corrected(what: str, near: str) -> str:
@@ -75,7 +74,7 @@ def _corrected(what: str, near: str) -> str:
     wrong, right = re.search(r"'([^']+)'", what), re.search(r"'([^']+)'", near)
     if wrong is None or right is None or wrong[1] not in sys.argv[1:]:
         return ""
-    return shlex.join(["thermostats", *(right[1] if word == wrong[1] else word for word in sys.argv[1:])])
+    return command(*(right[1] if word == wrong[1] else word for word in sys.argv[1:]))
 
 
 def interrupted(*_: object) -> NoReturn:
@@ -105,9 +104,7 @@ def with_option(failed: Outcome, lab: str, data: Path | None) -> str:
     """The command that measures a failed model with the option that it lacked; empty where it lacked none."""
     if not failed.problem.options:
         return ""
-    words = ["thermostats", "measure", failed.model, *failed.problem.options]
-    words += [word for name, value in (("--lab", lab), ("--data", data)) if value for word in (name, str(value))]
-    return shlex.join(words)
+    return command("measure", failed.model, *failed.problem.options, lab=lab, data=data)
 
 
 def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:
@@ -115,6 +112,5 @@ def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> Us
     there = {path.name[:3].upper() for path in NEW.glob("*.py")}
     if not there & {claim.upper() for claim in claims}:
         return error
-    place = f" --data {data}" if data else ""
-    step = f"thermostats report {' '.join(claims)} --analyses {NEW}{place} --out my-report"
+    step = command("report", *claims, analyses=NEW, data=data, out="my-report")
     return UsageError(error.what, got=error.got, allowed=error.allowed, next_step=step)

@@ -21,6 +21,7 @@ from thermostats.errors import UsageError
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.digest import model_sha
 from thermostats.measurement.spectra import find_named
+from thermostats.next_steps import command
 from thermostats.tables import reading, store
 from thermostats.tables.vocabulary import GAINS
 
@@ -47,6 +48,11 @@ class Comparison:
     """Distance of all tensors together."""
     notes: tuple[str, ...] = ()
     """What is not compared: heads that only one of the two has."""
+
+    def __repr__(self) -> str:
+        lines = [f"{self.first} and {self.second}: distance {self.distance:.4g}"]
+        lines.append(f"{len(self.changed)} of {len(self.tensors)} tensors differ; {len(self.gains)} gains of both")
+        return "\n".join([*lines, *self.notes])
 
     @property
     def changed(self) -> pd.DataFrame:
@@ -137,7 +143,7 @@ def shared_tensors(models: Sequence[tuple[str, Path]]) -> tuple[list[list[Stored
 
 def _by_spectra(models: Sequence[str]) -> str:
     """The line for a shell that measures weights of models of any shape and prints the angles between their spectra."""
-    measured = shlex.join(["thermostats", "measure", *models, "--what", "weights", "--data", SPECTRA])
+    measured = command("measure", *models, what="weights", data=SPECTRA)
     rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
     names = ", ".join(f'"{Path(model).resolve().name if Path(model).is_dir() else model}"' for model in models)
     angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin([{names}])]))"

@@ -18,6 +18,7 @@ import pandas as pd
 from thermostats.errors import ThermostatsError, UsageError, first_line, listed, nearest, not_installed, unknown
 from thermostats.measurement.settings import check_device, check_here, check_set
 from thermostats.measurement.spec import PRECISIONS, TYPES, WHAT, RunSpec, spec_of
+from thermostats.next_steps import Code, call
 from thermostats.tables import store
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
 from thermostats.terminal import looked_at
@@ -61,20 +62,21 @@ class MeasureCall:
             what, allowed_ = "no such prompt set or file", "a prompt set, a file, a folder of images, a list of texts"
             step = f"a prompt itself stands in a list: {self.line(prompts=[self.prompts])}"
             raise UsageError(what, got=repr(self.prompts)[:60], allowed=allowed_, next_step=step)
+        once = list(dict.fromkeys(self.prompts)) if isinstance(self.prompts, list) else []
+        if once and len(once) < len(self.prompts) and all(isinstance(text, str) for text in once):
+            got = f"{len(self.prompts)} texts, {len(once)} different"
+            what = "one text several times is not several prompts"
+            raise UsageError(what, where="prompts", got=got, next_step=self.line(prompts=once))
 
     def line(self, *, tokenizer: str = "", **changed: Any) -> str:
         """The call with other arguments, as a line to paste; a model in memory is called model."""
-        words = [repr(str(self.model)) if isinstance(self.model, (str, Path)) else "model"]
-        words += [tokenizer or "tokenizer"] * bool(tokenizer or self.tokenizer is not None)
-        call = {"data": self.data, "prompts": self.prompts, "what": self.what} | changed
-        options = changed.get("options", self.options)
+        model = str(self.model) if isinstance(self.model, (str, Path)) else Code("model")
+        tokenizer = tokenizer or "tokenizer" * (self.tokenizer is not None)
+        arguments = {"data": self.data, "prompts": self.prompts, "what": self.what} | changed
+        options = arguments.pop("options", self.options)
         standard = {"data": None, "prompts": "core", "what": tuple(WHAT)}
-        words += [f"{name}={_literal(call[name])}" for name, usual in standard.items() if call[name] != usual]
-        return f"thermostats.measure({', '.join([*words, *(f'{n}={_literal(v)}' for n, v in options.items())])})"
-
-
-def _literal(value: Any) -> str:
-    return repr(str(value) if isinstance(value, Path) else value)
+        stated = {name: value for name, value in arguments.items() if value != standard[name]}
+        return call("measure", model, *([Code(tokenizer)] if tokenizer else []), **stated, **options)
 
 
 def measure(
@@ -108,8 +110,8 @@ def measure(
     """
     if isinstance(model, (str, Path)) and isinstance(tokenizer, (str, Path)) and data is None:
         tokenizer, data = None, tokenizer
-    call = MeasureCall(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
-    call.check()
+    asked = MeasureCall(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
+    asked.check()
     kinds = [part.strip() for part in what.split(",")] if isinstance(what, str) else listed(what, "what") or []
     revisions = listed(revision, "revision") or []
     if not revisions:
@@ -131,7 +133,7 @@ def measure(
             plain = _plain(model)
             fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
             spec_of("in memory", fields)  # refuses before anything is written
-            _check_words(call, kinds)
+            _check_words(asked, kinds)
             specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
         return _rows(specs, data, wanted)
 
@@ -248,13 +250,13 @@ def _called(model: Any) -> str:
     return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(model).__name__
 
 
-def _check_words(call: MeasureCall, kinds: Sequence[str]) -> None:
-    tokenizer = call.tokenizer
+def _check_words(asked: MeasureCall, kinds: Sequence[str]) -> None:
+    tokenizer = asked.tokenizer
     if not hasattr(tokenizer, "save_pretrained") and (tokenizer is not None or set(kinds) != {"weights"}):
-        stated = str(getattr(call.model.config, "_name_or_path", "") or "")
+        stated = str(getattr(asked.model.config, "_name_or_path", "") or "")
         its = f"transformers.AutoTokenizer.from_pretrained({stated!r})" if stated else ""
         step = f"if it is that of {stated}" if stated else 'what="weights" reads no prompts'
-        line = call.line(tokenizer=its) if its else call.line(what="weights")
+        line = asked.line(tokenizer=its) if its else asked.line(what="weights")
         got = "none" if tokenizer is None else repr(tokenizer)[:60]
         what = "a model in memory needs its tokenizer or image processor"
         raise UsageError(what, got=got, next_step=f"{step}: {line}")

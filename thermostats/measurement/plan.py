@@ -27,7 +27,9 @@ from thermostats.measurement.outcome import Cost, Outcome
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import AGAIN, PRECISIONS, WHAT, RunSpec
 from thermostats.measurement.switches import check_switches
+from thermostats.next_steps import command, written
 from thermostats.tables import store
+from thermostats.tables.labels import spelt_apart
 from thermostats.tables.model_facts import FACTS, check_lab
 from thermostats.tables.parameters import COUNTED
 from thermostats.tables.runs import LIKE, prompt_sha, run_id
@@ -93,6 +95,7 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
     earlier = earlier[(earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)]
     check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)
     _check_lab(spec, folder, recorded, data)
+    _check_labels(spec, folder, prompts, data)
     kinds = _fitting(_kinds(spec), entry, prompts)
     if set(kinds) - {"weights"}:
         check_loadable(folder)
@@ -116,9 +119,27 @@ def _check_lab(spec: RunSpec, folder: ModelFolder, recorded: pd.DataFrame, data:
     """Raise UsageError where a spec names another lab than the tables, or one whose name is not a lab's."""
     lab = recorded["heritage"].iloc[0] if len(recorded) else ""
     if spec.heritage and lab not in ("", spec.heritage):
-        step = f"leave out --lab, or thermostats set {folder.model_id} heritage={spec.heritage} for a model of yours"
+        line = command("set", folder.model_id, f"heritage={spec.heritage}")
+        step = f"leave out --lab, or {line} for a model of yours"
         raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
     check_lab(spec.heritage, folder.model_id, data)
+
+
+def _check_labels(spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame, data: Path) -> None:
+    """Raise UsageError for a model, a prompt set or a source that the tables have in another spelling."""
+    runs, sets = store.load("runs", data), store.load("prompts", data)["prompt_set"]
+    labels = {
+        "name": (folder.model_id, store.load("models", data)["model_id"]),
+        "prompts": (str(prompts["prompt_set"].iloc[0]), sets),
+        "source": (spec.source, runs["source"]),
+    }
+    for option, (value, held) in labels.items():
+        there = set(held) - {""}
+        if value not in there and (apart := spelt_apart([value], sorted(there))):
+            meant = apart[value]
+            step = f"if it is the same, {option}={written(meant)}, else another {option}"
+            what, got = "the tables spell this otherwise", repr(value)
+            raise UsageError(what, where=option, got=got, allowed=meant, next_step=step)
 
 
 def model_id(spec: RunSpec) -> str:

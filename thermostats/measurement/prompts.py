@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from thermostats.measurement.images import made_images, read_images
 from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
 from thermostats.measurement.settings import MADE, is_shipped_set, no_such_set
 from thermostats.tables import store
+from thermostats.tables.labels import repeated_texts, spelt_apart
 from thermostats.tables.runs import prompt_sha
 
 Row = dict[str, Any]
@@ -65,9 +67,28 @@ def read_prompts(path: Path) -> pd.DataFrame:
     if not rows:
         raise DataError("no prompts in this file", where=path, next_step="write one prompt per line")
     frame = pd.DataFrame(rows.values(), columns=FIELDS).assign(prompt_set=path.stem)
+    _check_each_once(frame, path)
     frame["text_sha256"] = [text_sha256(text) for text in frame["text"]]
     frame["complexity"] = pd.array(frame["complexity"].tolist(), dtype="Int64")
     return store.validate(frame, "prompts", path)
+
+
+def _check_each_once(prompts: pd.DataFrame, path: Path) -> None:
+    """DataError where one text stands under several names, or two names differ in spelling alone."""
+    if apart := spelt_apart(prompts["prompt_id"]):
+        name, other = next(iter(apart.items()))
+        what = "names of prompts that differ in spelling alone"
+        raise DataError(what, where=path, got=f"{name!r} and {other!r}", next_step="call them by other names")
+    if repeated := repeated_texts(prompts["prompt_id"], prompts["text"]):
+        text, names = next(iter(repeated.items()))
+        once = path.with_stem(f"{path.stem}-once")
+        alone = f"awk '!there[$0]++' {shlex.quote(str(path))} > {shlex.quote(str(once))}"
+        raise DataError(
+            f"one text {len(names)} times is not {len(names)} prompts",
+            where=path,
+            got=f"{', '.join(names[:5])}: {text[:40]!r}",
+            next_step=alone if path.suffix == ".txt" else "keep one of them",
+        )
 
 
 def text_sha256(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from thermostats.measurement.architectures import Config, UnsupportedArchitectureError, config_of
 from thermostats.measurement.quantised import check_quantised
 from thermostats.measurement.spec import WHAT, RunSpec
+from thermostats.next_steps import command
 
 OF_MODEL = ("gains", "outputs", "attention")
 """Quantities for which the model is loaded; `weights` reads its files alone."""
@@ -75,8 +75,8 @@ def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:
         return
     check_quantised(config, folder)
     why, left = lost[refused[0]], [name for name in WHAT if name not in lost]
-    revision = "" if spec.revision == "main" else f" --revision {shlex.quote(spec.revision)}"
-    line = f"thermostats measure {shlex.quote(spec.model)}{revision} --what {','.join(left)}"
+    revision = "" if spec.revision == "main" else spec.revision
+    line = command("measure", spec.model, revision=revision, what=",".join(left))
     step = f"remove {QUANTISED} from config.json, or {line}" if QUANTISED in why else line
     got, allowed = ", ".join(refused), f"{', '.join(left)} can be measured"
     raise UnsupportedArchitectureError(why, where=folder.name, got=got, allowed=allowed, next_step=step)

@@ -13,6 +13,7 @@ import pandas as pd
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import BOTH_WAYS, Config, config_of
 from thermostats.measurement.layouts import rope_type, ropes
+from thermostats.next_steps import command
 from thermostats.tables import store
 from thermostats.tables.model_facts import own_models
 from thermostats.tables.parameters import COUNTED
@@ -152,5 +153,5 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _again(row: Mapping[str, Any]) -> str:
-    revision = "" if row["revision"] == "main" else f" --revision {row['revision']}"
-    return f"thermostats measure {row['model_id']}{revision} --set older=again"
+    revision = "" if row["revision"] == "main" else row["revision"]
+    return command("measure", row["model_id"], revision=revision, set="older=again")

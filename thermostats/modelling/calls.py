@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,10 +12,12 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.errors import SHOWN_OF, UsageError, did_you_mean
+from thermostats.errors import SHOWN_OF, UsageError
 from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import Draws
 from thermostats.modelling.fitted import Call, Fitted
+from thermostats.modelling.labelled import labelled
+from thermostats.next_steps import CallMade, making, misused
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Fitted)
@@ -50,17 +51,20 @@ def again(call: Call, draws: Draws) -> Fitted:
 def fits(function: Callable[P, F]) -> Callable[P, F]:
     """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
     signature = inspect.signature(function)
+    standard = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> F:
         try:
             arguments = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise _refusal(function.__name__, signature, args, kwargs, error) from None
+            raise misused(function.__name__, signature, args, kwargs, error) from None
         annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
         arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
-        fit = function(**arguments)  # type: ignore[call-arg]
-        call = Call(module=function.__module__, function=function.__name__, arguments=arguments)
+        with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
+            arguments = labelled(arguments, standard)
+            fit = function(**arguments)  # type: ignore[call-arg]
+        call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)
         return replace(fit, call=call)
 
     called.fits = True  # type: ignore[attr-defined]
@@ -86,21 +90,3 @@ def _argument(name: str, value: Any, annotation: str) -> Any:
         allowed = f"names and what belongs to each: {name}={{…}}"
         raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
     return int(value) if kinds[0] == "int" else value
-
-
-def _refusal(
-    name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError
-) -> UsageError:
-    """What is wrong with the arguments, and the call without those that there are not."""
-    strange = [word for word in kwargs if word not in signature.parameters]
-    words = [json.dumps(value) for value in args[1:] if isinstance(value, (str, list, float))]
-    words += [
-        f"{w}={json.dumps(v)}" for w, v in kwargs.items() if w not in strange and isinstance(v, (str, list, float))
-    ]
-    near = [did_you_mean(word, signature.parameters) for word in strange]
-    return UsageError(
-        f"{name} cannot be called so",
-        got=str(error).removeprefix("got "),
-        allowed=", ".join(signature.parameters),
-        next_step=" ".join([*filter(None, near), f"thermostats.{name}({', '.join(['df', *words])})"]),
-    )

@@ -10,8 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, some_of
 from thermostats.modelling.classical.estimates import columns_of, named, numbers
+from thermostats.next_steps import LEFT_OUT, Code, again, call, written
+from thermostats.tables.synonyms import names_of
 
 OURS = {
     "model": "model_id",
@@ -23,24 +25,22 @@ OURS = {
 }
 """Arguments that name a column, and the column's name in the tables of the package."""
 USUAL = {
-    "model": "model_id model model_name name id checkpoint",
-    "lab": "heritage lab labs organisation organization org company owner vendor group family",
-    "prompt": "prompt_id prompt prompts text",
-    "depth": "n_layers layers depth num_hidden_layers num_layers n_layer blocks l",
-    "heads": "n_heads heads num_attention_heads num_heads n_head h",
-    "density": "rho density head_density",
-    "geometry": "n_layers layers depth num_hidden_layers n_heads heads num_attention_heads d_head head_dim d_model "
-    "hidden hidden_size width",
-    "shape": "n_layers layers depth num_hidden_layers n_heads heads num_attention_heads d_model hidden hidden_size "
-    "width",
-    "family": "family families series",
-    "covariates": "n_layers layers depth n_params params",
-    "group": "heritage lab labs organisation organization org company owner vendor group family",
-    "scale": "n_params params params_m params_b parameters num_parameters size",
-    "holds": "holds",
-    "outcome": "gain penultimate_gain last_gain max_gain value growth ratio y",
+    "model": ("model_id",),
+    "lab": ("heritage",),
+    "prompt": ("prompt_id",),
+    "depth": ("n_layers",),
+    "heads": ("n_heads",),
+    "density": ("rho",),
+    "geometry": ("n_layers", "n_heads", "d_head", "d_model"),
+    "shape": ("n_layers", "n_heads", "d_model"),
+    "family": ("family",),
+    "covariates": ("n_layers", "n_params"),
+    "group": ("heritage",),
+    "scale": ("n_params",),
+    "holds": ("holds",),
+    "outcome": ("gain",),
 }
-"""Names that such columns often have, the likeliest first."""
+"""Columns of ours that arguments mean, which others call otherwise (`tables/synonyms.py`)."""
 SEVERAL = ("geometry", "scale", "covariates", "levels", "shape")
 """Arguments that name one column or more."""
 OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")
@@ -61,8 +61,6 @@ class Columns:
     """Name of the function."""
     named: Mapping[str, str | Sequence[str] | None]
     """Argument to the user's column or columns; None where there is none."""
-    positional: str = ""
-    """The argument that stands second in the call, if any."""
     further: tuple[str, ...] = ()
     """Columns that rows to predict need besides."""
     computed: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda rows: rows)
@@ -86,8 +84,8 @@ class Columns:
             absent["blocks"] = further
         if absent:
             every = dict.fromkeys(column for columns in (*needed.values(), self.further) for column in columns)
-            step = f"fit.predict(df[{_text([*every])}])"
-            there = ", ".join(map(str, new.columns))
+            step = f"fit.predict(df[{written([*every])}])"
+            there = some_of(new.columns, next(iter(absent.values()))[0])
             raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
         for name, columns in needed.items():
             for column in columns if name not in (*TEXT, "levels", "shape") else ():
@@ -109,7 +107,7 @@ class Columns:
 
     def refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
         """The error for columns that are not there: what lacks, what is there, and the call that would work."""
-        there = ", ".join(map(str, table.columns))
+        there = some_of(table.columns, next(iter(absent.values()))[0])
         return UsageError(
             "the table has no such column" + "s" * (sum(map(len, absent.values())) > 1),
             where=_lacks(absent),
@@ -125,22 +123,21 @@ class Columns:
         for name, names in self.named.items():
             if absent.get(name):
                 likely = usual(table, name, [*chosen.values()])
-                chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "…"
+                chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "COLUMN"
             elif name not in OURS or names != OURS[name]:
                 chosen[name] = names if isinstance(names, (str, type(None))) else list(names) or None
-        first = [_text(chosen.pop(self.positional))] if chosen.get(self.positional) else []
-        stated = {name: value for name, value in chosen.items() if value is not None or name in NONE_SAYS}
-        rest = [f"{name}={_text(value)}" for name, value in stated.items()]
-        return f"thermostats.{self.call}({', '.join(['df', *first, *rest])})"
+        spare = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
+        stated = {name: LEFT_OUT if name in spare else value for name, value in chosen.items()}
+        plain = {name: value for name, value in stated.items() if value is not LEFT_OUT}
+        return again(**stated) or call(self.call, Code("df"), **plain)
 
 
-def gain_columns(call: str, outcome: str, **named: str | None) -> Columns:
+def gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
     """The columns of a law of gains, one row per model: what `log_gains_of_models` reads under the package's names."""
     lab = named.get("lab")
     return Columns(
-        call=call,
+        call=function,
         named={"outcome": outcome, **named},
-        positional="" if call == "fit_transition" else "outcome",
         computed=partial(_with, source="", **({} if lab else {OURS["lab"]: "one"})),
     )
 
@@ -155,9 +152,10 @@ def usual(table: pd.DataFrame, name: str, taken: Sequence[Any] = ()) -> str | li
     used = {column for value in taken for column in _listed(value)}
     folded = {str(column).casefold(): str(column) for column in table if column not in used}
     fitting = [low for low, column in folded.items() if _holds_numbers(table[column]) != (name in TEXT)]
-    likely = [low for low in USUAL.get(name, "").split() if low in fitting]
+    names = names_of(*USUAL.get(name, ()))
+    likely = [low for low in names if low in fitting]
     if not likely:
-        likely = [near for low in USUAL.get(name, "").split() for near in get_close_matches(low, fitting, 1, 0.75)]
+        likely = [near for low in names for near in get_close_matches(low, fitting, 1, 0.75)]
     if name == "outcome" and not likely:
         likely = fitting[-1:]
     columns = list(dict.fromkeys(folded[low] for low in likely))
@@ -195,6 +193,7 @@ def units_once(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:
     twice = rows.duplicated(by) if by else rows.astype(str).duplicated()
     if not twice.any():
         return
+    once = f"df.drop_duplicates({written(by) if by else ''})"
     units = rows.loc[twice, by].astype(str).agg(", ".join, axis=1) if by else ()
     raise UsageError(
         "a model stands in several rows" if len(by) == 1 else "rows are repeated",
@@ -202,7 +201,7 @@ def units_once(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:
         got=f"{int(twice.sum())} of {len(rows)} rows "
         + (f"in addition to the first of {named(set(units), 5)}" if by else "equal others"),
         allowed="one row each; a merge on a key that is not unique repeats rows",
-        next_step=step or f"df.drop_duplicates({_text(by) if by else ''})",
+        next_step=step or again(Code(once)) or once,
     )
 
 
@@ -257,14 +256,6 @@ def _listed(names: str | Sequence[str] | None) -> list[str]:
 
 def _lacks(absent: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{name}: {', '.join(columns)}" for name, columns in absent.items())
-
-
-def _text(value: Any) -> str:
-    return "[" + ", ".join(f'"{each}"' for each in value) + "]" if isinstance(value, list) else _quoted(value)
-
-
-def _quoted(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 def _holds_numbers(column: pd.Series | pd.DataFrame) -> bool:

@@ -27,6 +27,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, to_arviz
 from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior, as_it_is
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.statements import Statement
+from thermostats.next_steps import methods_in_words
 from thermostats.settings import at_level
 
 __all__ = ["Constants", "Fit", "Laid", "Law", "Prior", "fit", "law_fitted", "own_law"]
@@ -41,6 +42,7 @@ def _varies(values: Array) -> bool:
     return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
 
 
+@methods_in_words
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fit(Fitted):
     """One law fitted to one table; every interval is equal-tailed at `level`.
@@ -236,7 +238,8 @@ def _own_lay_out(
         if name not in like["levels"] if like else pd.api.types.is_numeric_dtype(rows[name]):
             data[name] = _as_array(rows[name])
             continue
-        before, values = list(like["levels"][name]) if like else [], labels(rows[name], name)
+        before = list(like["levels"][name]) if like else []
+        values = labels(rows[name], name, before)
         levels[name] = [*before, *sorted(set(values) - set(before))]
         data[name] = np.array([levels[name].index(value) for value in values], dtype=np.int64)
         data[f"n_{name}"] = len(levels[name])

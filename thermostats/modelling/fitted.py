@@ -21,10 +21,13 @@ from thermostats.errors import SHOWN_OF, UsageError, unknown
 from thermostats.modelling.columns import frame_of
 from thermostats.modelling.draws import SEED, Array, Draws, equal_tailed, summary
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.labelled import labelled_new
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.reprs import Quantities, Statements
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.statements import LOCATION, Statement, Statistic, truth_of
+from thermostats.next_steps import methods_in_words
 from thermostats.settings import at_level, coverage, options
 
 Constants = Mapping[str, Any]
@@ -45,6 +48,8 @@ class Call:
     module: str
     function: str
     arguments: Mapping[str, Any]
+    standard: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that it does not name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +95,7 @@ def as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
+@methods_in_words
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fitted:
     """One law fitted to one table; every interval is equal-tailed at `level`."""
@@ -114,7 +120,7 @@ class Fitted:
     @cached_property
     def quantities(self) -> dict[str, Array]:
         """What is reported, and what statements may read: draws by name, chain × draw × …"""
-        return self.law.quantities(self.draws.values, self.constants)
+        return Quantities(self.law.quantities(self.draws.values, self.constants))
 
     @property
     def reported(self) -> dict[str, Array]:
@@ -125,7 +131,7 @@ class Fitted:
     @property
     def statements(self) -> Mapping[str, Statement]:
         """What the fit is asked where nothing else is."""
-        return self.law.statements
+        return Statements(self.law.statements)
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -242,6 +248,7 @@ class Fitted:
     def _predicted(self, new: pd.DataFrame) -> tuple[Laid, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
+        new = new if self.call is None else labelled_new(new, self.call.arguments, self.call.standard)
         laid, rng = self.law.lay_out(self.reads(new), self.constants), np.random.default_rng(self.seed)
         values = self.draws.few(self.draws.size)
         if isinstance(laid.model, Sampled):

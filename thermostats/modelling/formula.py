@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import UsageError, first_line
+from thermostats.errors import UsageError, first_line, some_of
 from thermostats.modelling.columns import usual
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Formula:
             raise UsageError(
                 "the table lacks a column of the formula",
                 where=", ".join(lacking),
-                got=f"a table with {', '.join(map(str, table.columns))}",
+                got=f"a table with {some_of(table.columns, lacking[0])}",
             )
         sides = [self.right, *([self.left] if set(self.left.required_variables) - {"np"} <= set(table) else [])]
         for side in sides:
@@ -129,7 +129,7 @@ def _refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
     return UsageError(
         "the formula cannot be read",
         where=text,
-        got=f"{why}; a table with {', '.join(map(str, table.columns))}",
+        got=f"{why}; a table with {some_of(table.columns, text)}",
         allowed="outcome ~ columns, with an intercept",
         next_step=f'thermostats.fit_line(df, "{outcome} ~ {covariate}")',
     )

@@ -33,7 +33,7 @@ JITTER = 1e-10
 MOST_FOLDS, FEWER = 100, 20
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LeftOut:
     """Every outcome predicted from the folds it is not in."""
 
@@ -58,6 +58,11 @@ class LeftOut:
         """Its standard error over folds."""
         points = np.array(list(self.log_density.values()))
         return float(points.std(ddof=1) * points.size**0.5)
+
+    def __repr__(self) -> str:
+        folds, outcomes = len(self.log_density), self.draws.shape[1]
+        how = f"{self.refits} by a refit" + f", {self.untrusted} not to be trusted" * bool(self.untrusted)
+        return f"elpd {self.elpd:.2f}, standard error {self.se:.2f}; {outcomes} outcomes in {folds} folds, {how}"
 
     def interval(self, level: float | None = None) -> tuple[Array, Array]:
         """Equal-tailed predictive interval of every outcome."""

@@ -180,7 +180,7 @@ def fit_line(
         raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
-    names = Columns(call="fit_line", named={**columns, "levels": list(levels)}, positional="outcome")
+    names = Columns(call="fit_line", named={**columns, "levels": list(levels)})
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows, group, warnings = units.rows, units.group, units.warnings

@@ -29,6 +29,7 @@ from thermostats.modelling.standard_errors import not_read, of_logs
 from thermostats.modelling.statements import Statement
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.marks import mark
+from thermostats.tables.labels import label
 
 SHAPE = ("n_layers", "n_heads", "d_model")
 SCALE = 0.25
@@ -77,7 +78,6 @@ def fit_matched(
     roles = Columns(
         call="fit_matched",
         named={"outcome": outcome, "lab": lab, "family": family, "shape": list(columns), **of_table},
-        positional="outcome",
         computed=partial(_with_cells, columns, lab, family, model, focal),
     )
     known, without = _with_outcomes(table, outcome, model)
@@ -134,7 +134,7 @@ def _with_cells(
     """Rows with their cell, family and side."""
     if not set(shape) <= set(rows):
         return rows
-    names = pd.Series(" × ".join(row) for row in zip(*(map(_text, rows[name]) for name in shape), strict=True))
+    names = pd.Series(" × ".join(row) for row in zip(*(map(label, rows[name]) for name in shape), strict=True))
     alone = rows[model] if model in rows else pd.Series(rows.index, index=rows.index)
     families = alone.astype(str)
     if family in rows:
@@ -142,12 +142,6 @@ def _with_cells(
         families = rows[family].astype(str).where(stated, families)
     side = (rows[lab].astype(str) == focal).astype(float) if lab in rows else 0.0
     return rows.assign(**{CELL: names.to_numpy(), FAMILY: families, FOCAL: side})
-
-
-def _text(value: object) -> str:
-    """A value of a shape; 12 and 12.0 are the same."""
-    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
-    return str(int(value) if whole else value)  # type: ignore[call-overload]
 
 
 def _matched(rows: pd.DataFrame, shape: Sequence[str], lab: str, focal: str) -> tuple[pd.DataFrame, list[str]]:

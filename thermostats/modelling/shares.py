@@ -52,7 +52,7 @@ def fit_share(
     Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false or
     of which an expression cannot tell since a value is missing, a missing group, `against` outside (0, 1).
     """
-    request = Columns(call="fit_share", named={"holds": holds}, positional="holds", computed=partial(_grouped, group))
+    request = Columns(call="fit_share", named={"holds": holds}, computed=partial(_grouped, group))
     units = unit_rows(_compared(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)

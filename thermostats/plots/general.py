@@ -179,12 +179,12 @@ def lines_by_layer(
     ends, names, apart = [], [], table["heritage"].nunique() <= MOST_COLOURED
     kinds = sorted(table[by].unique()) if by and not apart else []
     for lab, rows in _by_lab(table):
-        for number, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
+        for dash, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
             drawn = line.sort_values(x).dropna(subset=[y])
             if drawn.empty:
                 continue
             style: dict[str, Any] = (
-                {"color": mark(lab).color, "linestyle": DASHES[number % 4]} if apart else {"color": PLAIN.color}
+                {"color": mark(lab).color, "linestyle": DASHES[dash % 4]} if apart else {"color": PLAIN.color}
             )
             if kinds:
                 place = kinds.index(drawn[by].iloc[0])

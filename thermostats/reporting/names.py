@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from thermostats.errors import UsageError
+from thermostats.next_steps import command
 
 MANIFEST, CHECKSUMS, SECONDS = "manifest.json", "MANIFEST.sha256", ".seconds.json"
 TABLE, INDEX = "findings.csv", "index.md"
@@ -32,5 +33,5 @@ def findings_file(out: Path) -> Path:
 def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
     """Raise UsageError where a folder holds no report."""
     if not findings_file(out).is_file():
-        step = f"thermostats report {' '.join(claims or ['--all'])}, or name another with --out"
+        step = f"{command('report', *(claims or ['--all']))}, or name another with --out"
         raise UsageError("no report yet", where=out, next_step=step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -12,6 +11,7 @@ from pathlib import Path
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import DataError, UsageError, listed
 from thermostats.formatting import plural
+from thermostats.next_steps import command
 from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
 from thermostats.reporting.posteriors import shipped_snapshot
 from thermostats.reporting.stale import NEW, read_manifest
@@ -98,9 +98,9 @@ def report(
     removed: list[str] = []
     with nullcontext() if check else only_writer(folder):
         options = [f"--{name}" for name, chosen in (("draw", draw), ("thorough", thorough)) if chosen]
-        command = typed(claims, {"data": data, "analyses": analyses}, options)
+        line = typed(claims, {"data": data, "analyses": analyses}, options)
         records, draw = read_manifest(folder), draw or thorough or snapshot
-        state = State(folder, tables, paths, records, all_claims=claims is None, draw=draw, command=command)
+        state = State(folder, tables, paths, records, all_claims=claims is None, draw=draw, command=line)
         wanted = ids + (list(state.pages) if claims is None else [])
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
@@ -130,7 +130,7 @@ def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None]
     """The command that makes such a report, but for the folder it goes to; of an absolute path its last part."""
     paths = {name: Path(path) for name, path in folders.items() if path is not None}
     words = [word for name, path in paths.items() for word in (f"--{name}", path.name if path.is_absolute() else path)]
-    return shlex.join(map(str, ["thermostats", "report", *(claims or ["--all"]), *words, *options]))
+    return command("report", *(claims or ["--all"]), *words, *options)
 
 
 def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> ReportRun:

@@ -26,6 +26,7 @@ A mapping file is TOML, and a dict has the same entries::
     state = "hook"
     norm = "norm"
     last = "normed"
+    states = "inputs"             # or "outputs"; needed where there are fewer than L + 1
 
 A dict of names alone, `{"block": "layer", "growth": "gain_block"}`, is the part [columns]. Recipes (`RECIPES`) say
 besides what their columns may be called, `[aliases]`, and which rows count, `[only]`.
@@ -45,6 +46,7 @@ from thermostats.errors import UsageError, unknown
 from thermostats.tables.arguments import RECIPES
 from thermostats.tables.join_columns import REFUSED
 from thermostats.tables.model_gains import parts
+from thermostats.tables.norms import NORMED, OUTPUTS, UNKNOWN, check_entries
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, dtypes
 from thermostats.tables.validation import wanted_instead
 
@@ -84,10 +86,12 @@ def load_map(
     table: str | None = None,
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
+    states: str = "",
 ) -> ColumnMap:
     """A mapping from a file or a dict with further constants, over the recipe of this name, if there is one.
 
     table: where the mapping does not say it; else it follows from the columns of ours that the mapping names.
+    states: what the states of `[norms]` are, as there.
 
     Raises UsageError where there is no such file or recipe, it is not TOML, it names a table or column that there is
     not, or a constant is not what its column holds.
@@ -109,6 +113,7 @@ def load_map(
     filled = {*loaded.columns.values(), *loaded.constants}
     aliases = {ours: names for ours, names in beneath.aliases.items() if ours not in filled}
     mapping = _over(replace(beneath, aliases=aliases), loaded)
+    mapping = replace(mapping, norms=_of_states(mapping.norms, loaded.norms, states, where))
     if not mapping.table:
         mapping = replace(mapping, table=_table_of(mapping, where))
     _check(mapping, where)
@@ -120,10 +125,11 @@ def load_maps(
     table: str | None = None,
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
+    states: str = "",
 ) -> list[ColumnMap]:
     """As `load_map`; a mapping of models with named gains (`tables/model_gains.py`) is one of each table."""
-    if table or recipe:
-        return [load_map(source, table, recipe, constants)]
+    if table or recipe or states:
+        return [load_map(source, table, recipe, constants, states)]
     content = dict(source) if isinstance(source, Mapping) else _read(Path(source))
     if constants and not set(content) <= set(ENTRIES):
         content = {"columns": content}
@@ -131,6 +137,19 @@ def load_maps(
         content = {**content, "constants": {**content.get("constants", {}), **constants}}
     several = parts(content, tuple(ENTRIES))
     return [load_map(each) for each in several] if len(several) > 1 else [load_map(source, None, "", constants)]
+
+
+def _of_states(norms: Mapping[str, Any], stated: Mapping[str, Any], states: str, where: object) -> Mapping[str, Any]:
+    """`[norms]` with what its states are. A recipe's `normed` is of the last of L + 1; of outputs it is not known.
+
+    stated: what the user's own `[norms]` says.
+    """
+    if states and not norms:
+        allowed = "states of norms: a recipe of norms, or a mapping with [norms]"
+        raise UsageError("these rows have no states", where=where, got=f"states = {states!r}", allowed=allowed)
+    norms = {**norms, **({"states": states} if states else {})}
+    unknown_last = norms.get("states") == OUTPUTS and norms.get("last") == NORMED and "last" not in stated
+    return {**norms, "last": UNKNOWN} if unknown_last else norms
 
 
 def _recipe(name: str) -> ColumnMap:
@@ -186,6 +205,8 @@ def _check(mapping: ColumnMap, where: object) -> None:
         raise unknown("the mapping names no table", mapping.table, TABLES, where=where)
     if mapping.norms and mapping.table != "layers":
         raise UsageError("[norms] is only for the table layers", where=where, got=mapping.table)
+    if mapping.norms:
+        check_entries(mapping.norms, where)
     ours, listing = columns_of_rows(mapping.table), f"thermostats ls columns {mapping.table}"
     made = {str(mapping.norms.get(name)) for name in ("state", "norm")} if mapping.norms else set()
     if mapping.wide:

@@ -7,6 +7,7 @@ own rows, which take precedence over the package's. A folder of tables without t
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tomllib
@@ -41,7 +42,8 @@ def data_folder(data: str | Path | None = None) -> Path:
     if chosen is None:
         return shipped("data")
     if not chosen.is_dir():
-        step = f"measure or join with --data {chosen} begins it, or name another with --data or ${DATA_VARIABLE}"
+        named = shlex.quote(str(chosen))
+        step = f"measure or join with --data {named} begins it, or name another with --data or ${DATA_VARIABLE}"
         raise UsageError("no such data folder", where=chosen, next_step=step)
     return chosen
 

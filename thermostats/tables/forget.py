@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, reason, unknown
+from thermostats.errors import DataError, UsageError, nearest, reason, unknown
+from thermostats.next_steps import command
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.folders import own_files, own_folder
@@ -39,8 +40,10 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         models = pd.concat(held["models"].values()) if held["models"] else pd.DataFrame(columns=["source", *MODEL])
         sources = {*runs["source"], *models["source"]} - {""}
         if source not in sources:
-            line = f"thermostats forget --source '{{}}' --data {folder}"
-            raise unknown("no own rows of this source", source, sorted(sources), where=folder, line=line)
+            meant = nearest(source, sources) or next(iter(sorted(sources)), "SOURCE")
+            line = command("forget", source=meant, data=folder)
+            error = unknown("no own rows of this source", source, sorted(sources), where=folder)
+            raise error.ending_in(f"{error.next_step} {line}".strip())
         gone = set(runs.loc[runs["source"] == source, "run_id"])
         every = store.load("runs", folder)
         used = pd.MultiIndex.from_frame(every.loc[~every["run_id"].isin(gone), MODEL])

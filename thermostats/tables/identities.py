@@ -69,7 +69,7 @@ def check_places(rows: Tables) -> None:
         frame = rows[name]
         beyond, first = frame["layer"] > frame["n_layers"], 0 if name == "weights" else 1
         allowed = f"{first} to {{n_layers}}, the model's n_layers"
-        counted = Remedy(when="with what they are ahead for OFFSET", rows=changed("layer", "{} - OFFSET"))
+        counted = Remedy(when="with what they are ahead for OFFSET", rows=changed("layer", "{n} - OFFSET"))
         _refuse(frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"], counted)
         if "head" in frame:
             head = pd.to_numeric(frame["head"], errors="coerce")

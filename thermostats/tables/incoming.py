@@ -16,8 +16,9 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
 from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason
+from thermostats.next_steps import written
 from thermostats.tables.limits import CELLS, ROWS, TooManyError, check_cells, read_bytes
-from thermostats.tables.remedies import Remedy, written
+from thermostats.tables.remedies import Remedy
 
 Source: TypeAlias = str | Path | pd.DataFrame | pa.Table | Mapping[str, Any]
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}

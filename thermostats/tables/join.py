@@ -18,13 +18,14 @@ import pyarrow as pa
 from pandas.api.types import is_list_like
 
 from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.next_steps import command
 from thermostats.tables import store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_maps
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
 from thermostats.tables.identities import MEASURES, check_identities
 from thermostats.tables.incoming import Source, read
-from thermostats.tables.join_columns import REFUSED
+from thermostats.tables.join_columns import READ, REFUSED
 from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hashes, with_runs
 from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
@@ -50,6 +51,8 @@ class Joined:
     unchanged: int
     replaced: int
     files: tuple[Path, ...] = field(repr=False)
+    unstated: str = ""
+    """What models do not state and claims read, and the line that states it."""
 
 
 class Plan(NamedTuple):
@@ -67,6 +70,7 @@ def join(
     mapping: str | Path | Mapping[str, Any] | ColumnMap | None = None,
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
+    states: str = "",
     data: str | Path | None = None,
     replace: bool = False,
     accept: bool = False,
@@ -78,8 +82,8 @@ def join(
     empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
     (`tables/column_map.py`), in which named gains may stand next to the facts of their models (as in
     `tables/model_gains.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
-    has. Sources of one call may refer to each other (runs and their layers). All are checked before the first is
-    written.
+    has; `states`: of norms, `inputs` or `outputs`, where there are fewer than L + 1 of them. Sources of one call may
+    refer to each other (runs and their layers). All are checked before the first is written.
 
     accept: take rows that lie far beyond every known one, contradict another column or name a lab that is spelt
     otherwise elsewhere, which are refused without it. dry_run: check and count, and write nothing.
@@ -90,7 +94,14 @@ def join(
     inputs = _sources(sources)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
     call = JoinCall(
-        sources=inputs, mapping=mapping, table=table, recipe=recipe, constants=constants, data=data, options=options
+        sources=inputs,
+        mapping=mapping,
+        table=table,
+        recipe=recipe,
+        constants=constants,
+        states=states,
+        data=data,
+        options=options,
     )
     with _in_a_line(call):
         _check_folder(data)
@@ -111,30 +122,37 @@ def _in_a_line(call: JoinCall) -> Iterator[None]:
     try:
         yield
     except (DataError, UsageError) as error:
-        if error.remedy is None or not (line := call.line(error.remedy)):
+        remedies = error.remedy if isinstance(error.remedy, tuple) else (error.remedy,) if error.remedy else ()
+        lines = [f"{remedy.when}: {line}" for remedy in remedies if (line := call.line(remedy))]
+        if not lines:
             raise
-        raise error.ending_in(f"{error.remedy.when}: {line}") from error
+        raise error.ending_in("\n  or ".join(lines)) from error
 
 
 def _joined(inputs: Sequence[Source], call: JoinCall, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
     """What `join` does, its sources in a list."""
     table, mapping, recipe, constants, data = call.table, call.mapping, call.recipe, call.constants, call.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
-    if maps == [None] and (mapping is not None or recipe or constants):
+    if maps == [None] and (mapping is not None or recipe or constants or call.states):
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
-        maps = [*load_maps(content, table, recipe, constants)]
+        maps = [*load_maps(content, table, recipe, constants, call.states)]
     incoming: dict[str, pd.DataFrame] = {}
 
     def hashes() -> dict[str, str]:
         held = store.load("prompts", begun_or_shipped(data), private=False)
         return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
 
+    def models() -> pd.DataFrame:
+        folder = begun_or_shipped(data)
+        held = {name: _with(store.load(name, folder), incoming.get(name), name) for name in ("models", "runs")}
+        return facts_by_id(held["models"], held["runs"])
+
     for source in inputs:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         given_rows = read(source)
         using_each = maps_by_name(given_rows, where, data) if maps == [None] and table is None else maps
         for name, frame in (
-            pair for using in using_each for pair in as_tables(given_rows, table, using, where, hashes)
+            pair for using in using_each for pair in as_tables(given_rows, table, using, where, hashes, models)
         ):
             rows = typed(frame, name, where)
             if name in incoming:
@@ -183,7 +201,7 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if not accept:
         fresh = {name: pd.concat([plan.added, plan.replaced]) for name, plan in plans.items()}
-        check_plausible(fresh, after["models"], after["runs"], existing["models"])
+        check_plausible(fresh, after["models"], after["runs"], existing)
     if "models" in incoming:
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
@@ -192,10 +210,24 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
     files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
     if not dry_run:
         write_all(folder, {path: content for each in (texts, *files) for path, content in each.items()})
+    models = [each for name, plan in plans.items() if name == "models" for each in (plan.added, plan.replaced)]
+    unstated = {"models": asked_for(pd.concat(models), folder)} if models else {}
     return [
-        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]))
+        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]), unstated.get(name, ""))
         for name, plan in plans.items()
     ]
+
+
+def asked_for(models: pd.DataFrame, data: object = None) -> str:
+    """What some models do not state of `READ`, and the line that states it; empty where all is stated."""
+    empty = {name: models[name].isna() | (models[name] == "").fillna(False) for name in READ}
+    unstated = pd.DataFrame(empty, index=models.index)
+    lacking = [name for name in READ if unstated[name].any()]
+    if not lacking:
+        return ""
+    names = list(dict.fromkeys(models.loc[unstated.any(axis=1), "model_id"]))
+    line = command("set", *names[:3], *(f"{name}={name.upper()}" for name in lacking), data=data)
+    return f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them out. {line}"
 
 
 def _of_the_same_models(incoming: Tables, after: Tables, about: set[str], folder: Path) -> dict[str, pd.DataFrame]:
@@ -316,18 +348,37 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
             )
 
 
-def as_tables(
-    frame: pd.DataFrame, table: str | None, using: ColumnMap | None, where: str, hashes: Callable[[], dict[str, str]]
-) -> list[tuple[str, pd.DataFrame]]:
-    """Rows under our columns by table: those of one table, and of the runs whose columns they carry.
+def facts_by_id(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Depth of models and where they norm, by `model_id` and by `run_id`."""
+    by_model = models.drop_duplicates("model_id", keep="last").set_index("model_id")[["n_layers", "norm_place"]]
+    by_run = by_model.reindex(runs["model_id"]).set_axis(runs["run_id"])
+    return pd.concat([by_model, by_run])
 
-    hashes: gives `prompt_sha` of every prompt set.
+
+def as_tables(
+    frame: pd.DataFrame,
+    table: str | None,
+    using: ColumnMap | None,
+    where: str,
+    hashes: Callable[[], dict[str, str]],
+    models: Callable[[], pd.DataFrame],
+) -> list[tuple[str, pd.DataFrame]]:
+    """Rows under our columns by table: those that a mapping makes of them, and of the runs whose columns they carry.
+
+    hashes: gives `prompt_sha` of every prompt set. models: gives what `facts_by_id` does.
     """
     name = using.table if using is not None else table or _table_of(frame, where)
     if name not in TABLES or name in REFUSED:
         allowed = ", ".join(label for label in TABLES if label not in REFUSED)
         raise UsageError(REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed)
-    rows = mapped(frame, using, where) if using is not None else filled(frame, name) if table else frame
+    made = mapped(frame, using, where, models) if using else {name: filled(frame, name) if table else frame}
+    return [pair for each, rows in made.items() for pair in _with_its_runs(rows, each, where, hashes)]
+
+
+def _with_its_runs(
+    rows: pd.DataFrame, name: str, where: str, hashes: Callable[[], dict[str, str]]
+) -> list[tuple[str, pd.DataFrame]]:
+    """Rows of one table, and before them those of the runs whose columns they carry."""
     rows = with_added(with_hashes(rows) if name == "prompts" else rows, name)
     rows, runs = with_runs(rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None)
     _check_columns(rows, name, where)

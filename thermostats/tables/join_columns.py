@@ -19,6 +19,11 @@ FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sh
 }
 
 
+SHAPE: tuple[str, ...] = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
+READ = ("heritage", "family", *SHAPE, "norm_kind", "norm_place", "position_scheme", "year")
+"""Columns of models that may be left out and that a claim reads."""
+
+
 def may_be_left_out(table: str, name: str) -> bool:
     """Whether a column may be empty: it is filled in, or no key, and nullable or any text."""
     column = TABLES[table].columns[name]

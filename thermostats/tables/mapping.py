@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, did_you_mean, nearest
+from thermostats.errors import DataError, UsageError, did_you_mean, nearest, some_of
 from thermostats.tables.cells import WORDS, as_text, is_missing, numbers_of
 from thermostats.tables.column_map import OTHERS, ColumnMap, columns_of_rows, settled
 from thermostats.tables.join_columns import FILLED_WITH, TELLING, may_be_left_out
@@ -26,20 +26,54 @@ from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
 
 MILLION = 10**6
+OF_ONE_TOKEN = ("last", "cls")
+"""Positions at which the gain of the last block with the final norm in it has a name."""
 ROUNDING = 1e-9
 """Relative distance from a whole number that a product of a factor may have."""
 
 
-def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
-    """Rows under our names, converted, with constants, and with empty columns where a column may be empty.
+def mapped(
+    frame: pd.DataFrame, using: ColumnMap, where: object, models: Callable[[], pd.DataFrame] | None = None
+) -> dict[str, pd.DataFrame]:
+    """Rows under our names by table, converted, with constants, and with empty columns where a column may be empty.
+
+    Of norms whose last is normed those of `normed_gain` at the last token as well. models: gives `n_layers` and
+    `norm_place` by `model_id` and by `run_id`.
 
     Raises UsageError where a column that is named is not there, two become one, or one is neither named nor ignored;
     DataError where a value to be converted is not a number.
     """
-    using, ours = settled(using, frame), columns_of_rows(using.table)
+    using = settled(using, frame)
     frame = _long(_only(frame, using), using, where)
-    if using.norms:
-        frame = gains_from_norms(frame.drop(columns=_spare(frame, using)), using.norms, where)
+    if not using.norms:
+        return {using.table: _under_our_names(frame, using, where)}
+    frame = frame.drop(columns=_spare(frame, using))
+    facts = _facts_of(frame, using, models()) if models is not None else None
+    gains, normed = gains_from_norms(frame, using.norms, where, facts)
+    rows = {using.table: _under_our_names(gains, using, where)}
+    return rows if normed.empty else rows | _normed(_under_our_names(normed, using, where))
+
+
+def _facts_of(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> pd.DataFrame:
+    """Facts of the model of each row, which a column or a constant names; missing where none does."""
+    whose = next((using.constants[name] for name in ("model_id", "run_id") if name in using.constants), None)
+    for theirs, ours in {**{str(name): str(name) for name in frame}, **using.columns}.items():
+        if ours in ("model_id", "run_id") and theirs in frame:
+            whose = as_text(frame[theirs]).to_numpy()
+    return models.reindex(pd.Series(whose, index=frame.index)).set_axis(frame.index)
+
+
+def _normed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Rows of `summaries` from those of the last block as normed states give it, which at other tokens have no name."""
+    rows = rows[rows["position"].isin(OF_ONE_TOKEN)]
+    ours = [name for name in columns_of_rows("summaries") if name in rows]
+    made = filled(rows[ours].assign(estimand="normed_gain", value=rows["normed_gain"]), "summaries")
+    return {} if made.empty else {"summaries": made}
+
+
+def _under_our_names(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
+    """Rows as `mapped`, of one table."""
+    ours = {**columns_of_rows(using.table), **({"normed_gain": FLOAT} if using.norms else {})}
     for name, meant in using.columns.items():
         if name not in frame.columns:
             raise _missing(name, meant, frame, using, where)
@@ -49,7 +83,7 @@ def mapped(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame
         raise UsageError(
             "columns that are not ours and that the mapping does not name",
             where=where,
-            got=", ".join(unnamed),
+            got=some_of(unnamed, unnamed[0]),
             next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
             remedy=Remedy(when="name them under columns, or leave them out", mapping={"ignore": unnamed}),
         )
@@ -76,7 +110,7 @@ def _missing(name: str, meant: str, frame: pd.DataFrame, using: ColumnMap, where
         "a column that the mapping names is missing",
         where=where,
         got=repr(name),
-        allowed=", ".join(map(str, frame)),
+        allowed=some_of(frame, name),
         next_step=step,
         remedy=Remedy(when=step.removesuffix("?"), mapping=change),
     )

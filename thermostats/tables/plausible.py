@@ -17,6 +17,7 @@ from thermostats.errors import DataError, nearest
 from thermostats.tables import store
 from thermostats.tables.features import STATED_MEANS, by_prompt
 from thermostats.tables.folders import shipped
+from thermostats.tables.labels import apart_within, bare, repeated_texts
 from thermostats.tables.parameters import COUNTED
 from thermostats.tables.remedies import Remedy, changed, renamed
 from thermostats.tables.schemas import OF_RUNS, TABLES, TEXT
@@ -37,18 +38,35 @@ PROJECTED = ("albert", "electra", "opt")
 SLACK = 1e-3
 DEPTH = 0.02
 """Gap between a stated relative depth and layer over depth that rounding does not explain."""
+LABELS = (
+    ("models", "model_id", ""),
+    ("models", "family", "heritage"),
+    ("prompts", "prompt_set", ""),
+    ("prompts", "prompt_id", "prompt_set"),
+    ("prompts", "category", "prompt_set"),
+    ("runs", "source", ""),
+    ("runs", "prompt_set", ""),
+    ("layers", "prompt_id", "run_id"),
+    ("summaries", "prompt_id", "run_id"),
+    ("outputs", "prompt_id", "run_id"),
+)
+"""Columns of labels besides that of labs: table, column, and the column within whose values they are compared."""
+ONCE = "df.drop_duplicates({text})"
+"""Rows of prompts with each text once."""
 SHOWN = 20
 """Doubts of one kind that are listed."""
 
 
-def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, before: pd.DataFrame) -> None:
+def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, before: Tables) -> None:
     """Raise DataError that lists what can hardly be as it is, with the row and the likely cause.
 
-    models, runs: those tables as they will be; before: the table models as it is.
+    models, runs: those tables as they will be; before: the tables models, runs and prompts as they are.
     """
-    doubts = list(_spaces(incoming))
+    doubts = [*_spaces(incoming), *_labels(incoming, before)]
     if "models" in incoming:
-        doubts += [*_labs(incoming["models"], before), *_shapes(incoming["models"], before)]
+        doubts += [*_labs(incoming["models"], before["models"]), *_shapes(incoming["models"], before["models"])]
+    if "prompts" in incoming:
+        doubts += _texts(incoming["prompts"], before["prompts"])
     about = runs[~runs["source"].isin([OURS, NURSERY])][["run_id", "model_id", "revision"]]
     about = about.merge(models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"])
     rows = {s.name: incoming[s.name].merge(about, on="run_id") for s in OF_RUNS if s.name in incoming}
@@ -93,6 +111,27 @@ def _spaces(incoming: Tables) -> Iterator[Doubt]:
                     yield Doubt(what, "without the space", changed(label, "{}.str.strip()"))
 
 
+def _labels(incoming: Tables, held: Tables) -> Iterator[Doubt]:
+    """Labels that differ in spelling alone from those in the tables, or from each other."""
+    for name, label, within in LABELS:
+        if name in incoming:
+            for value, meant in apart_within(incoming[name], held.get(name), label, within).items():
+                what = f"{name}, {label} {value!r}: {meant!r} is spelt otherwise; two spellings are two names"
+                yield Doubt(what, f"if {meant} is meant", renamed(label, value, meant))
+
+
+def _texts(prompts: pd.DataFrame, held: pd.DataFrame) -> Iterator[Doubt]:
+    """Prompts of a set that are one text under several names."""
+    every = pd.concat([held[held["prompt_set"].isin(prompts["prompt_set"])], prompts])
+    every = every.drop_duplicates(["prompt_set", "prompt_id"], keep="last")
+    for of_set, rows in every.groupby("prompt_set"):
+        for names in repeated_texts(rows["prompt_id"], rows["text_sha256"]).values():
+            what = (
+                f"prompts, {', '.join(names[:5])} of {of_set}: one text {len(names)} times is not {len(names)} prompts"
+            )
+            yield Doubt(what, "each text once", ONCE)
+
+
 def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs alone."""
     labs = set(before["heritage"]) - {""}
@@ -103,11 +142,6 @@ def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
             if other != lab:
                 what = f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two spellings are two labs"
                 yield Doubt(what, f"if {other} is meant", renamed("heritage", lab, other))
-
-
-def bare(lab: str) -> str:
-    """A lab's name without capitals, spaces and signs."""
-    return "".join(filter(str.isalnum, lab.casefold()))
 
 
 def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
@@ -185,7 +219,7 @@ def _summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
         of, is_gain = named[named["estimand"] == gain], gains["gain"] == gain
         for row in of[of["value"] <= 0].head(SHOWN).itertuples():
             what = f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a logarithm, decibels?"
-            yield Doubt(what, "if they are decibels", changed("value", "10 ** ({} / 20)"))
+            yield Doubt(what, "if they are decibels", changed("value", "10 ** ({n} / 20)"))
         for row in rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples():
             yield Doubt(f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is not below 0")
         yield from _beyond(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
@@ -241,7 +275,7 @@ def _beyond(
         yield Doubt(
             f"{table}, {model}{_places(of)}: {what} {value:g} is {value / high:.3g} times beyond any of {len(theirs)} "
             f"known ({low:.3g} to {high:.3g}): {_cause(of[label], theirs)}",
-            *(("if they are in per cent", changed(label, "{} / 100")) if _per_cent(of[label], theirs) else ()),
+            *(("if they are in per cent", changed(label, "{n} / 100")) if _per_cent(of[label], theirs) else ()),
         )
     for model, of in under.groupby("model_id"):
         value = float(of[label].min())

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
@@ -16,11 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-SHELL: ContextVar[bool] = ContextVar("SHELL", default=False)
-"""Whether lines are for a shell."""
+from thermostats.next_steps import SHELL, Code, call, command, file_read, in_shell, written
+
 OPTIONS = ("replace", "accept")
 KEYWORD = re.compile(r"\(\*\*\{\"([A-Za-z_]\w*)\": (.*)\}\)")
 """The arguments of `assign` as a dict of one name that can be a keyword."""
+FRAME, LAMBDA = re.compile(r"\bdf\b"), re.compile(r"lambda df: .*")
 THESE = "THESE"
 NAMES_ALONE = "columns"
 """The entry of a mapping that a dict of names alone is."""
@@ -42,6 +39,8 @@ class Remedy:
     """An expression that reads the file."""
     mapping: Mapping[str, Any] = field(default_factory=dict)
     """Entries over those of the mapping; a key that is None goes."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Further arguments, which are options of the command too."""
     data: str = ""
     """Another folder."""
     before: str = ""
@@ -57,6 +56,7 @@ class JoinCall:
     table: str | None = None
     recipe: str = ""
     constants: Mapping[str, Any] | None = None
+    states: str = ""
     data: str | Path | None = None
     options: tuple[str, ...] = ()
 
@@ -67,10 +67,9 @@ class JoinCall:
             return ""
         if not SHELL.get():
             return self._call(rows, remedy)
-        if remedy.option or remedy.data:
+        if remedy.option or remedy.data or remedy.words:
             return self._command(remedy)
-        imports = "import thermostats" + ", pandas as pd" * ("pd." in rows)
-        return f"python -c {shlex.quote(f'{imports}; print({self._call(rows, remedy)})')}"
+        return in_shell(self._call(rows, remedy))
 
     def _rows(self, remedy: Remedy) -> str:
         """The sources, with what the remedy does to the rows of a single one."""
@@ -79,7 +78,7 @@ class JoinCall:
         if not remedy.rows:
             sources = [_named(source, f"df{i or ''}") for i, source in enumerate(self.sources)]
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
-        if len(self.sources) > 1 or self.recipe or self._content().get("wide"):
+        if len(self.sources) > 1 or self.recipe or self._content().keys() & {"wide", "norms"}:
             return ""
         wanted = [name for _, name, _, _ in Formatter().parse(remedy.rows) if name and name != THESE]
         theirs = {name: self._theirs(name) for name in [*wanted, *remedy.these]}
@@ -95,10 +94,11 @@ class JoinCall:
         if isinstance(source, pd.DataFrame):
             return expression.replace("lambda df: ", "")
         if isinstance(source, (str, Path)):
-            frame = f"pd.read_{Path(source).suffix[1:]}({written(str(source))})"
+            frame = file_read(source)
         else:
             frame = "df.to_pandas()" if hasattr(source, "to_pandas") else "pd.DataFrame(df)"
-        return expression.replace("df", frame, 1)
+        alone = expression.startswith("df.") and len(FRAME.findall(LAMBDA.sub("", expression))) == 1
+        return f"{frame}{expression[2:]}" if alone else f"{frame}.pipe(lambda df: {expression})"
 
     def _theirs(self, ours: str) -> str:
         """Their name of one of our columns; empty where it is none of theirs."""
@@ -129,36 +129,26 @@ class JoinCall:
                 "mapping": mapping,
                 "recipe": self.recipe,
                 "constants": dict(self.constants or {}),
+                "states": self.states,
+                **remedy.words,
                 **arguments,
                 **dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True),
             }
-        words = [f"{name}={written(value)}" for name, value in arguments.items() if value]
-        return f"thermostats.join({', '.join([rows, *words])})"
+        return call("join", Code(rows), **{name: value for name, value in arguments.items() if value})
 
     def _command(self, remedy: Remedy) -> str:
-        words = ["thermostats", "join", *map(str, self.sources)]
-        words += ["--map", str(self.mapping)] if self.mapping is not None else []
-        words += ["--as", self.recipe] if self.recipe else []
-        words += [word for name, value in (self.constants or {}).items() for word in ("--constant", f"{name}={value}")]
-        folder = remedy.data or self.data
-        words += ["--data", str(folder)] if folder else []
-        options = dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])])
-        return shlex.join([*words, *(f"--{name}" for name in options)])
-
-
-@contextmanager
-def lines_for_a_shell() -> Iterator[None]:
-    """Lines of calls that are refused here are commands."""
-    token = SHELL.set(True)
-    try:
-        yield
-    finally:
-        SHELL.reset(token)
+        constants = [f"{name}={value}" for name, value in (self.constants or {}).items()]
+        options = {"map": self.mapping, "as": self.recipe, "constant": constants, "states": self.states}
+        options |= {**remedy.words, "data": remedy.data or self.data}
+        options |= dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True)
+        return command("join", *self.sources, **options)
 
 
 def changed(ours: str, value: str) -> str:
-    """Rows with a column of ours computed from itself, `{}` in the value."""
-    return "df.assign(**{{{" + ours + "}: lambda df: " + value.replace("{}", "df[{" + ours + "}]") + "}})"
+    """Rows with a column of ours computed from itself, `{}` in the value as it is, `{n}` as numbers."""
+    column = "df[{" + ours + "}]"
+    value = value.replace("{n}", f"pd.to_numeric({column})").replace("{}", column)
+    return "df.assign(**{{{" + ours + "}: lambda df: " + value + "}})"
 
 
 def renamed(ours: str, old: str, new: str) -> str:
@@ -180,12 +170,3 @@ def _over(content: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, A
         else:
             both[name] = [*both.get(name, []), *entry]
     return {name: entry for name, entry in both.items() if entry}
-
-
-def written(value: Any) -> str:
-    """A value as Python has it, texts in double quotes."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{written(key)}: {written(each)}" for key, each in value.items()) + "}"
-    return "[" + ", ".join(map(written, value)) + "]" if isinstance(value, list) else repr(value)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, some_of
 from thermostats.tables import store
 from thermostats.tables.evidence import DECODER, POOLED, in_set, origin
 from thermostats.tables.features import combine
@@ -59,7 +59,7 @@ class Selection:
             frame = frame.assign(heritage=frame["family"])
         for label, wanted in equals.items():
             if label not in frame:
-                raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=", ".join(frame.columns))
+                raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=some_of(frame.columns, label))
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
         return frame.reset_index(drop=True)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -15,26 +14,19 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.next_steps import SHELL, Code, call, command
 from thermostats.tables.cells import numbers_of
-from thermostats.tables.remedies import SHELL, written
+from thermostats.tables.column_map import columns_of_rows
+from thermostats.tables.model_gains import is_gain
+from thermostats.tables.norms import STREAM
+from thermostats.tables.synonyms import fitting
 
-FACTS = {
-    "model_id": "model name model_name id checkpoint",
-    "heritage": "lab organisation organization org company developer",
-    "n_layers": "layers depth num_layers num_hidden_layers n_layer blocks",
-    "n_heads": "heads num_heads num_attention_heads n_head",
-    "d_model": "hidden hidden_size width dim n_embd",
-    "n_params": "params parameters n_parameters size num_parameters params_m params_b",
-    "last_gain": "gain gains",
-}
-"""Ours → names that a column of a table of models may have; what else is called gain is the last block's."""
-ROWS = {
-    "model_id": FACTS["model_id"],
-    "layer": "block layer_no layer_idx layer_index layer_id",
-    "prompt_id": "prompt prompt_name text_id",
-    "gain_block": "gain growth ratio",
-}
-"""Ours → names that a column of a table with a row a layer may have."""
+FACTS = ("model_id", "heritage", "n_layers", "n_heads", "d_head", "d_model", "n_params")
+"""Columns of models that are looked for under other names; what is called gain is the last block's."""
+ROWS = ("model_id", "layer", "prompt_id")
+"""Columns of a table with a row a layer that are looked for under other names."""
+PLAIN_GAINS = ("gain", "gains", "growth", "ratio")
+"""What a gain is called where it is not said which."""
 NUMBERED = re.compile(r"(?P<before>.*?)[0-9]+")
 LEAST = 3
 """Columns with a number in their names that are taken for one quantity, a column a layer."""
@@ -49,11 +41,10 @@ def suggested(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
         return ""
     folder = str(data or "mine")
     if not (is_file and SHELL.get()):
-        rows = written(where) if is_file else "df"
-        return f"thermostats.join({rows}, mapping={written(mapping)}, data={written(folder)})"
+        return call("join", where if is_file else Code("df"), mapping=mapping, data=folder)
     lines, name = "\n".join(_toml(mapping)), _free("map.toml")
-    command = shlex.join(["thermostats", "join", where, "--map", name, "--data", folder])
-    return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{command}"
+    line = command("join", where, map=name, data=folder)
+    return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{line}"
 
 
 def _free(name: str) -> str:
@@ -64,13 +55,17 @@ def _free(name: str) -> str:
 
 
 def doubts_of(frame: pd.DataFrame) -> str:
-    """What a suggested mapping takes for granted."""
+    """What a suggested mapping takes for granted, and what it leaves out that looks like more."""
     mapping = _mapping(frame, "mine")
     doubts = []
     if "last_gain" in mapping.get("columns", {}).values():
         doubts.append("which gain it is (last_gain, penultimate_gain, …)")
     if "position" in mapping.get("constants", {}):
-        doubts.append("which token's gains these are")
+        doubts.append(f"which token's {'norms' if 'norms' in mapping else 'gains'} these are")
+    if "norms" in mapping:
+        doubts.append("whether the last norm is of the stream (last: normed, where it is that of hidden_states)")
+    if norm := next((name for name in mapping.get("ignore", ()) if name == fitting("norm", [*map(str, frame)])), ""):
+        doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
     if mapping.get("factors"):
         doubts.append("the unit of n_params")
     return f"check {', '.join(doubts)}" if doubts else ""
@@ -78,34 +73,40 @@ def doubts_of(frame: pd.DataFrame) -> str:
 
 def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     """Entries of a mapping whose columns are there; none where no model is named."""
-    wide = _wide(frame)
-    by_layer = bool(wide) or bool(_known(frame, {"layer": ROWS["layer"]}))
-    columns = _known(frame, ROWS if by_layer else FACTS)
+    names, wide = [*map(str, frame)], _wide(frame)
+    by_layer = bool(wide) or bool(fitting("layer", names))
+    ours = columns_of_rows("layers" if by_layer else "models")
+    columns = {name: name for name in names if name in ours or (not by_layer and is_gain(name))}
+    columns |= {theirs: own for own in (ROWS if by_layer else FACTS) if (theirs := _theirs(own, names, columns))}
+    norms: dict[str, str] = {}
     if wide:
-        columns = {theirs: ours for theirs, ours in columns.items() if ours in ("model_id", "prompt_id")}
+        columns = {theirs: own for theirs, own in columns.items() if own in ("model_id", "prompt_id")}
+    elif gain := next((name for name in names if name.casefold() in PLAIN_GAINS and name not in columns), ""):
+        columns[gain] = "gain_block" if by_layer else "last_gain"
+    elif by_layer and "gain_block" not in columns and (norm := fitting("norm", names)):
+        norms = {"state": fitting("layer", names), "norm": norm, "last": STREAM}
+        columns = {theirs: own for theirs, own in columns.items() if own != "layer" and theirs != norm}
     if "model_id" not in columns.values():
         return {}
-    spare = [name for name in map(str, frame.columns) if name not in columns and not (wide and _numbered(name, wide))]
-    constants = {"source": source} if "source" not in frame else {}
+    used = {*columns, *norms.values()}
+    spare = [name for name in names if name not in used and not (wide and _numbered(name, wide))]
+    constants = {"source": source} if "source" not in columns.values() else {}
+    at = {"position": POSITION} if by_layer and "position" not in columns.values() else {}
     mapping: dict[str, Any] = {
+        "table": "layers" if norms else "",
         "columns": columns,
         "factors": {} if by_layer else _factors(frame, columns),
-        "constants": {**constants, **({"position": POSITION} if by_layer else {})},
+        "constants": {**constants, **at},
         "wide": {"columns": f"{wide}*", "name": "layer", "value": "gain_block"} if wide else {},
+        "norms": norms,
         "ignore": spare,
     }
     return {name: entry for name, entry in mapping.items() if entry}
 
 
-def _known(frame: pd.DataFrame, names: Mapping[str, str]) -> dict[str, str]:
-    """Theirs → ours of columns whose names are known, each of ours once."""
-    there = {str(name).casefold(): str(name) for name in frame.columns}
-    columns: dict[str, str] = {}
-    for ours, others in names.items():
-        theirs = next((there[name] for name in (ours, *others.split()) if name in there), None)
-        if theirs is not None:
-            columns[theirs] = ours
-    return columns
+def _theirs(ours: str, names: Sequence[str], taken: Mapping[str, str]) -> str:
+    """Their name of one of our columns that none is called as, of those that are not taken."""
+    return "" if ours in taken.values() else fitting(ours, [name for name in names if name not in taken])
 
 
 def _wide(frame: pd.DataFrame) -> str:
@@ -132,9 +133,10 @@ def _factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:
 
 def _toml(mapping: Mapping[str, Any]) -> Sequence[str]:
     """Lines of a mapping file."""
-    lines = [f"ignore = {json.dumps(mapping['ignore'])}"] if "ignore" in mapping else []
+    plain = [name for name in ("table", "ignore") if name in mapping]
+    lines = [f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}" for name in plain]
     for name, entry in mapping.items():
-        if name != "ignore":
+        if name not in plain:
             pairs = [f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
             lines += [f"[{name}]", *pairs]
     return lines

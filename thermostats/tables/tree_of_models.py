@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, unknown
+from thermostats.errors import DataError, UsageError, some_of, unknown
 from thermostats.tables import newick, store
 from thermostats.tables.lineage import check_lineage, joined
 from thermostats.tables.tree import EQUAL, Tree
@@ -99,7 +99,7 @@ def _of_user(table: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     """Rows of a user's table, one a model and parent, and of the package's for parents that it lacks."""
     if "model_id" not in table:
         allowed = "model_id and, where known, heritage, family, parent, share, kind, year"
-        raise UsageError("no column model_id", got=", ".join(map(str, table.columns)), allowed=allowed)
+        raise UsageError("no column model_id", got=some_of(table.columns, "model_id"), allowed=allowed)
     texts, numbers = ("parent", "kind", "heritage", "family"), ("share", "year")
     rows = table.drop_duplicates(["model_id", *(["parent"] if "parent" in table else [])]).reset_index(drop=True)
     rows = rows.assign(**{x: rows[x].fillna("").astype(str) if x in rows else "" for x in texts})

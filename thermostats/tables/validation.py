@@ -119,28 +119,28 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
         where=where,
         rows=_listed(lines),
         next_step="correct them and join again; nothing was written",
-        remedy=remedy_of(wrong, name),
+        remedy=remedy_of(wrong, name, [int(frame.index[fault.row]) for fault in wrong]),
     )
 
 
-def remedy_of(wrong: Sequence[Fault], name: str) -> Remedy | None:
+def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remedy | None:
     """What lets wrong rows pass: layers counted from 1, numbers out of texts, the last row of a key, or to lack them.
 
-    None where so many are wrong that a line cannot name them.
+    places: of each fault the row in its source. None where so many are wrong that a line cannot name them.
     """
-    rows = sorted({fault.row for fault in wrong})
+    rows = sorted(set(places))
     columns = {fault.column for fault in wrong}
     column = columns.pop() if len(columns) == 1 else ""
     values = [fault.value for fault in wrong]
     if column == "layer" and set(values) == {0}:
-        return Remedy(when="if layers count from 0", rows=changed("layer", "{} + 1"))
+        return Remedy(when="if layers count from 0", rows=changed("layer", "{n} + 1"))
     if column and dtypes(name)[column] == INTEGER and all(NUMBERED.fullmatch(str(value)) for value in values):
         number = changed(column, '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)')
         return Remedy(when="with the number alone", rows=number)
     if all(fault.what == AGAIN for fault in wrong):
         last = 'df.drop_duplicates({THESE}, keep="last")'
         return Remedy(when="the last of each counts", rows=last, these=(*key(name), *IDENTITY))
-    left = f"df.drop(df.index[{rows}])"
+    left = f"df[[row not in {rows} for row in range(len(df))]]"
     return Remedy(when="without the rows that are wrong", rows=left) if len(rows) <= NAMED_ROWS else None
 
 

@@ -17,7 +17,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLSResults, RegressionResultsWrapper
 from statsmodels.tools.sm_exceptions import MissingDataError
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, some_of
 from thermostats.modelling.classical.estimates import (
     LEVEL,
     NO_INTERVAL,
@@ -240,7 +240,7 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
             "the formula cannot be applied to the table",
             where=formula,
             got=error,
-            allowed=", ".join(map(str, frame.columns)),
+            allowed=some_of(frame.columns),
             next_step="write a name that is no word of Python in quotes, Q('log params'), or rename the column",
         ) from error
     finite = np.isfinite(model.exog).all(axis=1) & np.isfinite(model.endog)

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, some_of
+from thermostats.tables.labels import as_labels, check_spelling
 
 Array = NDArray[np.float64]
 
@@ -142,10 +143,15 @@ def same_length(**columns: Sequence[object] | Array | pd.Series) -> None:
         raise UsageError("paired columns differ in length", got=lengths, allowed="equal lengths")
 
 
-def labels(values: Sequence[object] | pd.Series, name: str) -> NDArray[np.str_]:
-    """Return a column of labels as text, or raise UsageError where one is missing or empty."""
-    column = pd.Series(list(values), dtype=object)
-    missing = column.isna() | (column.astype(str) == "")
+def labels(
+    values: Sequence[object] | pd.Series, name: str, held: Sequence[object] | pd.Series = ()
+) -> NDArray[np.str_]:
+    """Return a column of labels as text, or raise UsageError where one is missing or empty.
+
+    And where two of them, or one and one that is `held`, differ in spelling alone (`tables/labels.py`).
+    """
+    column = as_labels(pd.Series(list(values), dtype=object))
+    missing = column.isna() | (column == "")
     if len(column) == 0 or missing.any():
         raise UsageError(
             "labels are missing",
@@ -153,7 +159,8 @@ def labels(values: Sequence[object] | pd.Series, name: str) -> NDArray[np.str_]:
             got=f"{int(missing.sum())} of {len(column)}",
             allowed="a label for every row",
         )
-    return np.asarray(column.astype(str).tolist())
+    check_spelling({name: (values, held)})
+    return np.asarray(column.tolist())
 
 
 def named(names: Iterable[str], most: int = NAMED) -> str:
@@ -174,7 +181,7 @@ def columns_of(frame: pd.DataFrame, *names: str) -> None:
     """Raise UsageError where a frame is empty or lacks a column."""
     absent = [name for name in names if name not in frame]
     if absent:
-        raise UsageError("no such column", got=", ".join(absent), allowed=", ".join(map(str, frame.columns)))
+        raise UsageError("no such column", got=", ".join(absent), allowed=some_of(frame.columns, absent[0]))
     if frame.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
 

@@ -14,6 +14,7 @@ from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.modelling.heritage.rows import chosen_rows
 from thermostats.tables.features import by_prompt, combine
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.vocabulary import GAIN_WORDS
 
@@ -72,7 +73,7 @@ def penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]
 def gains(tables: Evidence) -> pd.DataFrame:
     """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
 
-    Of another set of evidence those of `model_rows`.
+    Of another set of evidence those of `model_rows` of which a lab is known.
 
     A model that is in both files is taken from the one with more prompts. To the columns of `features` come `gain`
     (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`, `total_to_penultimate` = n_(L-1)/n_1 and
@@ -80,7 +81,7 @@ def gains(tables: Evidence) -> pd.DataFrame:
     Published standard deviations are of the population (divisor n) and are scaled to n - 1.
     """
     if tables.name in VIEWS:
-        return model_rows(tables, incomparable=True)
+        return having(model_rows(tables, incomparable=True), "heritage")
     rows, details = penultimate_features(tables)
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
     rows["n_prompts"] = rows["prompt_set"].map(details["prompt_counts"]).astype("float64")

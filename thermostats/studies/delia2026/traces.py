@@ -8,6 +8,7 @@ from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.formatting import short_name
 from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated, stated_by_model
+from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 
 
@@ -71,7 +72,7 @@ def mean_traces(tables: Evidence) -> pd.DataFrame:
     set of evidence `source`, `multi_head` (exact traces added over heads) and `by_gain`, by the penultimate gain.
     """
     if tables.name in VIEWS:
-        models = model_rows(tables, incomparable=True)
+        models = having(model_rows(tables, incomparable=True), "heritage")
         heads = tables.table("attention", variant="exact").dropna(subset="trace")
         heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(models[["model_id", "revision"]])
         totals = heads.groupby(["model_id", "run_id", "layer", "prompt_id"])["trace"].sum()

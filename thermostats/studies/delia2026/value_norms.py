@@ -8,6 +8,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.gains import gains
 from thermostats.studies.delia2026.stated import stated
+from thermostats.tables.labels import having
 
 LATE = 0.75
 """Late layers are those beyond this share of the depth."""
@@ -25,7 +26,7 @@ def weights_by_layer(tables: Evidence) -> pd.DataFrame:
     rows = matrices.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
     chosen = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True]).drop_duplicates("model_id")
     matrices = matrices[matrices["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
-    return matrices[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True)
+    return having(matrices[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True), "heritage")
 
 
 def by_layer(tables: Evidence) -> pd.DataFrame:

@@ -60,13 +60,13 @@ def by_crossed(rows: pd.DataFrame) -> Result:
     Its p is by Hotelling's T² that all corpora have one slope, its interval Bonferroni over their pairs.
     """
     term = rows["term"].iloc[0]
-    slopes, corpora = third.slopes(rows, term)
-    every = slopes.mean(axis=0)
+    by_corpus, corpora = third.slopes(rows, term)
+    every = by_corpus.mean(axis=0)
     mean = by_t(every.mean(), float(stats.sem(every)), len(every) - 1, "95% t interval, recipes as the unit")
-    each = slopes[slopes.mean(axis=1).argmax()] - slopes[slopes.mean(axis=1).argmin()]
+    each = by_corpus[by_corpus.mean(axis=1).argmax()] - by_corpus[by_corpus.mean(axis=1).argmin()]
     pairs = len(corpora) * (len(corpora) - 1) / 2
     half = float(stats.t.isf(0.025 / pairs, len(each) - 1) * stats.sem(each))
-    middle, p = float(each.mean()), hotelling(slopes.T)[3]
+    middle, p = float(each.mean()), hotelling(by_corpus.T)[3]
     words = "95% t interval, recipes as the unit, Bonferroni over pairs of corpora"
     apart = Estimate(middle, middle - half, middle + half, words, p)
     by = third.slopes_of_corpora(rows, term)
@@ -102,7 +102,7 @@ def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
         "on": {third.IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
     }
     every = pd.concat({"own": table} | {name: each.rows["corpora"] for name, each in sets.items()}, names=["prompts"])
-    slopes = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
-    named = slopes.assign(row=slopes["corpus"].map(third.IN_WORDS))
+    estimates = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
+    named = estimates.assign(row=estimates["corpus"].map(third.IN_WORDS))
     draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {on}")
     return result.adding(words=words, table=every.reset_index("prompts"), draw=draw)

@@ -73,12 +73,12 @@ def combine(figures: Sequence[Figure]) -> Figure:
         axes.set_axis_off()
         panels = [part for part in figures if (rows[PANEL] == part.id).any()]
         grid = place.subgridspec(-(-len(panels) // COLUMNS), COLUMNS)
-        for number, part in enumerate(panels):
-            panel = canvas.add_subplot(grid[divmod(number, COLUMNS)])
+        for position, part in enumerate(panels):
+            panel = canvas.add_subplot(grid[divmod(position, COLUMNS)])
             part.draw(_rows_of(rows, part), panel)
             if (inner := panel.get_legend()) is not None:
                 inner.remove()
-            panel.set_title(f"{chr(ord('A') + number)}  {part.title}")
+            panel.set_title(f"{chr(ord('A') + position)}  {part.title}")
         for lab in sorted(rows["heritage"].dropna().unique()):
             lab_entry(axes, lab)
         labs = axes.get_legend_handles_labels()

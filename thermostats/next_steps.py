@@ -1,0 +1,236 @@
+"""Next steps as code: calls of this package, filled in so that a line runs as it is pasted, in Python or in a shell."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from thermostats.errors import UsageError, nearest
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SHELL: ContextVar[bool] = ContextVar("SHELL", default=False)
+"""Whether lines are for a shell."""
+PROGRAM = "thermostats"
+OF_OTHERS = {"hdi_prob": "level", "ci_prob": "level", "prob": "level", "random_seed": "seed", "x": "covariates"}
+OF_OTHERS |= {
+    "error": "se",
+    "y": "outcome",
+    "heritage": "lab",
+    "lab": "heritage",
+    "groups": "group",
+    "model_id": "model",
+}
+"""What other libraries and our columns call an argument."""
+MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+READERS = {
+    ".csv": "pd.read_csv({}, dtype=str, keep_default_na=False)",
+    ".tsv": 'pd.read_csv({}, sep="\\t", dtype=str, keep_default_na=False)',
+    ".json": "pd.read_json({}, dtype=False)",
+    ".jsonl": "pd.read_json({}, lines=True, dtype=False)",
+    ".parquet": "pd.read_parquet({})",
+}
+"""Expressions that read a file of rows as it is, by its ending."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """An expression, which stands in a call as it is."""
+
+    text: str
+
+
+LEFT_OUT = Code("")
+"""In the place of an argument that goes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallMade:
+    """The call that is being made: a function of this package and its arguments by name, its rows first."""
+
+    function: str
+    arguments: Mapping[str, Any]
+    signature: Signature
+    rows: str = "df"
+    """What the rows are called in its lines."""
+
+    def line(self, rows: Code | None = None, **changed: Any) -> str:
+        """The call with other rows or arguments. What cannot be written is called as its argument is."""
+        first, *_ = self.signature.parameters
+        stated = {**self.arguments, **changed, first: rows or Code(self.rows)}
+        ordered = [name for name in self.signature.parameters if stated.get(name, LEFT_OUT) != LEFT_OUT]
+        words = {name: value if _can_be_written(value := stated[name]) else Code(name) for name in ordered}
+        unnamed = []
+        for name, parameter in self.signature.parameters.items():
+            if name not in words or parameter.kind is parameter.KEYWORD_ONLY:
+                break
+            unnamed.append(words.pop(name))
+        return call(self.function, *unnamed, **words)
+
+
+MADE: ContextVar[CallMade | None] = ContextVar("MADE", default=None)
+
+
+@contextmanager
+def making(made: CallMade) -> Iterator[None]:
+    """Next steps of what is refused here are this call with other arguments."""
+    token = MADE.set(made)
+    try:
+        yield
+    finally:
+        MADE.reset(token)
+
+
+def again(rows: Code | None = None, **changed: Any) -> str:
+    """The call that is being made, with other rows or arguments; empty where none is."""
+    made = MADE.get()
+    return made.line(rows, **changed) if made else ""
+
+
+def in_words(function: Callable[P, T], of: str = "") -> Callable[P, T]:
+    """A function whose call with arguments that it has not, or without one that it needs, is a UsageError in words.
+
+    of: what a method is of, in lines.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise misused(function.__name__, signature, args, kwargs, error, of) from None
+        return function(*args, **kwargs)
+
+    return called
+
+
+def misused(
+    name: str, signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError, of: str = ""
+) -> UsageError:
+    """What is wrong with the arguments of a call, and the call with those that it has, under the names it has.
+
+    of: what a method is of, such as `fit`.
+    """
+    names = [each for each in signature.parameters if each != "self"]
+    given = dict(zip(names, args[1:] if of else args, strict=False))
+    strange = [word for word in kwargs if word not in names]
+    free = [each for each in names if each not in kwargs]
+    meant = {word: near for word in strange if (near := _meant(word, free))}
+    given |= {meant.get(word, word): value for word, value in kwargs.items() if word in names or word in meant}
+    for word, value in given.items():
+        given[word] = value if _can_be_written(value) else Code("df" if _is_table(value) else word)
+    parameters = {word: signature.parameters[word] for word in names}
+    needed = [word for word, each in parameters.items() if each.default is each.empty and each.kind not in MANY]
+    named = {word: _placeholder(word, parameters[word], first=word == names[0]) for word in needed}
+    given = {word: given.get(word, named.get(word)) for word in names if word in given or word in needed}
+    unnamed = []
+    for word in names:
+        if word not in given or signature.parameters[word].kind is Parameter.KEYWORD_ONLY:
+            break
+        unnamed.append(given.pop(word))
+    line = call(name, *unnamed, **given)
+    gone = [word for word in strange if word not in meant]
+    said = [f"did you mean {near}?" for near in meant.values()] + [f"without {', '.join(gone)}:"] * bool(gone)
+    return UsageError(
+        f"{name} cannot be called so",
+        got=", ".join([*(f"{word}=" for word in strange), *[str(error).removeprefix("got ")] * (not strange)]),
+        allowed=", ".join(names),
+        next_step=" ".join([*said, line.replace(f"{PROGRAM}.", f"{of}.", 1) if of else line]),
+    )
+
+
+def _meant(word: str, names: Sequence[str]) -> str:
+    """The argument that a word of another library stands for, or the nearest."""
+    return other if (other := OF_OTHERS.get(word, "")) in names else nearest(word, names)
+
+
+def methods_in_words(kind: type[T]) -> type[T]:
+    """A class of fits whose methods are called as `in_words` has it."""
+    for name, method in list(vars(kind).items()):
+        if inspect.isfunction(method) and not name.startswith("_") and name not in kind.__annotations__:
+            setattr(kind, name, in_words(method, of="fit"))
+    return kind
+
+
+def _placeholder(word: str, parameter: Parameter, *, first: bool) -> Code:
+    """What stands for an argument that is missing: rows are `df`, all else only the user knows."""
+    return Code("df" if first and "DataFrame" in str(parameter.annotation) else word.upper())
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "columns") or hasattr(value, "to_pandas")
+
+
+def _can_be_written(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_can_be_written, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_can_be_written, value))
+    return value is None or isinstance(value, (Code, str, Path, Real))
+
+
+@contextmanager
+def lines_for_a_shell() -> Iterator[None]:
+    """Lines of calls that are refused here are commands."""
+    token = SHELL.set(True)
+    try:
+        yield
+    finally:
+        SHELL.reset(token)
+
+
+def call(function: str, *values: Any, **arguments: Any) -> str:
+    """The call of a function of this package, by name."""
+    words = [*map(written, values), *(f"{name}={written(value)}" for name, value in arguments.items())]
+    return f"{PROGRAM}.{function}({', '.join(words)})"
+
+
+def command(verb: str, *words: object, **options: object) -> str:
+    """The command of a verb; an option that is true stands alone, one of several values is repeated."""
+    line = [PROGRAM, verb, *map(str, words)]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            line.append(option)
+        elif isinstance(value, (list, tuple)):
+            line += [word for each in value for word in (option, str(each))]
+        elif value not in (None, "", False):
+            line += [option, str(value)]
+    return shlex.join(line)
+
+
+def in_shell(line: str) -> str:
+    """A line of Python as a command that prints what it gives."""
+    imports = f"import {PROGRAM}" + ", pandas as pd" * ("pd." in line)
+    return f"python -c {shlex.quote(f'{imports}; print({line})')}"
+
+
+def file_read(path: str | Path) -> str:
+    """The expression that reads a file of rows as a frame, its texts as they are."""
+    return READERS[Path(path).suffix.lower()].format(written(str(path)))
+
+
+def written(value: Any) -> str:
+    """A value as Python has it, texts in double quotes, numbers of any library as plain ones."""
+    if isinstance(value, (str, Path)):
+        return json.dumps(str(value), ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{written(key)}: {written(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(map(written, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+    if isinstance(value, Code):
+        return value.text
+    plain = isinstance(value, bool) or not isinstance(value, Real)
+    return repr(value) if plain else repr(int(value) if isinstance(value, Integral) else float(value))

@@ -1,0 +1,120 @@
+"""Labels of models, labs, prompts and groups: when two are the same, and a question where only their spelling differs.
+
+A file or a merge makes 4.0 of 4, and spreadsheets are full of "Alpha ", "alpha" and no-break spaces. A number is the
+label of its whole value. Texts are kept as they are; two of them that are one text after NFKC, without spaces at the
+ends and in small letters, are asked about, since as labels they would be two.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import UsageError
+from thermostats.next_steps import Code, again, written
+from thermostats.tables.cells import is_missing
+
+WHOLE = re.compile(r"([+-]?\d+)\.0+")
+"""A whole number as a float is written."""
+UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+"""Characters without width."""
+
+
+def label(value: Any) -> str:
+    """A label as text: a whole number as an integer is written, a text as it is."""
+    if isinstance(value, str):
+        return value
+    text = str(value)
+    return text if isinstance(value, bool) or not (whole := WHOLE.fullmatch(text)) else whole[1]
+
+
+def spelling(value: Any) -> str:
+    """What two labels that differ in spelling alone have in common, by which labels are compared."""
+    text = _plain(label(value)).casefold()
+    return whole[1] if (whole := WHOLE.fullmatch(text)) else text
+
+
+def _plain(text: str) -> str:
+    return " ".join(UNSEEN.sub("", unicodedata.normalize("NFKC", text)).split())
+
+
+def bare(lab: str) -> str:
+    """A lab's name without capitals, spaces and signs."""
+    return "".join(filter(str.isalnum, spelling(lab)))
+
+
+def as_labels(values: pd.Series) -> pd.Series:
+    """A column of labels as text; a label that is missing stays missing."""
+    texts = [None if is_missing(value) else label(value) for value in values.astype(object)]
+    return pd.Series(texts, index=values.index, name=values.name, dtype=object)
+
+
+def spelt_apart(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any, Any]:
+    """Labels among values whose spelling alone differs from one of `others`, or from a more frequent one of themselves.
+
+    Each with that one, as both are in their columns.
+    """
+    counted: dict[str, list[Any]] = {}
+    for value in values:
+        if not is_missing(value):
+            counted.setdefault(label(value), [0, value])[0] += 1
+    ordered = sorted(counted, key=lambda text: (text != _plain(text), -counted[text][0], text))
+    meant = {spelling(value): value for value in reversed(list(others)) if not is_missing(value)}
+    first = {text: meant.setdefault(spelling(text), counted[text][1]) for text in ordered}
+    return {counted[text][1]: value for text, value in first.items() if label(value) != text}
+
+
+def apart_within(rows: pd.DataFrame, held: pd.DataFrame | None, label: str, within: str = "") -> dict[str, str]:
+    """As `spelt_apart` of a column of texts, within each value of another column if one is named; empty is none."""
+    columns = [*([within] if within else []), label]
+    new, old = (each[columns].drop_duplicates() for each in (rows, rows[:0] if held is None else held))
+    new, old = (each.loc[each[label] != ""] for each in (new, old))
+    both = pd.concat([old, new]).drop_duplicates()
+    same = both.assign(spelling=both[label].map(spelling)).duplicated([*columns[:-1], "spelling"], keep=False)
+    odd = both[same]
+    apart: dict[str, str] = {}
+    for _, group in odd.groupby(within) if within else [("", odd)]:
+        fresh, there = (each.merge(group, on=columns)[label] for each in (new, old))
+        apart |= spelt_apart(fresh[~fresh.isin(there)], there)
+    return apart
+
+
+def check_spelling(
+    columns: Mapping[str, tuple[Iterable[Any], Iterable[Any]]], table: str = "df", step: str = ""
+) -> None:
+    """UsageError where labels of a column differ in spelling alone, from one another or from those known before.
+
+    columns: values and known labels by name of the column. table: what the rows are called; the next step is the call
+    that is being made with one spelling of each, or `step` with these rows for {}.
+    """
+    renamed = {name: apart for name, (values, others) in columns.items() if (apart := spelt_apart(values, others))}
+    if not renamed:
+        return
+    pairs = [f"{each!r} and {meant!r}" for apart in renamed.values() for each, meant in apart.items()]
+    rows = Code(f"{table}.replace({written(renamed)})")
+    raise UsageError(
+        "labels that differ in spelling alone would count as several",
+        where=", ".join(renamed),
+        got="; ".join(pairs[:3]) + f" and {len(pairs) - 3} more" * (len(pairs) > 3),
+        allowed="one spelling of each",
+        next_step=f"if they are the same: {step.format(rows.text) if step else again(rows) or rows.text}",
+    )
+
+
+def having(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Rows in which none of these labels is missing or empty."""
+    there = (rows[list(columns)].fillna("") != "").all(axis=1)
+    return rows if there.all() else rows[there].reset_index(drop=True)
+
+
+def repeated_texts(names: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]]:
+    """Prompts of one text that stands under several names, by that text."""
+    by_text: dict[str, list[str]] = {}
+    for name, text in zip(names, texts, strict=True):
+        if text:
+            by_text.setdefault(text, []).append(name)
+    return {text: of for text, of in by_text.items() if len(of) > 1}
