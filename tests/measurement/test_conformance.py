@@ -20,13 +20,16 @@ import torch
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import ARCHITECTURES, lookup, of_layer
 from thermostats.measurement.forward import Decoder, as_measured, attends, input_of, mixing, submodule, tensor_of
-from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.gains import OF_READING, measure_gains
 from thermostats.measurement.layouts import split, stored_rows, value_rows
 from thermostats.measurement.oracle import PROOF, TOLERANCES, conformance
+from thermostats.measurement.readings import POST_NORM
 from thermostats.measurement.spectra import weights
 
 LENGTHS = (2, 9, 6, 5)
-NO_MLP = "not a number in float32, or the module was not called on every token once: gain_mlp, write_mlp"
+NO_MLP = (
+    "not a number in float32, or the module was not called on every token once: gain_mlp, write_mlp, centred_write_mlp"
+)
 
 
 @pytest.fixture(scope="module", params=tiny.in_turn())
@@ -202,6 +205,9 @@ def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
                 middle = seen[f"{entry.norm_after[0]} out"][layer]
                 expected["gain_sum_attention"] = (x + attention[layer]).norm(dim=-1) / norm_in
                 expected["gain_sum_mlp"] = (middle + mlp[layer]).norm(dim=-1) / middle.norm(dim=-1)
+            else:
+                written = {"attention": attention[layer], **({"mlp": mlp[layer]} if entry.mlp else {})}
+                expected |= as_read(decoder, layer, x, y, written)
             cosine = torch.nn.functional.cosine_similarity(x, y, dim=-1)
             for position, at in places.items():
                 row = table[prompt.prompt_id, layer + 1, position]
@@ -213,7 +219,8 @@ def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
                 assert np.isnan(row["gain_sum_mlp"]) == entry.additive
                 few = "fewer than three tokens: anisotropy" if span.stop - span.start < 2 else ""
                 none = "" if entry.mlp else NO_MLP
-                assert set(filter(None, row["missing"].split("; "))) == {few, none} - {""}
+                post = f"{POST_NORM}: {', '.join(OF_READING)}" if entry.norm_after else ""
+                assert set(filter(None, row["missing"].split("; "))) == {few, none, post} - {""}
                 assert row["n_tokens"] == n
                 if not few:
                     unit = y[span] / y[span].norm(dim=-1, keepdim=True)
@@ -225,6 +232,30 @@ def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
             last = decoder.final_norm(seen["block out"][-1].float())[token].detach()
             normed = float(last.norm() / seen["block in"][-1][token].norm())
             assert summaries[prompt.prompt_id] == pytest.approx(normed, rel=1e-5)
+
+
+def as_read(
+    decoder: Decoder, layer: int, x: torch.Tensor, y: torch.Tensor, written: dict[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Columns of what the norms that read the stream leave of it, spelt out."""
+    seen_by = subtracted if subtracts_mean(decoder, layer, x) else torch.Tensor.clone
+    norm = seen_by(x).norm(dim=-1)
+    writes = {f"centred_write_{part}": seen_by(each).norm(dim=-1) / norm for part, each in written.items()}
+    return {"read_norm": norm, "gain_read": seen_by(y).norm(dim=-1) / norm, **writes}
+
+
+def subtracted(x: torch.Tensor) -> torch.Tensor:
+    """P x, spelt out."""
+    d = x.shape[-1]
+    return x @ (torch.eye(d, dtype=x.dtype) - torch.ones(d, d, dtype=x.dtype) / d)
+
+
+def subtracts_mean(decoder: Decoder, layer: int, x: torch.Tensor) -> bool:
+    """Whether a norm of a block leaves the same of x and of x + 1."""
+    entry = decoder.entry
+    path = next(filter(None, (entry.mlp_norm, entry.attention_norm, entry.attention_write)))
+    norm = submodule(decoder.blocks[layer], path, entry)
+    return bool(torch.allclose(norm(x.float()), norm(x.float() + 1), atol=1e-4))
 
 
 def expected_places(decoder: Decoder, n: int) -> dict[str, int | slice]:

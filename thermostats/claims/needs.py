@@ -13,10 +13,12 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
+from thermostats.claims.judge import again
+from thermostats.claims.own_models import TABLES
 from thermostats.claims.question import Question
 from thermostats.claims.verdict import UNMEASURED
-from thermostats.claims.views import TABLES, viewed
 from thermostats.next_steps import command
+from thermostats.tables.invariants import BALANCED, READ, unread
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.vocabulary import NURSERY
 
@@ -24,6 +26,8 @@ BYTES, PROCESS = 4, 600 * 2**20
 """Bytes of a weight in float32, and those of a process without its model."""
 PROMPTS, TOKENS = "core", 12
 """Prompts that are measured where nothing else is asked for, and about how many tokens each has."""
+LATER = {READ, BALANCED}
+"""What rows of older versions lack, so that the model is measured again."""
 PRODUCT = 1024
 """Size of the matrix product by which the machine is timed."""
 
@@ -34,7 +38,7 @@ class Lacking:
 
     model_id: str
     lacks: tuple[str, ...]
-    """What was not measured: of `TABLES`; `lab` where nobody said who trained it."""
+    """What was not measured: of `TABLES`, or of `LATER`; `lab` where nobody said who trained it."""
     own: bool
     """Whether it lies in the user's folder."""
     disk: float
@@ -72,7 +76,7 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
 
 
 def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
-    finding = viewed(question, evidence)
+    finding = again(question, evidence)
     return {
         "finding": question.id,
         "evidence": evidence.name,
@@ -90,10 +94,13 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
     models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
     models = models[models["model_id"].isin(published | yours) & (models["heritage"] != NURSERY)]
     has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
+    rows = (here.table(name) for name in ("runs", "models", "layers", "weights"))
+    again = unread(*rows).groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
     tokens, rate = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS)), _rate()
     lacking = []
     for row in models.sort_values("n_params").itertuples():
         lacks = tuple(what for what in measures if row.model_id not in has[what]) + ("lab",) * (not row.heritage)
+        lacks += again.get(row.model_id, ())
         n = float(row.n_params) if pd.notna(row.n_params) else np.nan
         if lacks:
             costs = (n * BYTES, n * BYTES + PROCESS, 2 * n * tokens / rate)
@@ -116,7 +123,9 @@ def _commands(measures: Sequence[str], models: Sequence[Lacking], data: str | Pa
     folder = "mine" if data is None else data
     labless = [model.model_id for model in models if "lab" in model.lacks]
     lines = [command("set", name, "heritage=LAB", data=folder) for name in labless]
-    named = [model.model_id for model in models if set(model.lacks) - {"lab"}]
+    named = [model.model_id for model in models if set(model.lacks) - {"lab", *LATER}]
     if named:
         lines.append(command("measure", *named, what=",".join(measures), data=folder))
+    if again := [model.model_id for model in models if not LATER.isdisjoint(model.lacks)]:
+        lines.append(command("measure", *again, what="weights,gains", set="older=again", data=folder))
     return tuple(lines)

@@ -19,7 +19,8 @@ from thermostats.errors import DataError
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import STORAGE, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.forward import Decoder, attends, decoder, submodule
-from thermostats.measurement.model_row import POSITION_TABLES, RMS_NORMS, feed_forward, learns_positions
+from thermostats.measurement.model_row import POSITION_TABLES, feed_forward, learns_positions
+from thermostats.measurement.readings import RMS_NORMS
 from thermostats.measurement.spectra import embedding_of, find, unembedding
 
 

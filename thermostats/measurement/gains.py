@@ -20,7 +20,8 @@ from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.estimate import check_batches
 from thermostats.measurement.forward import Decoder, as_measured
 from thermostats.measurement.passes import Batch, call, head_on_last_token, make_batches, padded
-from thermostats.measurement.residual import PER_TOKEN, SUMS, Record, recording
+from thermostats.measurement.readings import POST_NORM, reads_centred
+from thermostats.measurement.residual import CENTRED, PER_TOKEN, SUMS, Record, recording
 from thermostats.tables.schemas import TABLES
 
 Array = NDArray[np.float64]
@@ -36,9 +37,21 @@ RATIOS = {
     "write_mlp": ("mlp_write", "norm_in"),
     "gain_sum_attention": ("attention_sum", "norm_in"),
     "gain_sum_mlp": ("mlp_sum", "mlp_in"),
+    "gain_read": ("norm_out_centred", "norm_in_centred"),
+    "centred_write_attention": ("attention_write_centred", "norm_in_centred"),
+    "centred_write_mlp": ("mlp_write_centred", "norm_in_centred"),
 }
 """Column: numerator and denominator among the recorded norms; `gain_sum` is of post-norm blocks alone."""
-SOURCES = {**RATIOS, "norm_in": ("norm_in",), "cosine": ("product", "norm_in", "norm_out"), "anisotropy": ("norm_out",)}
+SINGLE = {"norm_in": "norm_in", "read_norm": "norm_in_centred"}
+"""Column: the recorded norm that it is."""
+OF_READING = ("read_norm", "gain_read", "centred_write_attention", "centred_write_mlp")
+"""Columns that post-norm blocks have not."""
+SOURCES = {
+    **RATIOS,
+    **{name: (norm,) for name, norm in SINGLE.items()},
+    "cosine": ("product", "norm_in", "norm_out"),
+    "anisotropy": ("norm_out",),
+}
 SIGNED = ("cosine", "anisotropy")
 COLUMNS = [name for name in TABLES["layers"].columns if name != "run_id"]
 
@@ -82,8 +95,7 @@ def measure_gains(
                 logits = None if decode is None else _logits(decoder, batch)
                 if decode is None:
                     call(decoder.base, batch)
-            recorded = PER_TOKEN if decoder.entry.norm_after else tuple(name for name in PER_TOKEN if name not in SUMS)
-            arrays = {name: _array(decoder, record, name) for name in recorded}
+            arrays = {name: _array(decoder, record, name) for name in _recorded(decoder)}
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
                 waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
                 continue
@@ -97,6 +109,12 @@ def measure_gains(
                 progress(done, len(prompts))
     table = pd.concat(outputs).sort_values("prompt_id", ignore_index=True) if outputs else None
     return Measured(layers_frame(rows), _summaries(summaries), table)
+
+
+def _recorded(decoder: Decoder) -> tuple[str, ...]:
+    """Quantities that a model's columns are made of."""
+    left_out = CENTRED if decoder.entry.norm_after else SUMS
+    return tuple(name for name in PER_TOKEN if name not in left_out)
 
 
 def _rows_of_batch(
@@ -135,13 +153,17 @@ def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
 
 
 def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
-    """A recorded quantity (L × rows × tokens); writes default to outputs."""
-    multiplier = 1.0
-    if name.endswith("_write"):
+    """A recorded quantity (L × rows × tokens); writes default to outputs, centred norms to others where P = I."""
+    multiplier, of_write = 1.0, name.removesuffix("_centred").endswith("_write")
+    if not reads_centred(decoder.entry, decoder.config):
+        name = name.removesuffix("_centred")
+    if of_write:
         entry = decoder.entry
         if entry.residual_multiplier:
             multiplier = float(config_of(decoder.config)[entry.residual_multiplier])
-        if not getattr(entry, name) and not getattr(entry, name.replace("_write", "_scale")):
+        if not name.endswith("_centred") and not any(
+            getattr(entry, name.replace("_write", x)) for x in ("_write", "_scale")
+        ):
             name = name.replace("_write", "_out")
     values: NDArray[np.float64] = record[name].double().cpu().numpy() * abs(multiplier)
     return values
@@ -179,14 +201,15 @@ def layer_rows(
     """Columns of one prompt's rows (layers × positions); `first`: layers before these.
 
     `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write and the same for mlp, of
-    post-norm blocks attention_sum and mlp_sum, each (L × n), NaN throughout where a module was not called; `spread` (L)
-    is the anisotropy. Where a position is a mean, norms and gains are geometric means over its tokens, the cosine an
-    arithmetic one. The anisotropy belongs to the prompt and stands in the rows of every position.
+    post-norm blocks attention_sum and mlp_sum, of others those of `residual.CENTRED`, each (L × n), NaN throughout
+    where a module was not called; `spread` (L) is the anisotropy. Where a position is a mean, norms and gains are
+    geometric means over its tokens, the cosine an arithmetic one. The anisotropy belongs to the prompt and stands in
+    the rows of every position.
     """
     L, span = len(spread), next(at for at in places.values() if isinstance(at, slice))
     ratios = {column: pair for column, pair in RATIOS.items() if pair[0] in norms}
     with np.errstate(all="ignore"):
-        per_token = {"norm_in": norms["norm_in"]}
+        per_token = {column: norms[name] for column, name in SINGLE.items() if name in norms}
         per_token |= {column: norms[above] / norms[below] for column, (above, below) in ratios.items()}
         values = {name: _at(places, x, lambda span: np.exp(_mean(np.log(span)))) for name, x in per_token.items()}
         values["cosine"] = _at(places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _mean)
@@ -199,6 +222,9 @@ def layer_rows(
             why = _reason(column, {name: x[layer] for name, x in norms.items()}, at, dtype)
             reasons.setdefault((layer, place), {}).setdefault(why, []).append(column)
         value[~usable] = np.nan
+    if "read_norm" not in values:
+        for cell in np.ndindex(L, len(places)):
+            reasons.setdefault((cell[0], cell[1]), {})[POST_NORM] = list(OF_READING)
     shape = (L, len(places))
     missing = np.full(shape, "", dtype=object)
     for cell, by_reason in reasons.items():
@@ -209,7 +235,7 @@ def layer_rows(
         "position": np.broadcast_to(np.array(list(places), dtype=object), shape),
         "n_tokens": np.full(shape, n),
         "missing": missing,
-        **{column: np.full(shape, np.nan) for column in RATIOS},
+        **{column: np.full(shape, np.nan) for column in (*RATIOS, *SINGLE)},
         **values,
     }
     return {name: column.ravel() for name, column in columns.items()}

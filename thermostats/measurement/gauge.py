@@ -26,7 +26,7 @@ from thermostats.measurement.architectures import Architecture, Config, config_o
 from thermostats.measurement.checkpoint import BUFFERS, NO_NUMBERS, decode, open_checkpoint
 from thermostats.measurement.gguf_files import record
 from thermostats.measurement.layouts import clipped_at, geometry, query_to_kv_head, value_rows
-from thermostats.measurement.model_row import norm_kind
+from thermostats.measurement.readings import subtracts_mean
 from thermostats.measurement.spectra import read_config
 
 Array = NDArray[np.float64]
@@ -297,11 +297,6 @@ def apply(change: str, weights: ModelWeights) -> ModelWeights:
     return CHANGES[change](weights)
 
 
-def centres(entry: Architecture, config: Config) -> bool:
-    """Whether all norms that read the stream subtract its mean: P = I − 11ᵀ/d, else P = I."""
-    return norm_kind(entry, config_of(config)) == "LayerNorm"
-
-
 def _oriented(entry: Architecture, matrix: Array) -> Array:
     """A stored matrix as outputs × inputs, and back."""
     return matrix.T if entry.transposed else matrix
@@ -365,7 +360,7 @@ def _readers_held(weights: ModelWeights) -> str:
     layers = [layer for layer in weights.layers if entry.value and weights.name(entry.value, layer)]
     if not layers:
         return "no block has W_V"
-    if not centres(entry, weights.config):
+    if not subtracts_mean(entry, weights.config):
         return "the norms do not subtract the mean"
     if not entry.attention_norm:
         return "W_V reads the stream as it is"
@@ -381,7 +376,7 @@ def _ones_held(weights: ModelWeights) -> str:
     entry = weights.entry
     if not entry.value or not weights.name(entry.output, 0):
         return "the first block has no W_O"
-    if not centres(entry, weights.config):
+    if not subtracts_mean(entry, weights.config):
         return "the norms do not subtract the mean"
     if entry.attention_write:
         return "a norm stands behind W_O"

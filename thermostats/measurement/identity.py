@@ -12,8 +12,8 @@ from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.spec import AGAIN, SAME
 from thermostats.tables.runs import LIKE
 
-MEASURE_VERSION = "2"
-"""Changes when the same model and prompts would give other numbers; see `versions.py`."""
+MEASURE_VERSION = "3"
+"""Changes when the same model and prompts would give other numbers, or more of them; see `versions.py`."""
 SHAPE = ("n_layers", "d_model", "n_heads")
 """Facts that no two models of one name and revision can differ in."""
 

@@ -15,6 +15,7 @@ from thermostats.measurement.architectures import Architecture, Config, config_o
 from thermostats.measurement.checkpoint import BUFFERS, NO_NUMBERS, PRECISION, StoredTensor, open_checkpoint
 from thermostats.measurement.gguf_files import UNROUNDED, record
 from thermostats.measurement.layouts import geometry, stated_count
+from thermostats.measurement.readings import norm_kind
 from thermostats.measurement.spectra import Tensors, embedding_of, find, read_config, unembedding
 from thermostats.tables.parameters import COUNTED
 
@@ -24,11 +25,7 @@ SCHEMES = {**dict.fromkeys(LEARNED, "learned"), "xglm": "sinusoidal", "bloom": "
 SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet", "swin", "t5", "mt5", "umt5"), "relative")
 SCHEMES |= dict.fromkeys(("marian", "pegasus", "m2m_100"), "sinusoidal")
 SCHEMES |= dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba"), "none")
-RMS_NORMS = ("t5", "mt5", "umt5", "mamba", "mamba2", "falcon_mamba", "lfm2", "lfm2_moe")
-"""Classes with RMSNorm whose configurations do not call its ε so."""
 SCHEMES |= {"roformer": "rotary"}
-LAYER_NORMS = ("phimoe", "cohere2_moe")
-"""Classes whose norms subtract the mean though their configuration speaks of RMS."""
 FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim", "hidden_dim")
 ROUTERS = {"gate", "router", "wg", "shared_expert_gate", "moe_statics"}
 """Modules of a block that choose experts."""
@@ -219,12 +216,6 @@ def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
         biased = decoder.get("use_relative_position_bias") or decoder.get("use_shared_relative_position_bias")
         return "relative" if biased else "none"
     return "alibi" if decoder.get("alibi") is True else "rotary"
-
-
-def norm_kind(entry: Architecture, decoder: Config) -> str:
-    """LayerNorm or RMSNorm, as a class's configuration (of the decoder) implies."""
-    stated = "rms_norm_eps" in decoder and entry.model_type not in LAYER_NORMS
-    return "RMSNorm" if stated or entry.model_type in RMS_NORMS else "LayerNorm"
 
 
 def _norm_place(entry: Architecture) -> str:

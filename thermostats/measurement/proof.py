@@ -21,7 +21,7 @@ from thermostats.measurement.oracle import PROOF, TOLERANCES, Conformance, confo
 BY_RATIO = ("norm_in", "gain_block")
 BY_DIFFERENCE = ("self_attention", "entropy")
 """Columns that a second pass is held against the first in."""
-OF_SUBBLOCKS = [name for name in RATIOS if name != "gain_block"]
+OF_SUBBLOCKS = [name for name in RATIOS if name not in ("gain_block", "gain_read")]
 """Columns that stand on what the sub-blocks write."""
 
 

@@ -8,7 +8,7 @@ because the stream of a whole model does not fit where its norms do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from operator import attrgetter
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from thermostats.measurement.architectures import Architecture
 from thermostats.measurement.forward import Decoder, in_turn, mixing, on_entry, on_exit, submodule
+from thermostats.measurement.readings import reads_centred
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
@@ -27,7 +28,9 @@ Record = dict[str, Tensor]
 SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
 SUMS = ("attention_sum", "mlp_sum")
 """Of post-norm blocks: what the norm behind a sub-block reads, x + f(x)."""
-PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS, *SUMS)
+CENTRED = ("norm_in_centred", "norm_out_centred", "attention_write_centred", "mlp_write_centred")
+"""Of models whose norms subtract the mean: norms of P x_(l-1), P x_l and of P times what is written, P = I − 11ᵀ/d."""
+PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS, *SUMS, *CENTRED)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -40,6 +43,12 @@ def norms(x: Tensor, rows: int) -> Tensor:
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
     return lengths.reshape(rows, -1)
+
+
+def centred(x: Tensor) -> Tensor:
+    """P x = x − mean(x) over the last axis, in float32 or wider."""
+    wide = _wide(x)
+    return wide - wide.mean(-1, keepdim=True)
 
 
 def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
@@ -57,6 +66,26 @@ def _subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, st
     mixer = (mixing(block, entry), entry.attention_out, entry.attention_write, entry.attention_scale)
     both = {"attention": mixer, "mlp": (entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale)}
     return [(part, *modules) for part, modules in both.items() if modules[0]]
+
+
+def _on_subblocks(
+    stack: ExitStack, block: nn.Module, entry: Architecture, keep: Callable[..., None], *, centring: bool
+) -> None:
+    """Until the stack is closed, keep (name, tensor) of what the sub-blocks of a block read and write."""
+    for part, place, out, write, scale in _subblocks(block, entry):
+        read, written = submodule(block, place, entry), submodule(block, out or place, entry)
+        factor = attrgetter(scale)(block) if scale else None
+        on_entry(stack, read, partial(keep, f"{part}_in"))
+        on_exit(stack, written, partial(keep, f"{part}_out"))
+        if write:
+            on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write"))
+        if scale:
+            on_exit(stack, written, partial(keep, f"{part}_write", scale=factor))
+        if centring:
+            of_write = partial(keep, f"{part}_write_centred", scale=factor, of=centred)
+            on_exit(stack, submodule(block, write, entry) if write else written, of_write)
+    for name, norm in zip(SUMS, entry.norm_after, strict=False):
+        on_entry(stack, submodule(block, norm, entry), partial(keep, name))
 
 
 @contextmanager
@@ -82,6 +111,7 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     stream: dict[str, Any] = {"tensor": None}
     tokens: dict[str, int] = {}
     entry = decoder.entry
+    centring = reads_centred(entry, decoder.config)
 
     def weights_on(device: torch.device) -> Tensor:
         if device not in weights:
@@ -92,8 +122,11 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
         place = record[name] if name == "final_norm" else record[name][now()]
         place[:, : values.shape[1]] = values
 
-    def keep(name: str, x: Tensor, scale: Tensor | None = None) -> None:
-        norm, first = norms(x if scale is None else scale * x, rows), tokens.get(name, 0)
+    def keep(
+        name: str, x: Tensor, scale: Tensor | None = None, *, of: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
+        x = x if scale is None else scale * x
+        norm, first = norms(x if of is None else of(x), rows), tokens.get(name, 0)
         tokens[name] = first + norm.shape[1]
         place = record[name][now()][:, first : tokens[name]]
         place[:] = norm[:, : place.shape[1]]
@@ -101,12 +134,17 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     def enter(x: Tensor) -> None:
         same_tensor = x is stream["tensor"]
         put("norm_in", record["norm_out"][now() - 1] if same_tensor else norms(x, rows))
+        if centring:
+            name = "norm_out_centred"
+            put("norm_in_centred", record[name][now() - 1] if same_tensor else norms(centred(x), rows))
         stream["tensor"] = x
         tokens.clear()
 
     def leave(x: Tensor) -> None:
         before, norm = stream["tensor"].to(x.device), norms(x, rows)
         put("norm_out", norm)
+        if centring:
+            put("norm_out_centred", norms(centred(x), rows))
         put("product", torch.einsum("btd,btd->bt", _wide(before), _wide(x)))
         record["spread"][now()] = mean_cosine(x, norm, weights_on(x.device)[..., : norm.shape[1]])
         stream["tensor"] = x
@@ -117,16 +155,7 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
         for block in dict.fromkeys(decoder.blocks):
             on_entry(stack, block, enter)
-            for part, place, out, write, scale in _subblocks(block, entry):
-                on_entry(stack, submodule(block, place, entry), partial(keep, f"{part}_in"))
-                on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_out"))
-                if write:
-                    on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write"))
-                if scale:
-                    factor = attrgetter(scale)(block)
-                    on_exit(stack, submodule(block, out or place, entry), partial(keep, f"{part}_write", scale=factor))
-            for name, norm in zip(SUMS, entry.norm_after, strict=False):
-                on_entry(stack, submodule(block, norm, entry), partial(keep, name))
+            _on_subblocks(stack, block, entry, keep, centring=centring)
             on_exit(stack, block, leave)
         if decoder.final_norm is not None:
             on_exit(stack, decoder.final_norm, lambda x: put("final_norm", norms(x, rows)))

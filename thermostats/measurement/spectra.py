@@ -21,11 +21,13 @@ from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkp
 from thermostats.measurement.gguf_files import record
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
 from thermostats.measurement.matrix_norms import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
+from thermostats.measurement.readings import AS_STORED, AsRead, Side, as_read, balanced
 from thermostats.tables.limits import CONFIG, read_bytes
 
 Tensors = Mapping[str, StoredTensor]
 Row = dict[str, object]
-COLUMNS = ["layer", "matrix", "head", "spectral_norm", "frobenius_norm", "stable_rank", "missing"]
+MEASURES = ["spectral_norm", "frobenius_norm", "stable_rank", "ov_read_norm", "balanced_norm"]
+COLUMNS = ["layer", "matrix", "head", *MEASURES, "missing"]
 NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
@@ -94,21 +96,52 @@ def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int
         return []  # something else stands in the place of attention
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
     fused, stored_o = oriented(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
-    w_v = resident(_values(fused, value_runs(entry, config)))
-    rows = [_row(layer, "W_V", "", norms(w_v))]
-    gram_v = _grams(w_v.reshape(g.n_kv_heads, g.d_head, -1)) if heads else np.empty(0)
-    release(w_v)
-    del w_v
-    w_o = resident(stored_o)
-    rows.append(_row(layer, "W_O", "", norms(w_o)))
+    w_v, w_o = resident(_values(fused, value_runs(entry, config))), resident(stored_o)
+    rows = [_row(layer, "W_V", "", norms(w_v)), _row(layer, "W_O", "", norms(w_o))]
     if heads:
-        gram_o = _grams(w_o.T.reshape(g.n_heads, g.d_head, -1))
-        rows += _head_rows(layer, gram_v[query_to_kv_head(entry, config)], gram_o)
+        v, o = w_v.reshape(g.n_kv_heads, g.d_head, -1), w_o.T.reshape(g.n_heads, g.d_head, -1)
+        of_query = query_to_kv_head(entry, config)
+        rows += _head_rows(layer, _grams(v)[of_query], _grams(o))
+        _add_read_norms(rows, _as_read(entry, config, tensors, layer - 1), v, o, of_query)
+    release(w_v)
     release(w_o)
-    del w_o
+    del w_v, w_o
     if heads and entry.layout != "separate":
         rows.append(_row(layer, "W_V_published_thirds", "", norms(published_thirds(entry, value))))
     return rows
+
+
+def _as_read(entry: Architecture, config: Config, tensors: Tensors, layer: int) -> AsRead:
+    """How W_V reads and W_O writes in one block (from 0)."""
+
+    def vector(path: str, kind: str, layer: int = layer) -> NDArray[Any] | None:
+        names = (name.removesuffix(".") for name in entry.tensor_names(path, layer, kind=kind))
+        stored = find_named(tensors, tuple(names))
+        return None if stored is None else stored.raw()
+
+    norm, depth = entry.attention_norm, 1 if entry.shared else geometry(entry, config).n_layers
+    alone = vector(norm, "weight") is None and any(vector(norm, "weight", each) is not None for each in range(depth))
+    return as_read(entry, config, vector, normed=bool(norm) and not alone)
+
+
+def _add_read_norms(
+    rows: list[Row], read: AsRead, v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64]
+) -> None:
+    """Put `ov_read_norm` into the rows of OV and `balanced_norm` into those of W_V and W_O, or why there is none."""
+    values: dict[tuple[str, str], float] = {}
+    if not read.no_ov:
+        largest, _, lost = _products(_grams(v, read.of_values)[of_query], _grams(o, read.of_output))
+        by_head = np.where(lost, np.nan, np.sqrt(np.maximum(largest, 0.0)))
+        values |= {("OV", str(h + 1)): float(each) for h, each in enumerate(by_head)}
+    if not read.no_balance:
+        balanced_v, balanced_o = balanced(v, o, of_query, read)
+        values |= {("W_V", ""): norms(balanced_v).spectral, ("W_O", ""): norms(balanced_o).spectral}
+    for row in rows:
+        is_ov = row["matrix"] == "OV"
+        column, why = ("ov_read_norm", read.no_ov) if is_ov else ("balanced_norm", read.no_balance)
+        if is_ov or row["head"] == "":
+            row[column] = values.get((str(row["matrix"]), str(row["head"])), np.nan)
+            row["missing"] = "; ".join(filter(None, (str(row["missing"]), f"{why}: {column}" if why else "")))
 
 
 def _values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
@@ -222,31 +255,22 @@ def _plain(stored: StoredTensor) -> NDArray[Any]:
     return raw
 
 
-def _grams(heads: NDArray[Any]) -> NDArray[np.float64]:
-    """M Mᵀ of each head's (d_h × columns) matrix, in float64: (heads × d_h × d_h)."""
+def _grams(heads: NDArray[Any], side: Side = AS_STORED) -> NDArray[np.float64]:
+    """M Mᵀ of each head's (d_h × columns) matrix as a side of it is read, in float64: (heads × d_h × d_h)."""
     grams = np.empty((heads.shape[0], heads.shape[1], heads.shape[1]))
     for h, stored in enumerate(heads):
-        block = decode(stored)
+        block = side.applied(decode(stored))
         grams[h] = block @ block.T
     return grams
 
 
 def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]) -> list[Row]:
-    """Rows of W_V^h, W_O^h and OV^h from W_V^h W_V^hᵀ and W_O^hᵀ W_O^h (H × d_h × d_h each).
-
-    The squared singular values of W_O W_V are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² = tr(G_O G_V).
-    """
-    (gram_v, lost_v), (gram_o, lost_o) = _finite(gram_v), _finite(gram_o)
-    values, vectors = np.linalg.eigh(gram_v)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
+    """Rows of W_V^h, W_O^h and OV^h from W_V^h W_V^hᵀ and W_O^hᵀ W_O^h (H × d_h × d_h each)."""
+    (finite_v, lost_v), (finite_o, lost_o) = _finite(gram_v), _finite(gram_o)
     squares = {
-        "W_V": (values[:, -1], values.sum(axis=1), lost_v),
-        "W_O": (np.linalg.eigvalsh(gram_o)[:, -1], np.trace(gram_o, axis1=1, axis2=2), lost_o),
-        "OV": (
-            np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1],
-            np.einsum("hij,hji->h", gram_o, gram_v),
-            lost_v | lost_o,
-        ),
+        "W_V": (np.linalg.eigvalsh(finite_v)[:, -1], np.trace(finite_v, axis1=1, axis2=2), lost_v),
+        "W_O": (np.linalg.eigvalsh(finite_o)[:, -1], np.trace(finite_o, axis1=1, axis2=2), lost_o),
+        "OV": _products(gram_v, gram_o),
     }
     rows = []
     for matrix, (largest, total, lost) in squares.items():
@@ -254,6 +278,20 @@ def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float
         pair[:, lost] = np.nan
         rows += [_row(layer, matrix, str(h + 1), Norms(float(s), float(f))) for h, (s, f) in enumerate(pair.T)]
     return rows
+
+
+def _products(
+    gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Of W_O W_V of each head its largest squared singular value, the sum of all, and whether numbers are not finite.
+
+    The squared singular values are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² = tr(G_O G_V).
+    """
+    (gram_v, lost_v), (gram_o, lost_o) = _finite(gram_v), _finite(gram_o)
+    values, vectors = np.linalg.eigh(gram_v)
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
+    largest = np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1]
+    return largest, np.einsum("hij,hji->h", gram_o, gram_v), lost_v | lost_o
 
 
 def _finite(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -264,5 +302,5 @@ def _finite(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 def _row(layer: int, matrix: str, head: str, norms: Norms) -> Row:
     missing = NOT_FINITE if np.isnan(norms.frobenius) else ZERO if norms.frobenius == 0 else ""
-    measured = (norms.spectral, norms.frobenius, norms.stable_rank)
+    measured = (norms.spectral, norms.frobenius, norms.stable_rank, np.nan, np.nan)
     return dict(zip(COLUMNS, (layer, matrix, head, *measured, missing), strict=True))

@@ -15,6 +15,7 @@ from thermostats.measurement.architectures import BOTH_WAYS, Config, config_of
 from thermostats.measurement.layouts import rope_type, ropes
 from thermostats.next_steps import command
 from thermostats.tables import store
+from thermostats.tables.invariants import unread
 from thermostats.tables.model_facts import own_models
 from thermostats.tables.parameters import COUNTED
 from thermostats.tables.runs import superseded
@@ -100,7 +101,7 @@ def older(data: str | Path | None = None) -> list[str]:
     runs = store.load("runs", folder)
     runs = runs[(runs["source"] == OURS) & ~superseded(runs)]
     runs = runs.merge(models[["model_id", "revision"]], on=["model_id", "revision"])
-    return [*_facts(models), *_changes(runs, models), *_unstated(runs)]
+    return [*_facts(models), *_changes(runs, models), *_unread(runs, models, folder), *_unstated(runs)]
 
 
 def _facts(models: pd.DataFrame) -> list[str]:
@@ -126,6 +127,14 @@ def _changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
             if concerned and (ids := sorted(group.loc[of_kind & (version < change.version), "run_id"])):
                 sentences.append(f"{_label(row)}, run {', '.join(ids)}: {change.what}; {_again(row)}")
     return sentences
+
+
+def _unread(runs: pd.DataFrame, models: pd.DataFrame, folder: Path) -> list[str]:
+    listed = unread(runs, models, store.load("layers", folder), store.load("weights", folder))
+    return [
+        f"{_label(row)}, run {row['run_id']}: rows lack {row['lacks']}; {_again(row)}"
+        for row in listed.to_dict("records")
+    ]
 
 
 def _unstated(runs: pd.DataFrame) -> list[str]:

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, MODELS, RUNS, STORED, TEXT, Column, column, number
-from thermostats.tables.vocabulary import GAINS, MODEL, RUN
+from thermostats.tables.schemas import (
+    FLAG,
+    FLOAT,
+    FUNCTION,
+    INTEGER,
+    MODELS,
+    RUNS,
+    STORED,
+    TEXT,
+    Column,
+    column,
+    number,
+)
+from thermostats.tables.vocabulary import GAINS, MODEL, READ_GAINS, RUN
 
 MEANING = "computed from the tables: one row per model, revision and source, prompt set and precision"
 OF_GAINS = {
@@ -27,8 +39,13 @@ FEATURES: dict[str, Column] = {
     "log10_n_params_nonembedding": number("log10 of n_params_nonembedding", "log10"),
     "comparable": column(FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"),
     **{
-        f"{gain}{ending}": column(dtype, words.format(gain, formula), unit, of="" if ending == "_n" else STORED)
-        for gain, formula in GAINS.items()
+        f"{gain}{ending}": column(
+            dtype,
+            words.format(gain, formula),
+            unit,
+            of="" if ending == "_n" else FUNCTION if gain in READ_GAINS else STORED,
+        )
+        for gain, formula in (GAINS | READ_GAINS).items()
         for ending, (words, dtype, unit) in OF_GAINS.items()
     },
     TRANSITION: number("transition layer L*, mean over prompts; see transitions", "1-based layer", of=STORED),

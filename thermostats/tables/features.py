@@ -12,7 +12,7 @@ from thermostats.errors import unknown
 from thermostats.tables import store
 from thermostats.tables.group_sums import Groups, numbered
 from thermostats.tables.runs import superseded
-from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, RUN
+from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, READ_GAINS, RUN
 
 OF_RUNS = ("layers", "summaries", "transitions", "weights")
 """Tables of runs that features are made of."""
@@ -55,10 +55,11 @@ def combine(
     that model and source.
 
     Gains, all at one token `position`; what a source states as a summary is at the last token. For each gain g of
-    `GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports); `g_geometric`, exp of
-    the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed here, else as
-    published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made from them,
-    g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them is there.
+    `GAINS` and `READ_GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports);
+    `g_geometric`, exp of the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed
+    here, else as published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made
+    from them, g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them
+    is there.
     Of one block n_L/n_1 is 1 and n_L/n_0 is its gain.
 
     Geometry: all columns of the table models but its source, and `rho` = H/d_h, `aspect` = d/L, `kv_ratio` = K/H,
@@ -89,7 +90,7 @@ def combine(
     rows.loc[rows["stages"] > 1, across] = np.nan
     rows = rows.merge(_transitions(transitions), on="run_id", how="left")
     rows = rows.merge(_spectra(spectral_norms(weights, summaries), runs), on=MODEL, how="left")
-    counts = [f"{gain}_n" for gain in GAINS]
+    counts = [f"{gain}_n" for gain in (*GAINS, *READ_GAINS)]
     rows[counts] = rows[counts].astype("Int64")
     rows.insert(len(RUN), "token_position", pd.Series(position, index=rows.index, dtype="str"))
     rows.insert(len(RUN) + 1, "n_prompts", rows[counts].max(axis=1))
@@ -99,12 +100,13 @@ def combine(
 def by_prompt(
     runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, summaries: pd.DataFrame, *, position: str = LAST
 ) -> pd.DataFrame:
-    """Every gain of `GAINS` at one token: columns run_id, prompt_id (empty: mean over prompts), gain, value.
+    """Every gain of `GAINS` and `READ_GAINS` at one token: columns run_id, prompt_id, gain, value.
 
-    Summaries, which state no position, count as at the last token.
+    An empty prompt_id stands for the mean over prompts. Summaries, which state no position, count as at the last token.
     """
     at_token = layers[layers["position"] == position]
-    parts = [_from_layers(at_token, _depths(runs, models))]
+    depths = _depths(runs, models)
+    parts = [_from_layers(at_token, depths), _read_gains(as_read(at_token, runs, models), depths)]
     parts += [_from_summaries(summaries)] if position == LAST else []
     return pd.concat(parts, ignore_index=True)
 
@@ -175,6 +177,31 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     return wide.melt(id_vars=where, var_name="gain").dropna(subset="value")
 
 
+AS_READ = {
+    "read_norm": "norm_in",
+    "gain_read": "gain_block",
+    "centred_write_attention": "write_attention",
+    "centred_write_mlp": "write_mlp",
+}
+"""Columns of `layers` about what is read of the stream → what they are where norms do not subtract the mean: P = I."""
+
+
+def as_read(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
+    """The rows with `AS_READ` filled in where P = I, as rows of older versions and of others lack them."""
+    norms = models.loc[models["norm_kind"].eq("RMSNorm") & models["norm_place"].isin(["pre", "sandwich", "output"])]
+    plain = runs.merge(norms[["model_id", "revision"]], on=["model_id", "revision"])["run_id"]
+    rows = layers["run_id"].isin(plain)
+    filled = {name: layers[name].fillna(layers[raw].where(rows)) for name, raw in AS_READ.items()}
+    return layers.assign(**filled)
+
+
+def _read_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
+    """The same three of the read gain R_l that `READ_GAINS` names."""
+    values = _from_layers(layers.assign(gain_block=layers["gain_read"]), depths)
+    named = values.assign(gain=values["gain"].str.replace("_gain", "_read_gain"))
+    return named[named["gain"].isin(list(READ_GAINS))]
+
+
 def _across(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped` layers."""
     groups = Groups.of(rows["prompt"].to_numpy())
@@ -223,7 +250,7 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
     )
     wide = rests.unstack("gain")
     wide.columns = [f"{gain}{statistic}" for statistic, gain in wide.columns]
-    labels = [f"{gain}{statistic}" for gain in GAINS for statistic in rests.columns]
+    labels = [f"{gain}{statistic}" for gain in (*GAINS, *READ_GAINS) for statistic in rests.columns]
     return wide.reindex(columns=labels).astype("float64").rename_axis(index="run_id").reset_index()
 
 

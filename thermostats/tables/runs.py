@@ -33,10 +33,13 @@ def prompt_sha(prompts: pd.DataFrame) -> str:
 
 
 def superseded(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Runs that were measured again by a later version, of weights that are now stated: those rows stand instead."""
-    version = pd.to_numeric(runs["measure_version"], errors="coerce")
-    again = version.where(runs["model_sha"] != "").groupby([runs[label] for label in LIKE]).transform("max")
-    return (runs["model_sha"] == "") & (version < again)
+    """Runs that were measured again by a later version, of the same weights, or where they are stated only now: those
+    rows stand instead."""
+    version, sha = pd.to_numeric(runs["measure_version"], errors="coerce"), runs["model_sha"]
+    like = [runs[label] for label in LIKE]
+    of_any = version.where(sha != "").groupby(like).transform("max")
+    of_these = version.groupby([*like, sha]).transform("max")
+    return version < of_any.where(sha == "", of_these)
 
 
 def check_run_ids(runs: pd.DataFrame) -> None:

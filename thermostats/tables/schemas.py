@@ -286,6 +286,16 @@ LAYERS = of_runs(
         "anisotropy": number(
             "mean pairwise cosine of the token vectors of x_l, first token left out", "cosine", **COSINE, of=STORED
         ),
+        "read_norm": number(
+            "norm of P x_(l-1), P = I - 11'/d where the norms that read the stream subtract the mean, else I; empty of "
+            "post-norm blocks, as all that is made of it",
+            "norm",
+            above=0.0,
+            of=STORED,
+        ),
+        "gain_read": gain("R_l, norm of P x_l over that of P x_(l-1)", of=FUNCTION),
+        "centred_write_attention": gain("norm of P times what attention writes over that of P x_(l-1)", of=FUNCTION),
+        "centred_write_mlp": gain("the same of the feed-forward layer", of=FUNCTION),
         "n_tokens": count("real tokens of the prompt", nullable=True),
     },
 )
@@ -329,6 +339,20 @@ WEIGHTS = of_runs(
         "spectral_norm": number("largest singular value", "norm", lower=0.0, of=STORED),
         "frobenius_norm": number("Frobenius norm", "norm", lower=0.0, of=STORED),
         "stable_rank": number("squared Frobenius norm over squared spectral norm", "ratio", lower=0.0, of=STORED),
+        "ov_read_norm": number(
+            "OV of a head: spectral norm of m P W_O W_V diag(g) P, g the weight of the norm that is read and m what "
+            "multiplies the write; over read_norm of the table layers it is ov_read",
+            "norm",
+            lower=0.0,
+            of=STORED,
+        ),
+        "balanced_norm": number(
+            "whole W_V and W_O: spectral norm after OV, folded and centred, was shared out evenly between both in each "
+            "group of heads; their ratio is the balanced ratio",
+            "norm",
+            lower=0.0,
+            of=STORED,
+        ),
         "stored_as": text(
             "type of its tensor in the GGUF file that it was read from, such as Q4_K; of OV both; empty: none"
         ),
@@ -386,6 +410,12 @@ FINDINGS = table(
         "reproduced": text("the same recomputed from the tables, a JSON object of named numbers"),
         "verdict": text("by the decision rule of the analysis", VERDICTS),
         "reason": text("why it is inconclusive; empty: it is not, or nothing is declared"),
+        "leans": text("the verdict to which an open one leans; empty: to neither"),
+        "unless": text("the hostile world in which a decided verdict would not stand; empty: it stands there"),
+        "provisional": text("why the limits of its verdict are provisional; empty: they are those of this design"),
+        "level": number("attained level of the side that is given, or leant to", "probability", **SHARE),
+        "limit": number("α*: the level below which that side is given; empty: not tried", "probability", **SHARE),
+        "p_worst": text("p of that side in the worst plausible world, in classes; empty: not tried"),
         "estimate": number("estimate of the estimand", "as named"),
         "lower": number("lower end of its interval", "as named"),
         "upper": number("upper end of its interval", "as named"),
@@ -474,6 +504,8 @@ RECONCILIATION = table(
 )
 
 OF_RUNS = (LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS)
+RUN_TABLES = tuple(each.name for each in OF_RUNS)
+"""Names of the tables of rows of runs."""
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, Table] = {
     schema.name: schema for schema in (MODELS, LINEAGE, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
@@ -483,10 +515,15 @@ TABLES: dict[str, Table] = {
 ADDED: dict[str, dict[str, Any]] = {
     "models": {"seed_of": "", "modality": "decoder", "stages": 1, "quantised": "", "package": "", "model_licence": ""},
     "prompts": {"modality": "text"},
-    "weights": {"stored_as": ""},
+    "weights": {"ov_read_norm": None, "balanced_norm": None, "stored_as": ""},
     "runs": dict.fromkeys(("proof", "instrument", "licence", "model_sha", "confirmed_sha", "differences"), ""),
-    "layers": {"gain_sum_attention": None, "gain_sum_mlp": None},
-    "findings": {"view_of": ""},
+    "layers": dict.fromkeys(
+        ("gain_sum_attention", "gain_sum_mlp", "read_norm", "gain_read", "centred_write_attention", "centred_write_mlp")
+    ),
+    "findings": {
+        **dict.fromkeys(("view_of", "leans", "unless", "provisional", "p_worst"), ""),
+        **dict.fromkeys(("level", "limit")),
+    },
 }
 """Columns that were added to a table later, each with what it is in files without it."""
 

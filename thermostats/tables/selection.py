@@ -11,6 +11,8 @@ from thermostats.errors import UsageError, some_of
 from thermostats.tables import store
 from thermostats.tables.evidence import DECODER, POOLED, in_set, origin
 from thermostats.tables.features import combine
+from thermostats.tables.runs import superseded
+from thermostats.tables.schemas import RUN_TABLES
 from thermostats.tables.vocabulary import NURSERY
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
@@ -79,9 +81,17 @@ class Selection:
 
     def _table(self, name: str) -> pd.DataFrame:
         if name not in self._files:
-            frame = self._read(name)
+            frame = self._standing(name, self._read(name))
             self._files[name] = frame.assign(text="") if name == "prompts" else frame
         return self._files[name]
+
+    def _standing(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        """Rows of a table without those of runs that were measured again."""
+        if name != "runs" and name not in RUN_TABLES:
+            return frame
+        runs = frame if name == "runs" else self._read("runs")
+        old = set(runs.loc[superseded(runs), "run_id"])
+        return frame[~frame["run_id"].isin(old)] if old else frame
 
     def _read(self, name: str) -> pd.DataFrame:
         return store.load(name, self.data)

@@ -78,6 +78,12 @@ GAINS = {
     "total_amplification_from_input": "n_L / n_0",
 }
 """Gains of a model by name: how each follows from the gains G_l and norms n_l of its blocks."""
+READ_GAINS = {
+    "last_read_gain": "R_L",
+    "penultimate_read_gain": "R_(L-1)",
+    "geometric_read_gain": "exp of the mean of log R_l over l = 2..L",
+}
+"""Summaries of the read gain R_l, which no change of weights moves that leaves the outputs; post-norm: none."""
 GAIN_WORDS = {
     "last_gain": "last gain",
     "penultimate_gain": "penultimate gain (block L − 1)",
