@@ -174,7 +174,7 @@ def within_or_not(rows: pd.DataFrame) -> Result:
 
 CLAIM.curve(
     "density.others",
-    rows=curves.every_universe,
+    rows=curves.of_means,
     choices=curves.DENSITY,
     estimate=correlation_with("rho", method="spearman", groups="within"),
     null=between_and_within_labs(lab="lab"),
