@@ -55,9 +55,9 @@ def compare(
     """Compare two models of one shape, as functions and as they are stored, and their gains.
 
     As functions: distance of their canonical forms, 0 for models that changes of weights connect which leave every
-    output; anything else says only how far. As stored: which tensors changed, by how much and in what rank. Distance is
-    the Frobenius norm of the change over that of the first model's tensor; rank is effective, the participation ratio of
-    the change's squared singular values. Gains are shown where both models were measured.
+    output; anything else says only how far. As stored: which tensors changed, by how much and in what rank. Distance
+    is the Frobenius norm of the change over that of the first model's tensor; rank is effective, the participation
+    ratio of the change's squared singular values. Gains are shown where both models were measured.
 
     Example: `thermostats compare models/base models/tuned`
     """
