@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
@@ -106,7 +106,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
 
 WORLDS = worlds_of_share("right_without", WITHOUT, WITH)
-RIGHT = partial(Trial, test=mcnemar, worlds=WORLDS, searches=searches_of_share("right_without", WITHOUT, WITH))
+RIGHT = partial(Trial, test=mcnemar, worlds=WORLDS)
 
 
 @CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(of_the_hunt))
@@ -141,12 +141,7 @@ def changed(known: pd.DataFrame) -> Result:
     return Result.of(known, {"share that changes sides": share}, words={"changed": n})
 
 
-SIGN = Trial(
-    known_both_ways,
-    changed,
-    worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED),
-    searches=searches_of_share("changes_sides", SIGNS, MISJUDGED, sided=True),
-)
+SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
 
 
 @CLAIM.finding(

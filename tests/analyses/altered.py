@@ -22,8 +22,6 @@ from thermostats.modelling.heritage.blocks import ORDER
 
 ROOT = Path(__file__).parents[2]
 YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
-WITHHELD = (OPEN, "the rule errs too often")
-"""Verdict and reason where the side that the rule takes is not given."""
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
@@ -157,6 +155,6 @@ def by_rules_alone(claim: str) -> ModuleType:
 
 
 def untried(module: ModuleType) -> ModuleType:
-    """The same analysis, whose rules decide whatever their error rates are and whichever unit carries the verdict."""
+    """The same analysis, whose rules decide at 5%, whatever that is worth and whichever unit carries the verdict."""
     module.CLAIM.questions[:] = [replace(question, trial=None) for question in module.CLAIM.questions]
     return module

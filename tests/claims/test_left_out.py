@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.views import own_models_missing
+from thermostats.claims.own_models import own_models_missing
 from thermostats.tables import store
 
 MODELS = [

@@ -151,12 +151,12 @@ def test_the_claim_in_contributing_has_all_that_its_steps_ask_for(tmp_path: Path
     assert claim.rows in ROWS and claim.words is not None and claim.words.facts["needs"] == "8 models"
     assert {*claim.answers} == {"supported", "not supported", "inconclusive"}
     assert question.views is not None and question.views.models == 8 and question.trial is not None
-    assert question.trial.worlds and {search.holds for search in question.trial.searches} == {True, False}
+    assert question.trial.worlds is not None and set(question.trial.worlds.box) == {"ar", "ratio", "between"}
 
 
 def test_the_eight_files_of_a_verdict_are_there_and_short() -> None:
     page = NAMES["ARCHITECTURE.md"]
-    part = page.split("none of which has more than 300 lines:")[1].split("`claims/claim.py` holds")[0]
+    part = page.split("none of which has more than 500 lines:")[1].split("`claims/claim.py` holds")[0]
     files = re.findall(r"^\d\. `([\w/.]+)`", part, re.MULTILINE)
     assert len(files) == 8
-    assert [name for name in files if len((ROOT / name).read_text(encoding="utf-8").splitlines()) > 300] == []
+    assert [name for name in files if len((ROOT / name).read_text(encoding="utf-8").splitlines()) > 500] == []

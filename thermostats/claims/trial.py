@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
-from thermostats.claims.worlds import Search, World
+from thermostats.claims.worlds.world import Worlds
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,15 @@ class Trial:
     test: Callable[[pd.DataFrame], Result]
     unit: str = "heritage"
     """Column of the units that are left out one by one; empty: one counterexample decides, or the unit is the claim."""
-    worlds: tuple[World, ...] = ()
+    worlds: Worlds | None = None
+    """Worlds in which the rule is tried; None: its levels are taken as they are, and the page says so."""
     larger: str = "model"
     """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`."""
-    searches: tuple[Search, ...] = ()
-    """Where worlds are looked for in which the rule errs most."""
-    unsearched: str = ""
-    """Why none are looked for, a sentence; only where `searches` is empty."""
+    many: Callable[[pd.DataFrame, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """The numbers that `test` gives the rule, of many studies at once: rows and outcomes, study × row, to estimates
+    whose parts are arrays."""
     version: int = 1
-    """Raised by whoever changes what `test` computes or a world makes, so that rates of before count for nothing."""
-
-    @property
-    def places(self) -> tuple[World | Search, ...]:
-        """Worlds, and searches for worlds, in which the rule is tried."""
-        return (*self.worlds, *self.searches)
+    """Raised by whoever changes what `test` computes, so that what was simulated before counts for nothing."""
 
     def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""
