@@ -52,12 +52,12 @@ def before_and_after(
 def opened(folder: str | Path, **config: Any) -> tuple[Decoder, list[Any]]:
     """A trained model of a folder with its weights in float64 and eager attention, and its prompts."""
     said = transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager", **config)
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, config=said, dtype=torch.float64).eval()
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, config=said, dtype=torch.float64)
     texts = store.load("prompts")
     texts = texts[texts["prompt_set"] == "core"].head(PROMPTS)[["prompt_id", "text"]]
     tokens, _ = tokenise(transformers.AutoTokenizer.from_pretrained(folder), texts.itertuples(index=False, name=None))
     places = configuration(model)
-    return decoder(model, lookup(places), places), list(tokens)
+    return decoder(model.eval(), lookup(places), places), list(tokens)
 
 
 def tables_of(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame]:

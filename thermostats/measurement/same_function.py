@@ -412,5 +412,6 @@ def _apart(first: Sequence[Any], second: Sequence[Any] | None) -> float:
     left, right = first
     if second is not None:
         left, right = np.concatenate([second[0], -left], axis=-1), np.concatenate([second[1], right], axis=-2)
-    core = np.linalg.qr(left, mode="r") @ np.linalg.qr(right.mT, mode="r").mT
+    r_left, r_right = (np.asarray(np.linalg.qr(each, mode="r")) for each in (left, right.mT))
+    core = r_left @ r_right.mT
     return float(np.square(np.abs(core)).sum())
