@@ -8,7 +8,8 @@ import pandas as pd
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.worlds import searches_of_line, worlds_of_line
+from thermostats.claims.trial import correlations_of
+from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification.estimators import correlation_with
@@ -72,8 +73,8 @@ TRIAL = Trial(
     outcomes,
     by_depth,
     "model_id",
-    worlds_of_line("outcome", "n_layers", STATED),
-    searches=searches_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB),
+    worlds_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB, group=""),
+    many=correlations_of("r", "n_layers", "outcome", groups="family"),
 )
 
 

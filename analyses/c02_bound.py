@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import Audit, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Posterior, V
-from thermostats.claims.worlds import searches_among, worlds_of_bound
+from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.kleiber import fit_envelope
@@ -87,8 +87,7 @@ def counted(rows: pd.DataFrame) -> Result:
 
 
 VIEWS = Views(models=5)
-WORLDS = worlds_of_bound("outcome", "bound", "error", MOST)
-TRIAL = Trial(held_to, counted, "", WORLDS, searches=searches_among(WORLDS, along="n_layers"))
+TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers", SHARE))
 
 
 @CLAIM.finding("bound", primary=WITHIN_BOUND, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS)

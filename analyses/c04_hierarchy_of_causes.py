@@ -110,8 +110,8 @@ NEGLIGIBLE = Decide(
 VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 TRIALS = {
-    name: Trial(rows, test, worlds=worlds, searches=searches)
-    for name, rows, test, (worlds, searches) in (
+    name: Trial(rows, test, worlds=worlds)
+    for name, rows, test, worlds in (
         ("architecture", models, by_architecture, cause_worlds.ARCHITECTURE_WORLDS),
         ("lineage", models_of_families, by_lineage, cause_worlds.LINEAGE_WORLDS),
         ("geometry", models, by_geometry, cause_worlds.GEOMETRY_WORLDS),

@@ -11,7 +11,8 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import BRIEF, SPARE, Effort, searches_among, worlds_of_line, worlds_of_shift
+from thermostats.claims.trial import correlations_of
+from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.spectra import fit_spectral
@@ -70,15 +71,14 @@ def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Re
     return replace(found, table=None, words=words)
 
 
-def tried(
-    rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked, effort: Effort = BRIEF
-) -> dict[str, Any]:
+AT_ONCE = correlations_of(R.name, "log_ratio", "gain", least=FEWEST, method="spearman")
+
+
+def tried(rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked) -> dict[str, Any]:
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe."""
-    worlds = worlds_of_line("gain", "log_ratio", WEAK, "heritage")
-    searches = searches_among(worlds, along="log_ratio", effort=effort)
-    trial = Trial(
-        lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, searches=searches
-    )
+    worlds = worlds_of_line("gain", "log_ratio", WEAK)
+    many = AT_ONCE if test is ranked else None
+    trial = Trial(lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, many=many)
     return {"primary": NEGATIVE, "trial": trial}
 
 
@@ -157,7 +157,7 @@ def all_models(evidence: Evidence) -> Result:
     return against_gain(every_gain(evidence), "norms as published, all models, one gain copied by hand")
 
 
-LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal")
+LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="")
 
 
 @CLAIM.finding(
@@ -169,7 +169,6 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal")
         lambda rows: of_labs(rows.assign(W_V=np.exp(rows["log_norm"]))),
         "",
         LABS_APART,
-        searches=searches_among(LABS_APART, along="focal", ordered=False, group=""),
     ),
     views=Views(models=4, groups=2, including=LABS, sets=OTHERS),
 )
@@ -240,7 +239,7 @@ for asked, column, how in (
     ("ratio.trained", "ratio", "right W_V"),
     ("ratio.trained_published_slicing", "ratio_cut", "W_V by the published slicing"),
 ):
-    declare = CLAIM.finding(asked, **TRAINED, **tried(partial(taken, column=column), ranked_recipes, SPARE))
+    declare = CLAIM.finding(asked, **TRAINED, **tried(partial(taken, column=column), ranked_recipes))
     declare(partial(of_recipes, column=column, how=how))
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
-from thermostats.claims.worlds import SPARE, searches_among, worlds_of_shift
+from thermostats.claims.worlds import worlds_of_shift
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.claim_figures import squared_norms
 from thermostats.studies.delia2026.stated import stated
@@ -39,7 +39,7 @@ def of_pairs(rows: pd.DataFrame) -> Result:
     return Result.of(rows, rows={"pairs": pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])})
 
 
-LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal")
+LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="")
 
 
 @CLAIM.finding(
@@ -47,13 +47,7 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal")
     primary=Decide(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST)), Each("pairs", (RATIO < LEAST) | (RATIO > MOST))),
     evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
-    trial=Trial(
-        late_norms,
-        of_pairs,
-        "",
-        LABS_APART,
-        searches=searches_among(LABS_APART, along="focal", ordered=False, group=""),
-    ),
+    trial=Trial(late_norms, of_pairs, "", LABS_APART),
 )
 def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
@@ -128,13 +122,12 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     return by_recipe(models).adding(table=shown, draw=draw, words=words)
 
 
-WORLDS = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "apart", "heritage")
-SEARCHES = searches_among(WORLDS, along="apart", ordered=False, effort=SPARE)
+WORLDS = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "apart")
 for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
-    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, searches=SEARCHES)  # about one recipe
+    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS)  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, Posterior, V
-from thermostats.claims.worlds import searches_among, worlds_of_shift
+from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.means import paired_difference
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
@@ -97,9 +97,8 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, levels="heritage")
-SEARCHES = searches_among(WORLDS, along="n_layers", sided=True)
-TRIAL = Trial(by_definition, nearer, worlds=WORLDS, searches=SEARCHES)
+WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, column="n_layers")
+TRIAL = Trial(by_definition, nearer, worlds=WORLDS)
 FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
 
 
@@ -143,7 +142,7 @@ def over_labs(rows: pd.DataFrame) -> Result:
     "across_labs",
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
-    trial=Trial(rows_without_own_lab, over_labs, worlds=WORLDS, searches=SEARCHES),
+    trial=Trial(rows_without_own_lab, over_labs, worlds=WORLDS),
 )
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""

@@ -10,7 +10,8 @@ from scipy import stats
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import searches_among, searches_of_line, worlds_of_levels, worlds_of_line
+from thermostats.claims.trial import correlations_of
+from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.means import one_sample
@@ -38,8 +39,6 @@ STEP_SIZE = -0.8
 SEED = 10
 SCALE = 0.25
 """Gains that differ by a factor e^0.25 = 1.3 over one SD of log ρ would be no surprise."""
-ALIKE_IN_LABS = (0.0, 0.6)
-"""Bounds of the share of the errors' variance that lies between labs, as C04 has them of families."""
 LEVELS = {audit.DENSE: 0.95, audit.SPARSE: 1.05}
 PROMPTS = 0.02
 """A twentieth on either side of 1 for the pair, and the standard deviation of a model's gains over prompts."""
@@ -49,7 +48,8 @@ FALLS = Decide(
     (RANK < 0) & (RANK.p <= ALPHA), ((RANK > 0) & (RANK.p <= ALPHA)) | ((RANK.p > ALPHA) & (RANK.lower > WEAK))
 )
 ENDS, COMMONER = "ends of the published range", "share of the commoner sign"
-BETTER = Decide(Some(ENDS, V("p") <= ALPHA), Each(ENDS, V("accuracy").upper < V(COMMONER)))
+ACCURACY = V("accuracy")
+BETTER = Decide(Some(ENDS, (V(COMMONER) < ACCURACY) & (ACCURACY.p <= ALPHA)), Each(ENDS, ACCURACY.upper < V(COMMONER)))
 """Against it is a rule that is clearly worse than always guessing the commoner side, not one that merely looks so."""
 STEP = Posterior("threshold within the published range, expanding below and dampening above")
 SLOPE = Posterior("slope over log ρ < 0", draws=V("slope on log_rho") < 0)
@@ -90,12 +90,7 @@ def by_rule(rows: pd.DataFrame) -> Result:
 
 
 VIEWS = Views(models=5)
-RULED = Trial(
-    outside,
-    by_rule,
-    worlds=worlds_of_line("log_gain", "dense", STEP_SIZE),
-    searches=searches_of_line("log_gain", "dense", STEP_SIZE, mean=(-1.0, 1.0), between=ALIKE_IN_LABS),
-)
+RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_SIZE, mean=True))
 
 
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
@@ -151,20 +146,15 @@ def association(rows: pd.DataFrame) -> Result:
     return ranks(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 
-WORLDS = worlds_of_line("log_gain", "rho", DRIVES)
+AT_ONCE = correlations_of(RANK.name, "rho", "log_gain", method="spearman")
 INSIDE = Trial(
     partial(by_family, inside=True),
     ranks,
     "model_id",
-    WORLDS,
-    searches=searches_of_line("log_gain", "rho", DRIVES, kinds=IN_ONE_LAB),
+    worlds_of_line("log_gain", "rho", DRIVES, kinds=IN_ONE_LAB, group=""),
+    many=AT_ONCE,
 )
-OUTSIDE = Trial(
-    partial(by_family, inside=False),
-    ranks,
-    worlds=WORLDS,
-    searches=searches_of_line("log_gain", "rho", DRIVES, between=ALIKE_IN_LABS),
-)
+OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=worlds_of_line("log_gain", "rho", DRIVES), many=AT_ONCE)
 
 
 @CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5))
@@ -188,7 +178,7 @@ def within_or_not(rows: pd.DataFrame) -> Result:
 
 CLAIM.curve(
     "density.others",
-    rows=curves.every_universe,
+    rows=curves.of_means,
     choices=curves.DENSITY,
     estimate=correlation_with("rho", method="spearman", groups="within"),
     null=between_and_within_labs(lab="lab"),
@@ -213,7 +203,7 @@ def by_prompts(rows: pd.DataFrame) -> Result:
 
 AT_1 = dict.fromkeys(LEVELS, 1.0)
 BY_LEVELS = worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE)
-PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt", searches_among(BY_LEVELS, sided=True))
+PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt")
 
 
 @CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2))

@@ -9,7 +9,8 @@ from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.trial import shares_of
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
@@ -31,7 +32,8 @@ SIGNS = 0.8
 """Share of models whose side the norm changes under "artifact", against `MISJUDGED`."""
 ACCURACY = "accuracy without the norm"
 INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95%"
-RAISES = Decide(V(ACCURACY).p < ALPHA, V("models put right") <= V("models put wrong"))
+GAINED, LOST = V("models put right"), V("models put wrong")
+RAISES = Decide((GAINED > LOST) & (V(ACCURACY).p < ALPHA), GAINED <= LOST)
 PUT_RIGHT = Posterior("share put right > 0.5", draws=V("share") > 0.5)
 
 CLAIM = Claim.read(__file__)
@@ -106,7 +108,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
 
 WORLDS = worlds_of_share("right_without", WITHOUT, WITH)
-RIGHT = partial(Trial, test=mcnemar, worlds=WORLDS, searches=searches_of_share("right_without", WITHOUT, WITH))
+RIGHT = partial(Trial, test=mcnemar, worlds=WORLDS)
 
 
 @CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(of_the_hunt))
@@ -145,7 +147,7 @@ SIGN = Trial(
     known_both_ways,
     changed,
     worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED),
-    searches=searches_of_share("changes_sides", SIGNS, MISJUDGED, sided=True),
+    many=shares_of("share that changes sides", "changes_sides"),
 )
 
 

@@ -6,7 +6,8 @@ import pandas as pd
 
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.trial import shares_of
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.phases import LEAST_POINTS, phases
 from thermostats.modelling.shares import fit_share
@@ -107,12 +108,8 @@ def decided(evidence: Evidence, here: bool) -> pd.DataFrame:
     return either(known(evidence, here)[1])
 
 
-TRIED = partial(
-    Trial,
-    test=shares,
-    worlds=worlds_of_share("five", MOSTLY, HALF),
-    searches=searches_of_share("five", MOSTLY, HALF, sided=True),
-)
+AT_ONCE = shares_of(SHARE.name, "five", n="models that prefer either")
+TRIED = partial(Trial, test=shares, worlds=worlds_of_share("five", MOSTLY, HALF), many=AT_ONCE)
 OTHERS, HERE = (TRIED(partial(decided, here=here)) for here in (False, True))
 PREFERS = Posterior("share > 0.5")
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, forest
@@ -52,13 +52,7 @@ def of_training(evidence: Evidence, measure: Case) -> pd.DataFrame:
 
 
 STUDY, TRIED = (
-    Trial(
-        rows,
-        shares,
-        unit,
-        worlds_of_share("shows_it", share, HALF),
-        searches=searches_of_share("shows_it", share, HALF, sided=bool(unit)),
-    )
+    Trial(rows, shares, unit, worlds_of_share("shows_it", share, HALF))
     for rows, unit, share in ((of_the_study, "", EVERY_MODEL), (of_training, "heritage", MOSTLY))
 )
 

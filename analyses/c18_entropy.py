@@ -9,7 +9,7 @@ from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inferen
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED
 from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
-from thermostats.claims.worlds import SPARE, searches_among, worlds_of_slopes
+from thermostats.claims.worlds import worlds_of_slopes
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.classical.means import welch_difference
 from thermostats.modelling.entropy import fit_slopes
@@ -112,10 +112,7 @@ def slopes_inside_models(rows: pd.DataFrame, category: str) -> Inference:
 
 
 SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
-SEARCHES = searches_among(SLOPES, along="entropy", effort=SPARE)
-BASES, FOUR, SENSIBLE, HERE = (
-    Trial(own, inside, worlds=SLOPES, searches=SEARCHES) for own in (bases, benchmark, sensible, measured)
-)
+BASES, FOUR, SENSIBLE, HERE = (Trial(own, inside, worlds=SLOPES) for own in (bases, benchmark, sensible, measured))
 
 
 @CLAIM.overall(all_of=("entropy.base", "cliches"))
@@ -168,9 +165,7 @@ def apart(two: pd.DataFrame) -> Result:
 
 
 BY_KIND = worlds_of_slopes("entropy", "cliche", APART, ALIKE)
-KINDS = Trial(
-    by_kind, apart, "prompt_id", BY_KIND, "prompt", searches_among(BY_KIND, along="cliche", effort=SPARE, sided=True)
-)
+KINDS = Trial(by_kind, apart, "prompt_id", BY_KIND, "prompt")
 
 
 @CLAIM.finding("cliches", primary=Below("difference of mean entropies", 0), robustness=LESS, trial=KINDS)

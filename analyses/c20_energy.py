@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.rule import Always, Each, Posterior, V
-from thermostats.claims.worlds import searches_among, worlds_of_mean
+from thermostats.claims.rule import Always, Each, Gate, Posterior, V
+from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.shares import fit_share
 from thermostats.studies.delia2026.amplification import (
     BELOW,
@@ -24,7 +24,7 @@ SEED = 20
 STATED, APART = float(np.log(124)), 1.0
 """Mean log amplification of models, that of the smallest stated product (null: 0), and their standard deviation."""
 NET = V("amplification")
-AMPLIFY = Always(BELOW, Each("comparable models", NET.lower > 1) & (V("share of families").lower > 0.5))
+AMPLIFY = Always(BELOW, Gate(Each("comparable models", NET.lower > 1)) & (V("share of families").lower > 0.5))
 
 MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=AMPLIFY.against)
 
@@ -56,15 +56,10 @@ def of_products(evidence: Evidence) -> pd.DataFrame:
 
 
 WORLDS = worlds_of_mean("log", STATED, 0.0, APART)
-SEARCHES = searches_among(WORLDS)
 
 
 @CLAIM.finding(
-    "families",
-    primary=AMPLIFY,
-    robustness=MOST,
-    trial=Trial(of_models, share, "", WORLDS, searches=SEARCHES),
-    views=Views(models=4),
+    "families", primary=AMPLIFY, robustness=MOST, trial=Trial(of_models, share, "", WORLDS), views=Views(models=4)
 )
 def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
@@ -84,7 +79,7 @@ def families(evidence: Evidence) -> Result:
     return found.adding(table=table, draw=draw, words=words, inference=Inference(later=later, tables=("groups",)))
 
 
-@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, searches=SEARCHES))
+@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS))
 def with_input_and_norm(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     table = published_product(evidence)

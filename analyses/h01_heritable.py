@@ -22,8 +22,7 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.descent import tree_of
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import searches_among
-from thermostats.claims.worlds.descent import worlds_of_descent
+from thermostats.claims.worlds import worlds_of_descent
 from thermostats.modelling.heritability import enough, heritability
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree
@@ -32,10 +31,10 @@ from thermostats.tables.model_rows import model_rows
 
 ALPHA, LITTLE = 0.05, 0.5
 """Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
-CLAIMED, WEAK = 0.6, 0.3
+CLAIMED = 0.6
 COLUMNS = ("log_L", "log_H", "log_d_h", "log_n")
 LAMBDA = V("λ")
-HERITABLE = Decide(LAMBDA.p <= ALPHA, (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
+HERITABLE = Decide((LAMBDA > 0) & (LAMBDA.p <= ALPHA), (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
 LEAST = AtLeast(models=10)
 CLAIM = Claim.read(__file__)
 GAINS = (
@@ -74,9 +73,7 @@ def descent(rows: pd.DataFrame) -> Result:
 
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
-WORLDS = worlds_of_descent("log_gain", CLAIMED, WEAK)
-SEARCHES = searches_among(WORLDS, along="log_n", group="")
-TRIAL = Trial(rows_of, descent, "heritage", WORLDS, searches=SEARCHES)
+TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, "log_n", group=""))
 
 
 def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:

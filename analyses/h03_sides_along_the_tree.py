@@ -22,7 +22,7 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.reading import of_last_revision
@@ -122,9 +122,7 @@ def changed(rows: pd.DataFrame) -> Result:
 
 
 VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, MEASURED, NURSERY))
-WORLDS = worlds_of_share("changes", CLAIMED, SELDOM)
-SEARCHES = searches_of_share("changes", CLAIMED, SELDOM, sided=True)
-TRIAL = Trial(rows_of, changed, "heritage", WORLDS, "pair", SEARCHES)
+TRIAL = Trial(rows_of, changed, "heritage", worlds_of_share("changes", CLAIMED, SELDOM), "pair")
 
 
 @CLAIM.finding("sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Result, Trial
 from thermostats.claims.rule import Above
-from thermostats.claims.worlds import searches_among, worlds_of_line
+from thermostats.claims.worlds import worlds_of_line
 from thermostats.plots.general import drawing
 from thermostats.studies.nursery import glance, third
 from thermostats.studies.nursery.carried_over import (
@@ -22,6 +22,7 @@ from thermostats.studies.nursery.carried_over import (
     with_predictions,
 )
 from thermostats.studies.nursery.crossed_ratios import (
+    NAMES,
     by_other_choices,
     by_ratios,
     largest_corpus,
@@ -29,11 +30,10 @@ from thermostats.studies.nursery.crossed_ratios import (
     spreads_of,
     with_choices,
 )
-from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, searches_of, worlds_of
+from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, worlds_of
 from thermostats.tables.vocabulary import NURSERY
 
-PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER)
-PREDICTED_AT_WORST = searches_among(PREDICTED, along="predicted", outcome="log_gain", mean=(-1.0, 1.0))
+PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER, mean=True)
 
 CLAIM = Claim.read(__file__)
 
@@ -67,8 +67,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 
 def of_third(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
-    test, worlds, searches = partial(by_ratios, name=name), worlds_of(name), searches_of(name)
-    trial = Trial(third.read, test, "recipe", worlds, searches=searches)
+    trial = Trial(third.read, partial(by_ratios, name=name), "recipe", worlds_of(name, NAMES[name]))
     return {"primary": rule(name), "trial": trial, **third.STUDY}
 
 
@@ -116,7 +115,7 @@ def of_published_by_third(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "carry_over_third",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_third, by_predictions, worlds=PREDICTED, searches=PREDICTED_AT_WORST, version=2),
+    trial=Trial(of_published_by_third, by_predictions, worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
-from thermostats.claims.worlds import searches_among, worlds_in_groups, worlds_of_line
+from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import crossed_factors, third
 from thermostats.studies.nursery.crossed_factors import CORPUS
 from thermostats.studies.nursery.strongest import MOVED, by_all_else, by_corpus_and_others, headed
@@ -14,9 +14,7 @@ from thermostats.studies.nursery.strongest import MOVED, by_all_else, by_corpus_
 SIZE, BETWEEN = 0.55, 0.2
 """What would be of interest: a factor with 30% of the variance (r = 0.55; the null is none); recipes differ by 20%
 whatever their factors."""
-EMBEDDED = worlds_in_groups("log_gain", "log_embed", SIZE, BETWEEN)
-ON_A_LINE = worlds_of_line("log_gain", "log_embed", SIZE)
-DRAWN = partial(searches_among, along="log_embed", ordered=False)
+DRAWN = partial(worlds_of_line, "log_gain", "log_embed", SIZE, ordered=False)
 """Recipes were drawn independently, so errors of neighbours along a factor are no nuisance."""
 
 CLAIM = Claim.read(__file__)
@@ -33,10 +31,7 @@ def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.finding(
-    "third",
-    primary=MOVED,
-    trial=Trial(of_third, by_corpus_and_others, "recipe", EMBEDDED, searches=DRAWN(EMBEDDED, group="recipe")),
-    **third.STUDY,
+    "third", primary=MOVED, trial=Trial(of_third, by_corpus_and_others, "recipe", DRAWN(group="recipe")), **third.STUDY
 )
 def of_crossed_recipes(evidence: Evidence) -> Result:
     """Does the corpus, or a factor of recipes that were each trained on every corpus, move the gain?"""
@@ -64,9 +59,7 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 @CLAIM.finding(
     "third_given_corpus",
     primary=MOVED,
-    trial=Trial(
-        of_third_recipes, by_all_else, "recipe", ON_A_LINE, searches=DRAWN(ON_A_LINE, group=""), larger="recipe"
-    ),
+    trial=Trial(of_third_recipes, by_all_else, "recipe", DRAWN(group=""), larger="recipe"),
     **third.STUDY,
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:

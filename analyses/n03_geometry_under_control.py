@@ -3,7 +3,6 @@
 import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Evidence, Result, Trial
-from thermostats.claims.worlds import SPARE, searches_among
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.falling import IN_ALL, IN_EVERY, by_crossed, shown_by_corpus
 
@@ -26,17 +25,7 @@ def of_third(evidence: Evidence, term: Case) -> pd.DataFrame:
 
 
 @CLAIM.finding(
-    "third",
-    primary=IN_EVERY,
-    over=TERMS,
-    trial=Trial(
-        of_third,
-        by_crossed,
-        "recipe",
-        IN_ALL,
-        searches=searches_among(IN_ALL, along="column", ordered=False, group="recipe", effort=SPARE),
-    ),
-    **third.STUDY,
+    "third", primary=IN_EVERY, over=TERMS, trial=Trial(of_third, by_crossed, "recipe", IN_ALL), **third.STUDY
 )
 def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
     """Slopes of the third study, recipes that were each trained on four corpora as the unit."""

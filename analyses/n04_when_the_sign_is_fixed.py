@@ -7,8 +7,8 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import glance, third
-from thermostats.studies.nursery.early import ON_A_LINE, SETTLES, along_training, at_the_bar, by_ranks, of_corpus
-from thermostats.studies.nursery.tuning import ACROSS, ACROSS_AT_WORST, CAN_CROSS, TUNED, by_bases, crossings
+from thermostats.studies.nursery.early import SETTLES, along_training, at_end, by_ranks, of_corpus
+from thermostats.studies.nursery.tuning import ACROSS, CAN_CROSS, TUNED, by_bases, crossings
 from thermostats.tables.vocabulary import NURSERY
 
 CLAIM = Claim.read(__file__)
@@ -20,10 +20,7 @@ def crossed(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.finding(
-    "third",
-    primary=SETTLES,
-    trial=Trial(crossed, by_ranks, "recipe", ON_A_LINE, searches=at_the_bar(32, 640), version=2),
-    **third.STUDY,
+    "third", primary=SETTLES, trial=Trial(crossed, by_ranks, "recipe", at_end(32, 640), version=2), **third.STUDY
 )
 def of_third_study(evidence: Evidence) -> Result:
     """Does a tenth of training go with the end, among models of one shape and corpus, in four corpora?"""
@@ -47,7 +44,7 @@ def tuned_of_third(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third_tuning",
     primary=CAN_CROSS,
-    trial=Trial(tuned_of_third, by_bases, "", ACROSS, "pair", ACROSS_AT_WORST),
+    trial=Trial(tuned_of_third, by_bases, "", ACROSS, "pair"),
     evidence=NURSERY,
     needs=TUNED,
 )

@@ -8,9 +8,9 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
-from thermostats.claims.worlds import searches_among, worlds_of_line
+from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import glance, third
-from thermostats.studies.nursery.exponents import DECAY, LAW, MARGIN, RATE, exponents, searches, worlds
+from thermostats.studies.nursery.exponents import DECAY, LAW, MARGIN, RATE, exponents, worlds
 from thermostats.studies.nursery.rows import jackknife
 from thermostats.tables.vocabulary import NURSERY
 
@@ -21,8 +21,7 @@ MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
 FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN, LAW + MARGIN)
 INDIRECT = V("effect through the spectra")
 CLAIM = Claim.read(__file__)
-MEDIATED = worlds_of_line("log_gain", "log_norm", R)
-AT_WORST = searches_among(MEDIATED, along="log_norm", ordered=False, group="")
+MEDIATED = worlds_of_line("log_gain", "log_norm", R, ordered=False, group="")
 
 
 @CLAIM.shared
@@ -41,7 +40,7 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "third",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe", searches()),
+    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe"),
     evidence=NURSERY,
     needs=RECIPES,
 )
@@ -74,7 +73,7 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
 @CLAIM.finding(
     "third_mediation",
     primary=THROUGH,
-    trial=Trial(crossed, by_mediation, "recipe", MEDIATED, searches=AT_WORST, version=2),
+    trial=Trial(crossed, by_mediation, "recipe", MEDIATED, version=2),
     evidence=NURSERY,
     needs=RECIPES,
 )

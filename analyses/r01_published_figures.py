@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import searches_among, worlds_of_mean
+from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.classical.means import one_sample
 from thermostats.plots.agreement import bland_altman
 from thermostats.tables.vocabulary import GAINS
@@ -75,13 +75,9 @@ def ratio(rows: pd.DataFrame) -> Result:
 
 
 ENOUGH = AtLeast(models=5)
-WORLDS = worlds_of_mean("log_ratio", 0.0, float(np.log(MARGIN)), SPREAD)
-TRIAL = Trial(
-    lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)),
-    ratio,
-    worlds=WORLDS,
-    searches=searches_among(WORLDS, sided=True),
-)
+LOG = float(np.log(MARGIN))
+WORLDS = worlds_of_mean("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LOG})
+TRIAL = Trial(lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), ratio, worlds=WORLDS)
 
 
 @CLAIM.finding("ratio", primary=SAME, trial=TRIAL, evidence=POOLED, needs=ENOUGH, over=FIGURES)

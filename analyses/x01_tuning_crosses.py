@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import MEASURED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Sometimes, V
-from thermostats.claims.worlds import searches_among, worlds_of_levels
+from thermostats.claims.worlds import worlds_of_levels
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.means import one_sample
@@ -92,7 +92,7 @@ def answer(evidence: Evidence, over: Case) -> Result:
 WORLDS = worlds_of_levels(
     "log_gain", {"base": BEFORE, "tuned": AFTER}, {"base": BEFORE, "tuned": 0.0}, SCATTER, unit="role"
 )
-TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt", searches_among(WORLDS))
+TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt")
 
 
 for asked, column in (("sign", "gain_block"), ("sum", "gain_sum_mlp")):

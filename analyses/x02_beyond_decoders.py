@@ -7,8 +7,8 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
-from thermostats.claims.rule import Always, AtLeast, Each, V
-from thermostats.claims.worlds import searches_among, worlds_of_mean
+from thermostats.claims.rule import Always, AtLeast, Each, Gate, V
+from thermostats.claims.worlds import worlds_of_mean
 from thermostats.studies.delia2026.amplification import BELOW, families_that_amplify
 from thermostats.studies.delia2026.claim_figures import net_amplification
 from thermostats.tables.model_rows import model_rows
@@ -16,7 +16,7 @@ from thermostats.tables.model_rows import model_rows
 LEAST = AtLeast(models=4)
 """As C20 asks of another set of evidence."""
 NET = V("amplification")
-AMPLIFY = Always(BELOW, Each("models", NET.lower > 1) & (V("share of families").lower > 0.5))
+AMPLIFY = Always(BELOW, Gate(Each("models", NET.lower > 1)) & (V("share of families").lower > 0.5))
 """The rule of C20."""
 OTHERS = ["encoder", "vision"]
 OWN = {"encoder": "mean", "vision": "patches"}
@@ -57,10 +57,7 @@ SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
 """Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ by a tenth."""
 
 
-PRE, POST = (
-    Trial(partial(models_of, post=post), share, "", worlds, searches=searches_among(worlds))
-    for post, worlds in ((False, NETS), (True, SUMS))
-)
+PRE, POST = (Trial(partial(models_of, post=post), share, "", worlds) for post, worlds in ((False, NETS), (True, SUMS)))
 
 
 @CLAIM.finding("pre_norm", primary=AMPLIFY, trial=PRE, evidence=MEASURED, needs=LEAST)

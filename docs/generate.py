@@ -11,6 +11,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,21 @@ import numpy as np
 import pandas as pd
 
 import thermostats
-from thermostats.claims.error_rates import table
+from thermostats.claims.calibration import table
+from thermostats.claims.finding import OWN, from_columns
+from thermostats.claims.levels import TIPPING
 from thermostats.claims.scripts import scripts
 from thermostats.formatting import number, with_interval
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
+from thermostats.tables.evidence import POOLED
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
+STATED = ("estimand", "verdict", "reason", "leans", "unless", "provisional")
+"""Columns of which the line of a verdict is made."""
 IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05")
 SETTING = """
 import thermostats
@@ -69,32 +75,29 @@ def tables() -> str:
 
 
 def worlds() -> str:
-    """How often every rule gives each verdict in simulated worlds: one table per rule and design."""
+    """What every rule is worth in simulated worlds: one table a rule and design."""
     lines = [
         "# Rules in simulated worlds",
         "",
-        "This page shows how often each rule gives “supported” and “not supported”, in percent of simulated studies "
-        "of the claim's own models. Where the statement does not hold, a rate of “supported” is an error rate. "
-        "Exaggeration is the mean estimate over the studies that give “supported”, divided by the mean over all "
-        "studies. The last column is the number of models, pairs or prompts that a study needs for a power of 0.8. "
-        "Seeds are in `data/worlds.csv`.",
+        "Each side of a rule has an attained level, the smallest nominal level at which it would be given. This "
+        "page has the worst simulated worlds in which a side is false, on the claim's own models: how often it "
+        "would be given at 5%, and the levels below which 5%, 1% and 0.1% of studies lie. The smallest of the 5% "
+        "column over the plausible worlds is α*: the side is given below it, and never above 5%. The hostile world "
+        "is the condition of the verdict. Of tipping points, which are in `data/worlds.csv`, only the number is "
+        "shown. Power is that of the side at min(5%, α*) in a world of the declared size (for “not supported”: of "
+        "the null), and the last column says how many models, pairs or prompts a power of 0.8 takes.",
     ]
-    columns = ["words", "holds", "simulations", "supported", "not_supported", "exaggeration", "models_wanted"]
-    heads = (
-        "world",
-        "the statement holds",
-        "studies",
-        "supported",
-        "not supported",
-        "exaggeration",
-        "for a power of 0.8",
-    )
+    heads = ("side", "box", "world", "studies", "given at 5%", "5%", "1%", "0.1%", "power", "for a power of 0.8")
     for (rule, n), rows in table().groupby(["rule", "n_models"]):
-        lines += ["", f"## {rule}, {n} rows", "", f"| {' | '.join(heads)} |", "|---|---" + 5 * "|---:" + "|"]
-        for words, holds, studies, yes, no, over, wanted in rows[columns].itertuples(index=False):
-            cells = ["yes" if holds else "no", str(studies), f"{yes:.1%}", f"{no:.1%}"]
-            cells += ["" if pd.isna(over) else number(over, 3), "" if pd.isna(wanted) else f"{wanted:.0f}"]
-            lines.append(f"| {words} | {' | '.join(cells)} |")
+        tipping = int((rows["box"] == TIPPING).sum())
+        lines += ["", f"## {rule}, {n} rows" + f" ({tipping} tipping points)" * bool(tipping), ""]
+        lines += [f"| {' | '.join(heads)} |", "|---|---|---" + 7 * "|---:" + "|"]
+        for row in rows[rows["box"] != TIPPING].itertuples():
+            bounds = [number(float(bound), 2) for bound in (row.bound_05, row.bound_01, row.bound_001)]
+            power = "" if pd.isna(row.power) else f"{row.power:.0%}"
+            wanted = "" if pd.isna(row.models_wanted) else f"{row.models_wanted:.0f}"
+            cells = [row.side, row.box, row.words, str(row.studies), f"{row.rate:.1%}", *bounds, power, wanted]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -133,19 +136,32 @@ def verdicts(reports: Path) -> str:
     """Table of some claims with verdicts, estimates, models and labs, and a sentence on all claims."""
     found = store.read(reports / "findings.csv", "findings")
     first = found[found["headline"]].sort_values("claim")
-    lines = ["| claim | verdict | estimate [interval] | models / labs or recipes |", "|---|---|---|---|"]
+    heads = ("claim", "on the study’s own files", "on all evidence", "estimate [interval]", "models / labs or recipes")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in first[first["claim"].isin(IN_README)].to_dict("records"):
         page = f"{row['claim'].lower()}.md"
         title = (reports / page).read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
         lower, upper = (None if pd.isna(row[end]) else row[end] for end in ("lower", "upper"))
         estimate = "" if pd.isna(row["estimate"]) else with_interval(row["estimate"], lower, upper)
         of = f"{estimate}: {row['estimand']}" if estimate else row["estimand"]
-        verdict = row["verdict"] + f" ({row['reason']})" * bool(row["reason"])
+        both = " | ".join(two(found[found["finding"] == row["finding"]], row))
         rests = f"{row['n_models']} / {row['n_heritages']}"
-        lines.append(f"| [{row['claim']}](reports/snapshot/{page}) {title} | {verdict} | {of} | {rests} |")
+        lines.append(f"| [{row['claim']}](reports/snapshot/{page}) {title} | {both} | {of} | {rests} |")
     counts = first["verdict"].value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
+
+
+def two(rows: pd.DataFrame, first: Mapping[str, Any]) -> tuple[str, str]:
+    """Verdicts of one question on the study's own files and on all evidence; one over findings stands in both."""
+    said = {row["evidence"]: stands(row) for row in rows.to_dict("records")}
+    own = next((said[name] for name in OWN if name in said), "")
+    return (own, said.get(POOLED, "")) if set(said) & {*OWN, POOLED} else (stands(first),) * 2
+
+
+def stands(row: Mapping[str, Any]) -> str:
+    """A verdict as a line has it, from a row of the table of findings."""
+    return from_columns({"id": row["finding"], "plain": "", **{name: row[name] for name in STATED}}).stands
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:

@@ -17,6 +17,8 @@ THOROUGH_VARIABLE = "THERMOSTATS_THOROUGH"
 """Set while a report refits sampled posteriors too, under other priors and without each unit."""
 DRAW_VARIABLE = "THERMOSTATS_DRAW"
 """Set while a report draws what PyMC alone can draw."""
+CALIBRATE_VARIABLE = "THERMOSTATS_CALIBRATE"
+"""Set while a report simulates rules on the rows at hand."""
 LEVEL = 0.94
 """Default level of intervals: that of the study's report."""
 LEAST_LEVEL = 0.5
@@ -94,6 +96,11 @@ def at_level(level: float = LEVEL) -> Iterator[None]:
         yield
     finally:
         options.level = chosen
+
+
+def calibrating() -> bool:
+    """Whether rules are simulated on the rows at hand where no table knows their design."""
+    return CALIBRATE_VARIABLE in os.environ
 
 
 def drawing() -> bool:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from conftest import shipped_tables
 from matplotlib.figure import Figure
 
 from thermostats.claims.evidence import Evidence
@@ -22,8 +23,6 @@ from thermostats.modelling.heritage.blocks import ORDER
 
 ROOT = Path(__file__).parents[2]
 YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
-WITHHELD = (OPEN, "the rule errs too often")
-"""Verdict and reason where the side that the rule takes is not given."""
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
@@ -68,8 +67,8 @@ def is_drawn(finding: Finding) -> bool:
 
 @cache
 def shipped() -> Evidence:
-    """The shipped tables, loaded once."""
-    return Evidence(ROOT / "data")
+    """The shipped tables, and what shared functions compute of them, once."""
+    return shipped_tables()
 
 
 def altered(**change: Change) -> Evidence:
@@ -157,6 +156,6 @@ def by_rules_alone(claim: str) -> ModuleType:
 
 
 def untried(module: ModuleType) -> ModuleType:
-    """The same analysis, whose rules decide whatever their error rates are and whichever unit carries the verdict."""
+    """The same analysis, whose rules decide at 5%, whatever that is worth and whichever unit carries the verdict."""
     module.CLAIM.questions[:] = [replace(question, trial=None) for question in module.CLAIM.questions]
     return module

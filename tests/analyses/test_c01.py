@@ -1,11 +1,14 @@
 """C01: the verdict follows the gains."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis
+from conftest import shipped_tables
 
-from thermostats.claims.simulation import judged as judged_rows
+from thermostats.claims.judge import weigh
 from thermostats.studies.delia2026.gains import NAMED_GAINS
 
 
@@ -32,4 +35,5 @@ def test_a_correlation_of_one_model_is_left_open(first: int, slope: float, verdi
     gains = slope * (rows["n_layers"] - 30) + 0.01 * np.cos(3 * rows.index)
     rows = rows.assign(heritage="lab", outcome=gains.where(rows.index > 0, 1.5))
     assert question.primary.verdict(question.trial.test(rows)) == YES
-    assert judged_rows(question.primary, question.trial, rows)[0] == verdict
+    untried = replace(question, trial=replace(question.trial, worlds=None))
+    assert weigh(untried, shipped_tables(), question.trial.test(rows), rows).verdict == verdict

@@ -1,15 +1,12 @@
 """C04: which models support heritage over architecture, shape over size, and next to nothing for size."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped
+from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped, untried
 
-from thermostats.claims import error_rates, simulation
-from thermostats.claims.search import world_at
-from thermostats.claims.worlds import World
+from thermostats.claims import levels
+from thermostats.claims.noise import Random
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
 from thermostats.studies.delia2026 import cause_worlds, shares_of_causes
 
@@ -46,7 +43,7 @@ def made(n: int, by: dict[str, float], noise: float, seed: int) -> pd.DataFrame:
     ],
 )
 def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict: str, reason: str) -> None:
-    c04 = by_rules_alone("c04")
+    c04 = untried(by_rules_alone("c04"))
     c04.gains = lambda _: made(60, by, 0.02, seed=4)
     c04.under_descent = lambda *_: None  # models that are made up have no parents
     c04.rivals_of_lab = lambda _: []  # nor a year or a tokenizer
@@ -55,19 +52,20 @@ def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict:
     assert ("settle nothing" in found.criterion.settles) == bool(reason)
 
 
-def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
-    """Signals without noise, shares averaged over draws."""
+def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
+    """Computed from large samples, against shares of signals without noise, averaged over draws."""
     c04 = analysis("c04")
-    rows = c04.models(shipped().named("published"), c04.GAIN)
-    for world in without_errors(c04.TRIALS["geometry"].worlds):
-        if world.id in {"lab alone", *cause_worlds.KINDS} or world.id.startswith("boundary"):
-            continue  # nothing of geometry's or scale's own
-        drawn = [world.change(rows, np.random.default_rng(seed))["outcome"].to_numpy() for seed in range(200)]
-        least = [
-            np.subtract(*shares_of_signals(rows, np.array(drawn), coding.blocks)[:, 1:].mean(axis=0))
+    question = next(q for q in c04.CLAIM.questions if q.id == f"C04.geometry.{GAIN}")
+    rows = question.trial.of(shipped().named("published"), question.over)
+    for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
+        world = cause_worlds.BY_GEOMETRY.at(size)
+        drawn = world.signal(rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200))
+        least = min(
+            np.subtract(*shares_of_signals(rows, drawn["outcome"], coding.blocks)[:, 1:].mean(axis=0))
             for coding in shares_of_causes.CODINGS
-        ]
-        assert (min(least) > 0) == world.holds, (world.id, least)
+        )
+        held = levels.truths(question, levels.plain(rows), question.trial.worlds.at(size))["supported"]
+        assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
 
 
 @pytest.mark.parametrize(
@@ -76,36 +74,9 @@ def test_a_world_counts_as_true_only_where_every_coding_says_so() -> None:
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
     rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(cause_worlds, name)
-    for seed in range(5):
-        signal = boundary.outcomes(0.6, 1.0, rows, lambda f: np.zeros(len(f)), np.random.default_rng(seed))["outcome"]
-        assert boundary.compared(rows, signal.to_numpy()[None], 0.6)[0] == pytest.approx(0.0, abs=1e-3)
-
-
-def without_errors(worlds: tuple[World, ...]) -> list[World]:
-    """The same worlds without errors."""
-
-    class NoErrors:
-        def draw(self, rows: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
-            return np.zeros(len(rows))
-
-    return [replace(world, errors=NoErrors()) for world in worlds]
-
-
-def test_a_side_that_errs_in_the_worst_world_that_was_found_is_withheld() -> None:
-    """And it errs there again."""
-    c04 = analysis("c04")
-    question = next(q for q in c04.CLAIM.questions if q.id == f"C04.architecture.{GAIN}")
-    rows = question.trial.of(shipped().named("published"), question.over)
-    rates = error_rates.rates(question, len(rows)).set_index("world")
-    for search in question.trial.searches:
-        row = rates.loc[search.id]
-        side = "not_supported" if search.holds else "supported"
-        world, rng = world_at(search, row["point"]), np.random.default_rng(99)
-        said = [simulation.judged(question.primary, question.trial, world.change(rows, rng))[0] for _ in range(60)]
-        again = np.mean([verdict == (NO if search.holds else YES) for verdict in said])
-        assert again == pytest.approx(row[side], abs=4 * np.sqrt(max(row[side], 0.02) / 60))
-        known = error_rates.ErrorRates(rates.reset_index())
-        assert (known.worst(NO if search.holds else YES) is not None) >= (row[side] > error_rates.WORST)
+    random = Random(np.random.default_rng(1), 5)
+    signals = boundary.outcomes(0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random)
+    assert boundary.compared(rows, signals["outcome"], 0.6) == pytest.approx(np.zeros(5), abs=1e-3)
 
 
 def test_gains_that_are_not_asked_are_universes_of_the_curve() -> None:

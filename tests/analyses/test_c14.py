@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, WITHHELD, YES, altered, by_rules_alone, judged, untried
+from altered import NO, OPEN, YES, altered, by_rules_alone, judged, untried
 
 
 def test_every_prompt_of_five_of_eight_models_is_not_on_one_side() -> None:
@@ -20,8 +20,6 @@ def test_every_prompt_of_five_of_eight_models_is_not_on_one_side() -> None:
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.001, YES), (0.5, NO)])
 def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
-    """Over the eight models of one family the rule says "supported" falsely too often, and so does not say it."""
-
     def gains(frame: pd.DataFrame) -> pd.DataFrame:
         rows = frame["prompt_id"] != ""
         frame.loc[rows, "gain_block"] = 1.02 + spread * np.random.default_rng(0).uniform(-1, 1, int(rows.sum()))
@@ -30,7 +28,3 @@ def test_follows_how_often_prompts_agree(spread: float, verdict: str) -> None:
     names = ("own_side.last_gain", "own_side.penultimate_gain")
     tables = altered(layers=gains)
     assert [one.verdict for one in judged(untried(by_rules_alone("c14")), tables, *names).values()] == [verdict] * 2
-    findings = judged(by_rules_alone("c14"), tables, *names)
-    last, penultimate = (findings[name] for name in names)
-    assert last.verdict == verdict
-    assert (penultimate.verdict, penultimate.reason) == (WITHHELD if verdict == YES else (verdict, ""))

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, WITHHELD, YES, altered, by_rules_alone, judged, of, shipped, untried
+from altered import NO, YES, altered, by_rules_alone, judged, of, shipped, untried
 
 
 @pytest.mark.parametrize(("exponent", "verdict", "last"), [(0.35, YES, YES), (0.1, NO, NO)])
 def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str, last: str) -> None:
-    """Every block of attention contracts; another exponent, and support of either share, come falsely too often."""
+    """Every block of attention contracts."""
     sizes = shipped().table("models").set_index("model_id")["n_params"]
 
     def law(frame: pd.DataFrame) -> pd.DataFrame:
@@ -23,7 +23,3 @@ def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str
     alone = judged(untried(by_rules_alone("c17")), tables)
     parts = ("exponent", "attention", "last_mlp")
     assert [alone[part].verdict for part in (*parts, "whole")] == [verdict, YES, last, verdict]
-    findings = judged(by_rules_alone("c17"), tables)
-    given = [(YES, ""), WITHHELD, WITHHELD] if verdict == YES else [WITHHELD, WITHHELD, (NO, "")]
-    assert [(findings[part].verdict, findings[part].reason) for part in parts] == given
-    assert findings["whole"].verdict == (OPEN if verdict == YES else NO)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, WITHHELD, YES, altered, by_rules_alone, judged, measured_again, shipped, untried
+from altered import NO, YES, altered, by_rules_alone, judged, measured_again, shipped, untried
 
 FILES = ("thermodynamic_benchmark", "twin_test", "gpt2_layernorm", "gptj_parallel")
 
@@ -14,9 +14,9 @@ def quick() -> object:
     return c18
 
 
-@pytest.mark.parametrize(("slope", "by_rule", "given"), [(0.3, YES, WITHHELD), (-0.3, NO, (NO, ""))])
-def test_the_slope_of_gain_on_entropy_decides(slope: float, by_rule: str, given: tuple[str, str]) -> None:
-    """Clichés have the lowest entropy; that the rules say so of either part comes falsely too often."""
+@pytest.mark.parametrize(("slope", "by_rule"), [(0.3, YES), (-0.3, NO)])
+def test_the_slope_of_gain_on_entropy_decides(slope: float, by_rule: str) -> None:
+    """Clichés have the lowest entropy."""
     level = {"Cliche": 1.0, "Factual": 2.0, "Syntactic": 3.0, "Novel": 4.0, "Nonsense": 5.0}
     prompts = shipped().table("prompts", prompt_set="study_25").set_index("prompt_id")["category"].map(level)
     noise = dict(zip(prompts.index, np.random.default_rng(2).normal(0, 0.2, len(prompts)), strict=True))
@@ -33,8 +33,6 @@ def test_the_slope_of_gain_on_entropy_decides(slope: float, by_rule: str, given:
     tables, parts = altered(layers=follow, outputs=entropies), ("whole", "entropy.base", "cliches")
     alone = judged(untried(quick()), tables)
     assert [alone[name].verdict for name in parts] == [by_rule, by_rule, YES]
-    findings = judged(quick(), tables)
-    assert [(findings[name].verdict, findings[name].reason) for name in parts] == [given, given, WITHHELD]
 
 
 def test_models_measured_here_have_a_finding_of_their_own() -> None:

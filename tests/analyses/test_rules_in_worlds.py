@@ -1,12 +1,9 @@
-"""Every rule with a test of its own: its rates are known and hold again, and another rule would say something else."""
+"""Every rule with a test: what it is worth is known and holds again, and another rule says something else."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,14 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import ROOT, analysis, shipped
-from scipy import stats
 
-from thermostats.claims import conditions, error_rates, simulation
+from thermostats.claims import calibration, conditions, levels
+from thermostats.claims.calibration import Side
 from thermostats.claims.result import Result, TooFew
+from thermostats.claims.rule import ALPHA, NEVER, Posterior
 from thermostats.claims.scripts import scripts
-from thermostats.claims.search import world_at
-from thermostats.claims.simulation import LEAST, simulated
-from thermostats.claims.verdict import AGAINST, SUPPORTED
+from thermostats.claims.worlds.world import CLAIMED, NULL
 from thermostats.errors import UsageError
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
@@ -45,43 +41,33 @@ def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
 def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
     """Of the rows and of three studies of each of a question's worlds, then of studies 4 and 16 times as large."""
     for times in (1, 4, 16):
-        rng, many = np.random.default_rng(1), rows if times == 1 else simulation.multiplied(question.trial, rows, times)
-        for study in (many, *(world.change(many, rng) for world in question.trial.worlds for _ in range(3))):
+        rng, many = np.random.default_rng(1), rows if times == 1 else levels.multiplied(question.trial, rows, times)
+        family = question.trial.worlds
+        worlds = [family.at(size, kind) for size in (NULL, CLAIMED, *family.others) for kind in family.kinds]
+        for study in (many, *(world.change(many, rng) for world in worlds for _ in range(3))):
             with suppress(UsageError, TooFew):
                 yield question.trial.test(study)
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_rates_of_every_rule_are_known_as_it_stands(claim: str) -> None:
+def test_what_every_rule_is_worth_is_known_as_it_stands(claim: str) -> None:
     for name, (question, rows) in tried(claim).items():
-        known = error_rates.rates(question, len(rows))
-        assert not error_rates.missing(question, error_rates.rates(question, len(rows))), f"{name}: run make worlds"
-        assert (known["simulations"] >= LEAST).all() and known["declared"].sum() == 1, name
+        known = calibration.of_design(question, len(rows))
+        assert len(known), f"{name}: run make worlds CLAIMS={claim.upper()}"
+        for side in levels.SIDES:
+            of_side = known[known["side"] == side]
+            assert question.primary.side(side) is NEVER or (of_side["box"] == levels.PLAUSIBLE).any(), (name, side)
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_every_rule_with_a_trial_has_searches_for_its_worst_worlds_or_says_why_not(claim: str) -> None:
+def test_every_rule_with_a_trial_has_worlds(claim: str) -> None:
     for question in analysis(claim).CLAIM.questions:
-        if (own := question.trial) is not None:
-            assert bool(own.searches) != bool(own.unsearched), question.id
-            assert not own.searches or {one.holds for one in own.searches} == {True, False}, question.id
-            assert not own.unsearched or own.unsearched.endswith("."), question.id
+        assert question.trial is None or question.trial.worlds is not None, question.id
 
 
-def test_no_verdict_stands_on_a_side_that_errs() -> None:
-    """In more than 5% of studies in any world, beyond chance, or 7.5% in the worst that was found."""
-    frozen = json.loads((ROOT / "tests" / "golden" / "findings.json").read_text(encoding="utf-8"))
-    rates = error_rates.table()
-    searched = rates["point"] != ""
-    for holds, side, verdict in ((False, "supported", SUPPORTED), (True, "not_supported", AGAINST)):
-        few = stats.binom.sf((rates[side] * rates["simulations"]).round() - 1, rates["simulations"], 0.05) < 0.05
-        errs = rates[(rates["holds"] == holds) & np.where(searched, rates[side] > 0.075, few)]
-        for judged, design in errs.groupby("rule"):
-            sizes = set(rates.loc[rates["rule"] == judged, "n_models"])
-            if sizes > set(design["n_models"]):
-                continue  # of another design of the same rule that side is given
-            given = [name for name in frozen if judged in {name, name.rpartition(".")[0]}]
-            assert not [name for name in given if frozen[name]["verdict"] == verdict], (judged, side)
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_no_primary_rule_reads_a_posterior(claim: str) -> None:
+    assert not [q.id for q in analysis(claim).CLAIM.questions if isinstance(q.primary, Posterior)]
 
 
 @pytest.mark.slow
@@ -118,30 +104,31 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
 @pytest.mark.parametrize("claim", IN_TURN)
-def test_rates_hold_again(claim: str, every: bool) -> None:
-    """In every world, or in that of the declared size and the one with most false support.
-
-    Of a search the point that was found is simulated anew.
-    """
-    n = 40
+def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_point(
+    claim: str, request: pytest.FixtureRequest
+) -> None:
+    """In at most 7% of 1,000; a side above that in at most 6% of 4,000. A rate that was found is not made again."""
+    cache = request.config.cache
     for name, (question, rows) in tried(claim).items():
-        known = error_rates.rates(question, len(rows)).set_index("world")
-        worst = known.loc[~known["holds"].astype(bool), "supported"].nlargest(1).index
-        points = known["point"]
-        sought = [
-            replace(world_at(one, points[one.id]), id=one.id)
-            for one in question.trial.searches
-            if one.id in known.index
-        ]
-        for world in (*(one for one in question.trial.worlds if every or one.declared or one.id in worst), *sought):
-            again = simulated(question, rows, replace(world, id=f"{world.id} again", declared=False), n)
-            for side in ("supported", "not_supported"):
-                if math.isnan(known.loc[world.id, side]):
-                    assert points[world.id] and side == ("supported" if world.holds else "not_supported"), world.id
-                    continue  # of a search the false verdict alone is rated
-                before = known.loc[world.id, "simulations"]
-                p = (known.loc[world.id, side] * before + again[side] * n) / (before + n)
-                error = np.sqrt(p * (1 - p) * (1 / n + 1 / before))
-                assert abs(known.loc[world.id, side] - again[side]) <= 4.5 * error + 1e-9, (name, world.id, side)
+        known = calibration.of_design(question, len(rows))
+        for side in levels.SIDES:
+            worst = Side(known[known["side"] == side]).worst
+            if worst is None:
+                continue
+            key = f"worlds/{name} {side} {question.digest()} {worst['point']}".replace(" ", "_")
+            rate = cache.get(key, None) if cache else None
+            if rate is None:
+                first = often(question, rows, side, worst, 1000)
+                rate = [first, often(question, rows, side, worst, 4000) if first > 0.07 else 0.0]
+                if cache:
+                    cache.set(key, rate)
+            assert rate[0] <= 0.07 or rate[1] <= 0.06, (name, side, worst["point"], rate)
+
+
+def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int) -> float:
+    """How often a side is given in fresh studies of a world."""
+    world = levels.world_at(question, levels.point_of(worst["point"]))
+    made = levels.levels(question, levels.plain(rows), world, n, f"fresh {n}")[:, levels.SIDES.index(side)]
+    return float(((made <= ALPHA) & (made < worst["bound_05"])).mean())

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, is_drawn, judged, shipped
+from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone, is_drawn, judged, shipped, untried
 from scipy import stats
 from third_tables import made, with_third, write
 
@@ -16,8 +16,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.studies.nursery import crossed_factors, third
 from thermostats.studies.nursery import shipped as tables_that_ship
-from thermostats.studies.nursery.crossed_ratios import LEFT, OVER_SIZE, SHARED, by_ratios, largest_corpus, rule
-from thermostats.studies.nursery.crossed_worlds import RECIPE, SHAPE, CrossedWorld, searches_of, worlds, worlds_of
+from thermostats.studies.nursery.crossed_ratios import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, largest_corpus, rule
+from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, CrossedWorld, worlds, worlds_of
 
 FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
@@ -56,7 +56,7 @@ def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
     "claim, finding, world, truth, verdict",
     [
         ("n01", "recipe", STRONG, {}, YES),
-        ("n01", "recipe", WEAK, {}, OPEN),  # withheld: falsely in 16% of studies where recipes have heavy tails
+        ("n01", "recipe", WEAK, {}, NO),
         ("n01", "shape", STRONG, {}, YES),
         ("n01", "shape", WEAK, {}, NO),
         ("n01", "alike", STRONG, {}, YES),
@@ -76,19 +76,14 @@ def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
     ],
 )
 def test_verdicts_turn_with_the_truth(claim, finding, world, truth, verdict):
-    assert judged(by_rules_alone(claim), study(world, **truth), finding)[finding].verdict == verdict
-
-
-def test_a_side_that_errs_is_withheld_whatever_the_rule_says() -> None:
-    assert rule(RECIPE).verdict(by_ratios(third.read(study(WEAK)), RECIPE)) == NO
-    found = judged(by_rules_alone("n01"), study(WEAK), "recipe")["recipe"]
-    assert found.verdict == OPEN and "too often to be believed" in found.criterion.settles
+    found = judged(untried(by_rules_alone(claim)), study(world, **truth), finding)[finding]
+    assert found.verdict == verdict
 
 
 def test_the_order_is_that_of_both_ratios() -> None:
-    found = judged(by_rules_alone("n01"), study(STRONG), *FINDINGS["n01"])
+    found = judged(untried(by_rules_alone("n01")), study(STRONG), *FINDINGS["n01"])
     assert found["whole"].verdict == YES and found["whole"].sample.group == "recipe"
-    assert judged(by_rules_alone("n01"), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
+    assert judged(untried(by_rules_alone("n01")), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
 
 
 def test_a_verdict_that_one_corpus_makes_is_left_open() -> None:
@@ -152,15 +147,17 @@ def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
 
 
 def test_worlds_at_the_edge_lie_on_it() -> None:
-    for name in (RECIPE, SHAPE, "alike"):
-        assert sum(world.declared for world in worlds_of(name)) == 1
-        for search in searches_of(name):
-            nuisances = {key: high for key, (_, high) in search.bounds.items()}
-            assert "at the boundary" in search.world(kind="normal", **nuisances).words
+    for name in (RECIPE, SHAPE, ALIKE):
+        family = worlds_of(name, NAMES[name])
+        assert rule(name).supported.statement().holds(family.at().large)
+        for point in family.hostile():
+            world = family.at("null", **point)
+            assert "at the boundary" in world.words
+            assert not any(side.statement().holds(world.large) for side in (rule(name).supported, rule(name).against))
     rows = third.ends(study(STRONG))
-    edge = searches_of("alike")[0].world(kind="normal", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0)
+    edge = worlds_of(ALIKE, SHARED).at("null", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0)
     rng = np.random.default_rng(1)
-    shares = [by_ratios(edge.change(rows, rng), "alike").quantities[SHARED].value for _ in range(200)]
+    shares = [by_ratios(edge.change(rows, rng), ALIKE).quantities[SHARED].value for _ in range(200)]
     assert np.mean(shares) == pytest.approx(0.5, abs=0.04)
 
 

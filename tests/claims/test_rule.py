@@ -174,7 +174,6 @@ def test_a_posterior_may_ask_another_statement_and_a_counterexample() -> None:
             "supported where for the labs with the largest n, x < 1",
         ),
         (Given(V("n") >= 10, Below("x", 1)), "supported where x < 1; not supported where x > 1"),
-        (AtLeast(models=4), "needs at least 4 models"),
         (Posterior("it"), "supported where P(it) is at least 0.8, not supported where it is at most 0.2"),
         (Posterior("it", sure=0.6), "supported where P(it) is at least 0.6"),
     ],

@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
-from thermostats.claims.error_rates import ErrorRates
-from thermostats.claims.judge import standing
-from thermostats.claims.left_out import hangs_on_source
+from thermostats.claims.judge import again, hangs_on_source, settles, weigh
 from thermostats.claims.question import Question
-from thermostats.claims.rule import Above, Below
+from thermostats.claims.rule import NEAR, Above, Below
 from thermostats.claims.sources import READS, coincidence, lacking, sources_by_lab
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
-from thermostats.claims.views import viewed
 
 
 @dataclass
@@ -38,7 +36,9 @@ def study(**gains: list[float]) -> Rows:
 
 
 def mean(rows: pd.DataFrame) -> Result:
-    return Result.of(rows, {"mean": Estimate(float(rows["gain"].mean()))})
+    """A mean that is always a tenth of its interval's half away from either end."""
+    value = float(rows["gain"].mean())
+    return Result.of(rows, {"mean": Estimate(value, value - 0.1, value + 0.1)})
 
 
 QUESTION = Question(
@@ -48,7 +48,7 @@ LEAST = Views(models=2)
 
 
 def hanging(rows: Rows, least: Views = LEAST) -> str:
-    return hangs_on_source(QUESTION, rows, rows.frame, SUPPORTED, least)
+    return hangs_on_source(QUESTION, rows, rows.frame, SUPPORTED, least, NEAR)
 
 
 def test_a_verdict_that_falls_without_one_source_hangs_on_it() -> None:
@@ -61,33 +61,30 @@ def test_nothing_is_known_of_a_source_without_which_there_are_too_few_rows() -> 
     assert hanging(rows) == "" and hanging(rows, Views(models=1)) == "x"
 
 
-def test_a_set_of_one_source_hangs_on_none_and_an_open_verdict_neither() -> None:
-    rows = study(x=[9.0, 9.0])
-    assert hanging(rows, Views(models=0)) == ""
-    both = study(x=[9.0, 9.0], y=[-1.0, -2.0])
-    assert hangs_on_source(QUESTION, both, both.frame, OPEN, LEAST) == ""
+def test_a_set_of_one_source_hangs_on_none() -> None:
+    assert hanging(study(x=[9.0, 9.0]), Views(models=0)) == ""
 
 
 def test_a_counterexample_stands_without_its_source() -> None:
     rows = study(x=[-9.0, -9.0], y=[1.0, 2.0])
     by_lab = replace(QUESTION, trial=Trial(lambda own: own.frame, mean, "heritage"), primary=Below("mean", 0))
     one = replace(by_lab, trial=QUESTION.trial, primary=by_lab.primary)
-    assert hangs_on_source(by_lab, rows, rows.frame, SUPPORTED, LEAST) == "x"
+    assert hangs_on_source(by_lab, rows, rows.frame, SUPPORTED, LEAST, NEAR) == "x"
     against = replace(one, primary=Above("mean", 0))
-    assert hangs_on_source(against, rows, rows.frame, AGAINST, LEAST) == ""
-    assert hangs_on_source(replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST) == "x"
+    assert hangs_on_source(against, rows, rows.frame, AGAINST, LEAST, NEAR) == ""
+    assert hangs_on_source(replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST, NEAR) == "x"
 
 
 def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
-    known = ErrorRates(pd.DataFrame(columns=["declared", "holds", "supported"]), source="x")
-    assert QUESTION.primary is not None
-    assert standing(QUESTION.primary, Result(), known, SUPPORTED) == (OPEN, Reason.ONE_SOURCE)
-    assert known.sentence(SUPPORTED, "lab").startswith("Without the rows of the source x")
+    rows = study(x=[9.0, 9.0], y=[-1.0, -2.0], z=[-1.0, 0.5])
+    found = weigh(QUESTION, rows, mean(rows.frame), rows.frame, LEAST)  # type: ignore[arg-type]
+    assert (found.verdict, found.reason, found.strength.leans) == (OPEN, Reason.ONE_SOURCE, SUPPORTED)
+    assert settles(QUESTION, found, "lab").startswith("Without the rows of the source x")
 
 
 @pytest.fixture(scope="module")
 def shipped() -> Evidence:
-    return Evidence()
+    return shipped_tables()
 
 
 def test_rows_of_a_source_are_left_out_and_the_whole_set_is_remembered_alone(shipped: Evidence) -> None:
@@ -126,4 +123,4 @@ def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
     ]
     trial = Trial(lambda evidence: evidence.table("features").iloc[:0], mean, "")
     question = replace(QUESTION, trial=trial, views=LEAST)
-    assert "no values of attention.trace" in viewed(question, external, measures=["attention"]).criterion.settles
+    assert "no values of attention.trace" in again(question, external, measures=["attention"]).criterion.settles

@@ -1,63 +1,77 @@
-"""`scripts/worlds.py` keeps every world that is through, whatever becomes of others, and does none of them again."""
+"""`scripts/worlds.py` keeps every rule that is through, whatever becomes of others, and does none of them again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from math import inf
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from scripts import worlds
-from thermostats.claims import error_rates, simulation
+from thermostats.claims import calibration
 
-CLAIM, LIMIT = "C20", 60.0
-KEY = ["rule", "n_models", "world"]
+CLAIM = "C14"
 
 
 @pytest.fixture
-def committed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pd.DataFrame]:
-    """The committed rows, in place of which stand one of another claim and one of an earlier rule."""
-    table, folder = error_rates.table(), tmp_path_factory.mktemp("data")
-    other, earlier = (table[table["rule"].str.startswith(claim)].head(1) for claim in ("C02.", f"{CLAIM}."))
-    pd.concat([other, earlier.assign(world="of an earlier rule", digest="earlier")]).to_csv(
-        folder / "worlds.csv", index=False
-    )
-    monkeypatch.setattr(error_rates, "shipped", lambda _: folder)
-    monkeypatch.setattr(worlds, "TABLE", folder / "worlds.csv")
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A table with a row of another claim and one of an earlier rule."""
+    rows = [row("C02.bound", 22, "other"), row(f"{CLAIM}.variance", 275, "earlier")]
+    pd.DataFrame(rows).reindex(columns=list(calibration.ORDER)).to_csv(tmp_path / "worlds.csv", index=False)
+    monkeypatch.setattr(calibration, "shipped", lambda _: tmp_path)
+    monkeypatch.setattr(worlds, "TABLE", tmp_path / "worlds.csv")
     monkeypatch.setattr(worlds, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
-    error_rates.table.cache_clear()
-    yield table
-    error_rates.table.cache_clear()
+    calibration.table.cache_clear()
+    yield tmp_path
+    calibration.table.cache_clear()
 
 
-def test_worlds_that_are_through_stay_and_are_not_done_again(
-    committed: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[tuple[str, int, str]] = []
+def row(rule: str, n: int, digest: str) -> dict[str, Any]:
+    """One row of the table."""
+    named = {"rule": rule, "n_models": n, "side": "supported", "box": "plausible", "point": "size=null", "words": "w"}
+    return {**named, "studies": 10, "rate": 0.1, "bound_05": 0.01, "digest": digest}
 
-    def tried(claim: str, design: worlds.Key, number: int, seconds: float) -> dict[str, Any]:
-        world = worlds.worlds_of(worlds.designs(claim)[design][0])[number].id
-        done.append((*design, world))
+
+def table() -> pd.DataFrame:
+    calibration.table.cache_clear()
+    return calibration.table()
+
+
+def test_rules_that_are_through_stay_and_are_not_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[worlds.Key] = []
+
+    def tried(claim: str, design: worlds.Key, seconds: float) -> list[dict[str, Any]]:
+        done.append(design)
         if len(done) == 2:
             raise ValueError("no studies")
-        return dict(committed.set_index(KEY, drop=False).loc[(*design, world)])
-
-    def table() -> pd.DataFrame:
-        error_rates.table.cache_clear()
-        return error_rates.table()
+        question, rows = worlds.designs(claim)[design]
+        return [row(question.key, len(rows), question.digest())]
 
     monkeypatch.setattr(worlds, "tried", tried)
-    with pytest.raises(RuntimeError, match=r"failed: C20\.\w+ on \d+ rows, world"):
-        worlds.main([CLAIM], LIMIT)
-    other, *rows = table()[[*KEY, "digest"]].itertuples(index=False, name=None)
-    assert other[0].startswith("C02.")
-    assert sorted(row[:3] for row in rows) == sorted({*done} - {done[1]}) and "earlier" not in {row[3] for row in rows}
-    (missing,) = worlds.todo([CLAIM], LIMIT)
-    assert missing[1] == done[1][:2]
-    worlds.main([CLAIM], LIMIT)
-    short = table()["simulations"].iloc[1:] < simulation.SIMULATIONS
-    assert done[-1] == done[1] and len(done) == len(rows) + 2 and not list(worlds.todo([CLAIM], LIMIT))
-    assert len(list(worlds.todo([CLAIM], inf))) == short.sum() > 0
+    every = list(worlds.todo([CLAIM]))
+    assert len(every) > 2
+    with pytest.raises(RuntimeError, match=rf"failed: {CLAIM}\.\S+ on \d+ rows"):
+        worlds.main([CLAIM], 1, 60.0, 1.0)
+    assert set(table()["rule"].str[:3]) == {"C02", CLAIM} and "earlier" not in set(table()["digest"])
+    ((_, missing),) = worlds.todo([CLAIM])
+    assert missing == done[1] and len(table()) == len(every)
+    worlds.main([CLAIM], 1, 60.0, 1.0)
+    assert done[-1] == missing and len(done) == len(every) + 1 and len(table()) == len(every) + 1
+    assert not list(worlds.todo([CLAIM]))
+    assert len(list(worlds.todo([CLAIM], anew=True))) == len(every)
+
+
+def test_an_empty_table_is_filled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pd.DataFrame(columns=list(calibration.ORDER)).to_csv(folder / "worlds.csv", index=False)
+    made = {design: row(*design, question.digest()) for design, (question, _) in worlds.designs(CLAIM).items()}
+    monkeypatch.setattr(worlds, "tried", lambda claim, design, seconds: [made[design]])
+    worlds.main([CLAIM], 1, 60.0, 1.0)
+    assert len(table()) == len(made)
+
+
+def test_no_rule_is_begun_after_the_time_is_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "tried", lambda *_: pytest.fail("begun"))
+    worlds.main([CLAIM], 1, 0.0, 1.0)

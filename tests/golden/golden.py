@@ -122,8 +122,8 @@ def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
     if run.claim is None or run.error:
         raise SystemExit(run.error)
     others = {key: value for key, value in frozen.items() if key.split(".")[0] != run.claim.id}
-    if half := [finding.id for finding in run.findings if finding.criterion.untried]:
-        raise SystemExit(f"{', '.join(half)}: not tried in all worlds yet; python scripts/worlds.py {run.claim.id}")
+    if half := [finding.id for finding in run.findings if finding.criterion.worlds == 0]:
+        raise SystemExit(f"{', '.join(half)}: not tried in worlds yet; python scripts/worlds.py {run.claim.id}")
     own = {key_of(finding): as_frozen(finding) for finding in run.findings}
     for key in sorted(own.keys() | {key for key in frozen if key.split(".")[0] == run.claim.id}):
         was, now = (

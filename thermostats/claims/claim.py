@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
@@ -24,14 +25,14 @@ from typing import Any, ParamSpec, TypeVar
 from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, text_of, wrapped
-from thermostats.claims.judge import answered, together, unmeasured
+from thermostats.claims.judge import again, answered, together, unmeasured
+from thermostats.claims.own_models import own_models_missing
 from thermostats.claims.question import Question, Views
 from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
-from thermostats.claims.rule import AtLeast, Rule
+from thermostats.claims.rule import AtLeast, Rule, without_level
 from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
 from thermostats.claims.trial import Trial
-from thermostats.claims.views import own_models_missing, viewed
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
@@ -136,6 +137,13 @@ class Claim:
         """
         if evidence is not None and evidence not in SETS:
             raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
+        if isinstance(primary, AtLeast) or (lacks := without_level(primary)):
+            raise DataError(
+                "a rule without a level",
+                where=f"{self.id}.{name}",
+                got=primary.words() if isinstance(primary, AtLeast) else lacks,
+                allowed="comparisons of V, joined with & and |, Each, Some, Pick; a count of models is `needs`",
+            )
         others = views.beside(evidence, f"{self.id}.{name}") if views else None
 
         def declare(answer: Answer) -> Answer:
@@ -213,7 +221,7 @@ class Claim:
         findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
             first = answers[question.id]
-            make = partial(viewed, question, first=first, measures=self.measures)
+            make = partial(again, question, first=first, measures=self.measures)
             for name in question.views.sets if question.views else ():
                 view = keep(question.id, evidence.named(name), make, (first,))
                 findings += [view] * view.has_rows
@@ -227,7 +235,9 @@ class Claim:
             parts = [before[name] for name in question.parts]
             result = question.answer(evidence, {name.partition(".")[2]: part for name, part in before.items()})
             return together(self.words, replace(question, group=parts[0].sample.group), parts, result)
-        rows = question.trial.of(evidence, question.over) if question.trial else None
+        rows = None
+        with suppress(TooFew):  # the answer then says so
+            rows = question.trial.of(evidence, question.over) if question.trial else None
         used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
         missing = () if used is None else own_models_missing(self.id, self.measures, used, evidence)
         try:
@@ -235,7 +245,7 @@ class Claim:
         except TooFew as few:
             finding = unmeasured(self.words, question, few.result)
         else:
-            finding = answered(self.words, question, result, rows, evidence)
+            finding = answered(self.words, question, evidence, result, rows)
         return replace(finding, notes=(*finding.notes, *missing))
 
     def stated(self) -> Claim:

@@ -12,11 +12,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
@@ -25,6 +26,8 @@ from thermostats.modelling.classical.estimates import holm
 
 Truth = NDArray[np.bool_]
 """Whether a statement holds, chain × draw."""
+Levels = Any
+"""Attained level of a result, or of every study of many at once: a number or an array of them."""
 OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "≤": operator.le,
@@ -48,8 +51,12 @@ SIDES = {("lower", ">"): "above", ("upper", "<"): "below", ("interval", ">"): "a
 OF_P = re.compile(r"the p-value of (.+) (?=[<≤>≥] )")
 SUBJECT = re.compile(r"the interval of [^,]+ is |[^,]+? (?=[<≤>≥] )")
 """What a condition is about, at its beginning."""
-NEAR = 0.20
-"""Largest p, and largest probability of the contrary, of a decisive verdict when one unit is left out."""
+ALPHA = 0.05
+"""Largest attained level at which a side of a rule is given."""
+NEAR = 4 * ALPHA
+"""Largest p at which a side is nearly met: an open verdict leans to it."""
+END = 1.959963984540054
+"""Standard errors from an estimate to the end of its interval."""
 
 
 def _of_rows_alone(drawn: Mapping[str, NDArray[Any]]) -> Truth:
@@ -71,7 +78,21 @@ class Condition:
     short: str = ""
     """The condition in fewer words, for a sentence; empty where there are none."""
     loosened: Callable[[], Condition] | None = None
-    """Makes the condition that is nearly this one; None: it is as strict when one unit is left out."""
+    """Makes the condition that is nearly this one; None: it is as strict."""
+    level: Callable[[Result], Levels] | None = None
+    """The smallest nominal level at which it would hold of a result, 1 where at none; of a gate 0 or 1."""
+    states: Callable[[], Condition] | None = None
+    """What it says of a large sample: estimates on one side of their bars; None: nothing, as p-values and gates do."""
+
+    def attained(self, result: Result) -> Levels:
+        """The attained level of a result; raises DataError for a condition without a level."""
+        if self.level is None:
+            raise DataError(NO_LEVEL, got=self.words, allowed="comparisons of V, joined with & and |, Each, Some, Pick")
+        return self.level(result)
+
+    def statement(self) -> Condition:
+        """What it says of a large sample; the condition itself where it compares no estimate with a bar."""
+        return self.states() if self.states is not None else self
 
     def nearly(self) -> Condition:
         """The condition with its bars loosened: ends of intervals are the estimate, and a p is small up to `NEAR`."""
@@ -88,6 +109,8 @@ class Condition:
             self.bars + other.bars,
             _both(self.brief, other.brief),
             lambda: self.nearly() & other.nearly(),
+            _joined(np.maximum, self, other),
+            _stated_by_both(self, other),
         )
 
     @property
@@ -106,7 +129,31 @@ class Condition:
             self.bars + other.bars,
             f"{self.brief}, or {_after(self.brief, other.brief)}",
             lambda: self.nearly() | other.nearly(),
+            _joined(np.minimum, self, other),
+            None if _opposite(self, other) else lambda: self.statement() | other.statement(),
         )
+
+
+def _joined(
+    extreme: Callable[[Levels, Levels], Levels], first: Condition, second: Condition
+) -> Callable[[Result], Levels] | None:
+    """The level of two conditions together, where both have one."""
+    one, other = first.level, second.level
+    return None if one is None or other is None else lambda result: extreme(one(result), other(result))
+
+
+def _opposite(first: Condition, second: Condition) -> bool:
+    """Whether two conditions state nothing of a large sample, or both sides of one bar, of which one always holds."""
+    sides = {(name, bar) for name, _, bar in first.bars}, {(name, bar) for name, _, bar in second.bars}
+    return not (first.states or second.states) or (bool(sides[0]) and sides[0] == sides[1])
+
+
+def _stated_by_both(first: Condition, second: Condition) -> Callable[[], Condition] | None:
+    """What two conditions state together: p-values and gates next to an estimate state nothing."""
+    if first.states is None or second.states is None:
+        return first.states or second.states
+    one, other = first.states, second.states
+    return lambda: one() & other()
 
 
 def _both(left: str, right: str) -> str:
@@ -157,12 +204,19 @@ class V:
 
     def of(self, result: Result, sign: str = "") -> float:
         """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks."""
+        value = self._part(result, sign)
+        return math.nan if value is None else float(value)
+
+    def of_studies(self, result: Result, sign: str = "") -> Levels:
+        """The same of many studies at once, whose parts are arrays."""
+        value = self._part(result, sign)
+        return np.asarray(math.nan if value is None else value, dtype=np.float64)
+
+    def _part(self, result: Result, sign: str) -> Any:
         if self.name not in result.quantities:
             names = ", ".join(result.quantities)
             raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=names)
-        part = NEAREST[sign] if self.part == "interval" else self.part
-        value = getattr(result.quantities[self.name], part)
-        return math.nan if value is None else float(value)
+        return getattr(result.quantities[self.name], NEAREST[sign] if self.part == "interval" else self.part)
 
     def _against(self, sign: str, bar: float | V) -> Condition:
         compare, left, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
@@ -181,7 +235,25 @@ class V:
             ((self.name, side, bar),) if self.part in REACHES[side] and not isinstance(bar, V) else (),
             f"the interval of {self.name} is {where} {words}" if where else "",
             lambda: self._nearly_against(sign, bar),
+            lambda result: self._level_against(sign, bar, result),
+            None if self.part == "p" else lambda: self._nearly_against(sign, bar),
         )
+
+    def _level_against(self, sign: str, bar: float | V, result: Result) -> Levels:
+        """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided normal level."""
+        number = bar.of_studies(result) if isinstance(bar, V) else bar
+        value, side = self.of_studies(result, sign), "<" if sign in "<≤" else ">"
+        with np.errstate(invalid="ignore", divide="ignore"):
+            holds = OPERATORS[sign](value, number)
+            if self.part == "p" and side == "<" and not isinstance(bar, V) and bar <= NEAR:
+                return np.where(np.isnan(value), 1.0, value)
+            if self.part not in {"interval", NEAREST[side]}:
+                return np.where(holds, 0.0, 1.0)
+            middle = V(self.name).of_studies(result)
+            stretch = (middle - number) / (middle - value)
+            of_stretch = np.where(stretch > 0, 2 * ndtr(-END * stretch), 1.0)
+            whole = np.isnan(middle) | (middle == value)
+            return np.where(whole, np.where(holds, 0.0, 1.0), np.where(np.isnan(value), 1.0, of_stretch))
 
     def _nearly_against(self, sign: str, bar: float | V) -> Condition:
         if self.part != "p":
@@ -232,6 +304,9 @@ class Pick:
             bars=condition.bars,
             short=f"for {self.words}, {condition.brief}",
             loosened=lambda: self.where(condition.nearly()),
+            level=condition.level
+            and (lambda r: 1.0 if r.rows[self.table].empty else condition.attained(_of_row(self.row(r)))),
+            states=condition.states and (lambda: self.where(condition.statement())),
         )
 
     @property
@@ -257,6 +332,8 @@ def Each(table: str, condition: Condition) -> Condition:
         bars=condition.bars,
         short=f"in each of the {table}, {condition.brief}",
         loosened=lambda: Each(table, condition.nearly()),
+        level=condition.level and (lambda r: max(map(condition.attained, _rows(r, table)), default=1.0)),
+        states=condition.states and (lambda: Each(table, condition.statement())),
     )
 
 
@@ -269,11 +346,19 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
         bars=condition.bars,
         short=f"in at least one of the {table}, {condition.brief}{adjusted}",
         loosened=lambda: Some(table, condition.nearly(), adjust),
+        level=condition.level and (lambda r: min(map(condition.attained, _rows(r, table, adjust)), default=1.0)),
+        states=condition.states and (lambda: Some(table, condition.statement(), adjust)),
     )
 
 
-NEVER = Condition("never", lambda result: False)
+def Gate(condition: Condition) -> Condition:
+    """A condition on the sample alone, such as a count: it must be met, and says nothing of a large sample."""
+    return replace(condition, states=None)
+
+
+NEVER = Condition("never", lambda result: False, level=lambda result: 1.0)
 """A condition that nothing meets, for a rule with one side."""
+NO_LEVEL = "a condition without a level"
 
 
 def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,11 @@ from thermostats.claims.result import Audit, Estimate
 from thermostats.claims.verdict import UNMEASURED, Reason
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
 from thermostats.modelling.specification.curve import SpecificationCurve
+from thermostats.tables.evidence import POOLED, PUBLISHED
+from thermostats.tables.vocabulary import NURSERY
 
+OWN = (PUBLISHED, NURSERY)
+"""Sets that are a study's own files."""
 NO_NUMBER, NO_FIGURES = Estimate(None, p_kind=""), Audit()
 
 
@@ -34,15 +38,35 @@ class Criterion:
     statement: str = ""
     """What several findings ask, by one name; their decisive verdicts must agree (`claims/statements.py`)."""
     could: str = ""
-    """What the rule could have shown: its error rates in simulated worlds, in a sentence or two."""
+    """What the rule could have shown in simulated worlds, in a sentence or two."""
     settles: str = ""
     """What a larger study would find, or which unit carries the finding; empty where nothing was simulated."""
     worlds: int | None = None
-    """Kinds of simulated worlds in which the rule was tried; None where there is nothing to try."""
-    untried: int = 0
-    """Kinds in which it has still to be tried, where it was tried in others; the verdict may not stand."""
-    rates: pd.DataFrame | None = None
-    """How often the rule gives each verdict in simulated worlds, one row per world."""
+    """Simulated worlds that the rule's limits rest on; None where there is nothing to try."""
+    levels: pd.DataFrame | None = None
+    """The worst of these worlds, with the levels below which their studies lie, one row a side and world."""
+
+
+@dataclass(frozen=True)
+class Strength:
+    """How surely a verdict stands."""
+
+    level: float | None = None
+    """Attained level of the side that is given, or of the one to which an open verdict leans."""
+    limit: float | None = None
+    """α* of that side: the level below which it is given, in the worst plausible world; None where none was tried."""
+    p: str = ""
+    """p in the worst plausible world, in classes: `< .001`, `< .01`, `≤ .05`, `above .05`."""
+    unless: str = ""
+    """The hostile world in which a decided verdict would not stand, in words."""
+    leans: str = ""
+    """The verdict to which an open one leans."""
+    provisional: str = ""
+    """Why its limits are provisional, in words; empty where they are those of this design."""
+    both: bool = False
+    """Whether both sides hold, of which the one with the smaller level over α* stands."""
+    tipping: tuple[str, ...] = ()
+    """How far each nuisance is raised before a decided verdict falls, the others at rest and at half."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +120,9 @@ class Finding(ByColumn):
             **{"notes": "notes", "caption": "figure.caption", "id": "id", "evidence": "sample.evidence"},
             **{"reason": "reason", "rule": "criterion.words", "rule_in_short": "criterion.brief"},
             **{"could": "criterion.could", "worlds": "criterion.worlds", "view_of": "sample.view_of"},
-            **{"statement": "criterion.statement", "settles": "criterion.settles"},
+            **{"statement": "criterion.statement", "settles": "criterion.settles", "level": "strength.level"},
+            **{"limit": "strength.limit", "p_worst": "strength.p", "unless": "strength.unless"},
+            **{name: f"strength.{name}" for name in ("leans", "provisional", "both", "tipping")},
         }
     )
 
@@ -114,6 +140,7 @@ class Finding(ByColumn):
     headline: Estimate = NO_NUMBER
     """The number that heads the finding, with its interval and p-value."""
     criterion: Criterion = Criterion()
+    strength: Strength = Strength()
     sample: Sample = Sample()
     audit: Audit = NO_FIGURES
     """Published figures and the same recomputed."""
@@ -127,6 +154,15 @@ class Finding(ByColumn):
     """The fitted model that accompanies the classical test; undrawn where the report does not draw it."""
     curve: SpecificationCurve | None = None
     """The estimate and the verdict under every defensible choice."""
+
+    @property
+    def stands(self) -> str:
+        """The verdict as a line has it: with its condition, or why it is open and where it leans."""
+        strength, line = self.strength, self.verdict
+        line += f" ({self.reason})" if self.reason else ""
+        line += f", leans to “{strength.leans}”" if strength.leans else ""
+        line += f", unless {strength.unless}" if strength.unless else ""
+        return line + (", provisional" if strength.provisional and self.verdict != UNMEASURED else "")
 
     @property
     def claim(self) -> str:
@@ -144,13 +180,13 @@ def from_columns(values: Mapping[str, Any]) -> Finding:
 
     Raises KeyError for a column that findings do not have.
     """
-    parts = {"headline": Estimate, "criterion": Criterion, "sample": Sample, "audit": Audit}
+    parts = {"headline": Estimate, "criterion": Criterion, "strength": Strength, "sample": Sample, "audit": Audit}
     parts |= {"convergence": Convergence, "figure": Drawing}
     fields: dict[str, Any] = {}
     for name, value in values.items():
         record, _, field = Finding.COLUMNS[name].partition(".")
         if field:
-            fields.setdefault(record, {})[field] = value
+            fields.setdefault(record, {})[field] = tuple(value) if field == "tipping" else value
         elif record != "claim":
             fields[record] = tuple(value) if record == "notes" else value
     return Finding(**{name: parts[name](**value) if name in parts else value for name, value in fields.items()})
@@ -161,6 +197,8 @@ def text_of(finding: Finding) -> str:
     head, sample, posterior = finding.headline, finding.sample, finding.posterior
     plain = f"{finding.plain} {finding.criterion.settles}".strip()
     lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(plain)]
+    lines += [f"  stands       {finding.stands}"] * (finding.stands != finding.verdict)
+    lines += [f"  worst world  p {finding.strength.p}"] * bool(finding.strength.p)
     lines += [f"  estimate     {estimate_text(head)}"] * (head.value is not None)
     lines += [f"  probability  {probability_text(head)}"] * (head.p is not None)
     if isinstance(posterior, Undrawn):
@@ -180,6 +218,14 @@ def text_of(finding: Finding) -> str:
     if finding.table is not None:
         lines.append(finding.table.to_string(index=False, float_format=number))
     return "\n".join(lines)
+
+
+def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding | None]:
+    """A claim's first question on the study's own files and on all evidence; None where it is not put to that set."""
+    first = findings[0] if findings else None
+    by_set = {f.sample.evidence: f for f in reversed(findings) if first is not None and f.id == first.id}
+    own = next((by_set[name] for name in OWN if name in by_set), None)
+    return own, by_set.get(POOLED)
 
 
 def wrapped(text: str) -> str:

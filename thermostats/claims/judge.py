@@ -1,124 +1,343 @@
-"""From a result to a finding: the rule's verdict, the gate of its fit, and the words with the numbers put in."""
+"""From a question to a finding: the attained level of each side against α*, and the words with the numbers put in.
+
+One way for the set of evidence that a question was asked of first and for all others: the same test on the set's rows,
+the same rule, the same limits. Only the words differ: those of the claim, or that it is the same question.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.calibration import FAIR, Calibration, nearest, on_these
 from thermostats.claims.curve import curve_of
-from thermostats.claims.error_rates import FAIR, ErrorRates, rates, table, untried
-from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample
+from thermostats.claims.evidence import SETS, Evidence
+from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample, Strength
 from thermostats.claims.fits import convergence, posterior_of, undrawn
-from thermostats.claims.left_out import hangs_on, hangs_on_source
+from thermostats.claims.levels import MANY, PLAUSIBLE, SIDES, WITHOUT, Attained, attained
+from thermostats.claims.own_models import noise, own_models_missing
 from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.question import Question
-from thermostats.claims.result import Estimate, Result
-from thermostats.claims.rule import Decide, Given, Posterior, Rule, wanted
-from thermostats.claims.sources import coincidence
+from thermostats.claims.result import Estimate, Result, TooFew
+from thermostats.claims.rule import ALPHA, AtLeast, Decide, Given, Posterior, wanted
+from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.template import Template
-from thermostats.claims.verdict import OPEN, UNMEASURED, Reason, Verdict, all_of
-from thermostats.errors import DataError
-from thermostats.formatting import chance_of
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Reason, Verdict, all_of
+from thermostats.errors import DataError, UsageError
+from thermostats.formatting import chance_of, declared, listed, plural
 from thermostats.modelling.draws import PASSED
-from thermostats.settings import drawing
+from thermostats.settings import calibrating, drawing
+from thermostats.tables.vocabulary import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
+NAMED = 12
+"""Models up to which a set is listed."""
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What the rows of one set of evidence say by a question's rule."""
+
+    verdict: Verdict
+    reason: Reason = Reason.NONE
+    strength: Strength = field(default_factory=Strength)
+    known: Calibration = field(default_factory=lambda: Calibration(pd.DataFrame()))
+    unit: str = ""
+    """The unit, or the source of rows, without which the verdict would not stand."""
 
 
 def answered(
-    words: Template, question: Question, result: Result, rows: pd.DataFrame | None, evidence: Evidence
+    words: Template, question: Question, evidence: Evidence, result: Result, rows: pd.DataFrame | None
 ) -> Finding:
-    """The finding of one result; `rows`: those of the question's trial, from `evidence`.
+    """The finding of a question's own answer on the set that it is asked of first; `rows`: those of its trial.
 
-    The primary rule decides. Its verdict stands where no single unit or source carries it and where, in simulated
-    worlds, that side is wrong in at most 5%. Raises DataError where rule, words and result do not fit one another.
+    Raises DataError where rule, words and result do not fit one another.
     """
     if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
         return unmeasured(words, question, result)
-    primary = question.primary
-    if primary is None:
-        raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
-    if drawing() or isinstance(primary, Posterior):
+    if drawing() or isinstance(question.primary, Posterior):
         result = result.adding(inference=result.inference.drawn())
-    verdict, reason = primary.verdict(result), Reason.NONE
-    fit, fitted = result.inference.fit, _fitted(words, question, result, verdict)
-    if isinstance(primary, Posterior) and isinstance(fitted, FittedModel):
-        verdict = Verdict(fitted.concluded)
-        if not fitted.gate.passes:
-            reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
-    errors, coincide = ErrorRates(table().iloc[:0]), ""
-    if question.trial is not None and rows is not None:
-        unit = hangs_on(primary, question.trial, rows, verdict)
-        source = "" if unit else hangs_on_source(question, evidence, rows, verdict, question.needs)
-        tried = rates(question, len(rows))
-        errors = ErrorRates(tried, unit, source, question.trial.larger, untried=untried(question, tried))
-        coincide = coincidence(evidence, set(rows["model_id"])) if "model_id" in rows else ""
-    by_rule = verdict
-    verdict, reason = standing(primary, result, errors, verdict, reason)
-    settles = errors.sentence(by_rule, question.group, reason)
-    finding = _finding(words, question, result, verdict, fitted, reason, errors, settles)
+    weighed = weigh(question, evidence, result, rows)
+    fitted = _fitted(words, question, result)
+    if isinstance(fitted, FittedModel) and isinstance(question.primary, Posterior) and not fitted.gate.passes:
+        fit = result.inference.fit
+        reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
+        weighed = replace(weighed, verdict=OPEN, reason=reason, strength=Strength())
+    finding = _finding(words, question, result, weighed, fitted)
     curve = None
-    if question.curve is not None and question.trial is not None:
-        curve = curve_of(question.curve, primary, question.trial.test, evidence)
+    if question.curve is not None and question.trial is not None and question.primary is not None:
+        curve = curve_of(question.curve, question.primary, question.trial.test, evidence)
+    there = rows is not None and "model_id" in rows
+    coincide = coincidence(evidence, set(rows["model_id"])) if there and rows is not None else ""
     return replace(finding, sample=replace(finding.sample, coincidence=coincide), curve=curve)
 
 
-def _fitted(words: Template, question: Question, result: Result, verdict: Verdict) -> FittedModel | Undrawn | None:
-    """The fit that a rule on a posterior asks, with its checks; undrawn where it is left for later."""
-    primary, other, inference = question.primary, question.robustness, result.inference
-    asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    if asked is None or (inference.fit is None and inference.later is None and asked is not primary):
-        return None
-    model = inference.model or words.line(question.name, "model", _values(question, result, verdict))
-    if inference.later is not None:
-        return undrawn(result, asked, model)
-    return posterior_of(result, asked, model, other if asked is primary else primary)
+def again(
+    question: Question, evidence: Evidence, first: Finding | None = None, measures: Sequence[str] = ()
+) -> Finding:
+    """The finding of the same question on another set of evidence; `first`: on the set that it was asked of first.
+
+    measures: what the claim reads of a model; with it, notes say which of the user's models are left out, and why. Rows
+    that are too few, or that do not carry the test, need measurement; `settles` says what it takes. Raises DataError
+    for a question without a trial.
+    """
+    trial, needs = question.on_trial()[1], question.views
+    if needs is None:
+        raise DataError("a question without views has only one set of evidence", where=question.id)
+    group = "recipe" if evidence.name == NURSERY else question.group
+    finding = _same(question, evidence, first, group)
+    used: set[str] = set()
+    there = Result()
+
+    def missing() -> tuple[str, ...]:
+        return tuple(own_models_missing(finding.claim, measures, used, evidence))
+
+    try:
+        rows = trial.of(evidence, question.over)
+        used = set(rows["model_id"])
+        rows = needs.of(rows)
+        there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
+        result = trial.test(rows)
+    except TooFew as few:
+        known = nearest(question, needs.models)
+        without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
+        lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
+        takes = f"{lacks}It {needs.words()}. {known.takes(group, trial.larger, needs.models)}".strip()
+        return _with(replace(finding, notes=missing()), few.result, settles=takes)
+    except UsageError as error:
+        return _with(replace(finding, notes=missing()), there, settles=f"The test cannot be made: {error.what}.")
+    weighed = weigh(question, evidence, result, rows, needs)
+    sample = replace(finding.sample, coincidence=coincidence(evidence, used))
+    made = replace(
+        finding,
+        verdict=weighed.verdict,
+        reason=weighed.reason,
+        strength=weighed.strength,
+        plain=f"{finding.plain[:-1]}{_named(rows)}.",
+        sample=sample,
+        notes=(*missing(), *(noise(question, used, evidence) if needs.groups > 1 else ())),
+    )
+    return _with(made, result, **_said(question, weighed, group))
 
 
-def standing(
-    primary: Rule, result: Result, errors: ErrorRates, verdict: Verdict, reason: Reason = Reason.NONE
-) -> tuple[Verdict, Reason]:
-    """The verdict that stands, and why it is open: it must hang on no unit or source, nor be of a side that errs."""
-    if errors.hangs_on or errors.source:
-        return OPEN, Reason.ONE_UNIT if errors.hangs_on else Reason.ONE_SOURCE
-    if errors.worst(verdict) is not None:
-        return OPEN, Reason.WITHHELD
-    if verdict == OPEN and reason == Reason.NONE:
-        if isinstance(primary, Decide) and primary.divided.holds(result):
-            return verdict, Reason.CODING
-        if errors.silent:
-            return verdict, Reason.WITHHELD
-        short = isinstance(primary, Given) and primary.short(result)
-        reason = Reason.TOO_LITTLE if short or errors.power < FAIR else Reason.UNDECIDED
-    return verdict, reason
+def weigh(
+    question: Question, evidence: Evidence, result: Result, rows: pd.DataFrame | None, least: AtLeast | None = None
+) -> Weighed:
+    """The verdict of a result: a side is given where its attained level is at most 5% and below α*.
+
+    Of two sides that hold the one with the smaller level over α* stands. It must not hang on one unit or source:
+    without it the level may be four times as large.
+    """
+    primary = question.primary
+    if primary is None:
+        raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
+    known = calibration_of(question, rows)
+    levels = {side: attained(primary, question.trial, rows, result, side) for side in SIDES}
+    given = [side for side in SIDES if known.side(side).gives(levels[side].level)]
+    if not given:
+        return _open(question, result, levels, known)
+    side = min(given, key=lambda side: levels[side].level / _limit(known, side))
+    strength = _strength(question, known, side, levels[side], len(given) > 1)
+    near = WITHOUT * _limit(known, side)
+    undecided = replace(strength, unless="", tipping=(), leans=str(side))
+    if levels[side].without > near:
+        return Weighed(OPEN, Reason.ONE_UNIT, undecided, known, levels[side].unit)
+    if source := hangs_on_source(question, evidence, rows, side, least or question.needs, near):
+        return Weighed(OPEN, Reason.ONE_SOURCE, undecided, known, f"the rows of the source {source}")
+    return Weighed(side, Reason.NONE, strength, known)
+
+
+def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration:
+    """What is known of a question's rule on some rows; simulated on them where a report is asked to."""
+    n = 0 if rows is None else len(rows)
+    return on_these(question, rows) if calibrating() and rows is not None else nearest(question, n)
+
+
+def _limit(known: Calibration, side: Verdict) -> float:
+    """min(5%, α*)."""
+    limit = known.side(side).limit()
+    return ALPHA if math.isnan(limit) else min(ALPHA, limit)
+
+
+def _strength(question: Question, known: Calibration, side: Verdict, at: Attained, both: bool) -> Strength:
+    of_side, level = known.side(side), max(at.level, at.without / WITHOUT)
+    limit, tried = of_side.limit(), known.tried
+    return Strength(
+        level=level,
+        limit=None if math.isnan(limit) else limit,
+        p=of_side.p(level),
+        unless=of_side.condition(question, level) if tried else "",
+        provisional=known.provisional if question.trial is not None else "",
+        both=both,
+        tipping=of_side.tipping(question, level) if tried else (),
+    )
+
+
+def _open(question: Question, result: Result, levels: dict[Verdict, Attained], known: Calibration) -> Weighed:
+    """An open verdict: why it is open, and the side to which it leans, which is nearly met."""
+    primary = question.primary
+    assert primary is not None  # noqa: S101
+    side = leaning(question, result, levels)
+    shown = side or SUPPORTED
+    strength = replace(
+        _strength(question, known, shown, levels[shown], False), unless="", tipping=(), leans=str(side or "")
+    )
+    if isinstance(primary, Decide) and primary.divided.holds(result):
+        return Weighed(OPEN, Reason.CODING, strength, known)
+    of_side = known.side(shown)
+    short = isinstance(primary, Given) and primary.short(result)
+    too_little = short or of_side.limit() == 0 or (known.tried and not of_side.power >= FAIR)
+    return Weighed(OPEN, Reason.TOO_LITTLE if too_little else Reason.UNDECIDED, strength, known)
+
+
+def leaning(question: Question, result: Result, levels: dict[Verdict, Attained]) -> Verdict | None:
+    """The side that is nearly met, of two the one with the smaller level; None where neither is."""
+    assert question.primary is not None  # noqa: S101
+    nearly = question.primary.nearly()
+    if isinstance(nearly, Posterior):
+        verdict = nearly.verdict(result)
+        return verdict if verdict in SIDES else None
+    near = [side for side in SIDES if nearly.side(side).holds(result)]
+    return min(near, key=lambda side: levels[side].level) if near else None
+
+
+def hangs_on_source(
+    question: Question, evidence: Evidence, rows: pd.DataFrame | None, side: Verdict, least: AtLeast | None, near: float
+) -> str:
+    """The source of rows without which the level of a side would be beyond `near`; empty where there is none.
+
+    The rows are chosen anew without each source of the set in turn, so that a model which others measured too stays.
+    A source without which the rows are fewer than `least`, or the test cannot be made, is passed over, as nothing is
+    known of it. Where one counterexample decides (`Trial.unit` is empty), a verdict against the statement stands.
+    """
+    if question.trial is None or rows is None or "model_id" not in rows:
+        return ""
+    primary, trial = question.on_trial()
+    if side == AGAINST and not trial.unit:
+        return ""
+    sources = evidence.sources(set(rows["model_id"]))
+    for source in sources if 1 < len(sources) <= MANY else ():
+        try:
+            others = trial.of(evidence.without(source), question.over)
+            if least is not None and not least.rows:
+                least.of(others)
+            result = trial.test(others)
+        except (UsageError, TooFew):
+            continue
+        if least is not None and least.rows and least.verdict(result) == UNMEASURED:
+            continue
+        if float(primary.level(result, side)) > near:
+            return source
+    return ""
 
 
 def unmeasured(words: Template, question: Question, result: Result) -> Finding:
     """The finding that needs measurement."""
-    return _finding(words, question, result, UNMEASURED)
+    return _finding(words, question, result, Weighed(UNMEASURED))
 
 
 def together(words: Template, question: Question, parts: Sequence[Finding], result: Result) -> Finding:
-    """The verdict over findings: one part against it decides, support needs every part."""
-    verdict = all_of(Verdict(part.verdict) for part in parts)
+    """The verdict over findings: one part against it decides, support needs every part.
+
+    Parts were simulated alone, so one of k speaks against the whole where its level is at most α*/k.
+    """
+    counted = [_as_one_of(part, len(parts)) for part in parts]
+    verdict = all_of(counted)
     few = Reason.TOO_LITTLE if UNMEASURED in {part.verdict for part in parts} else Reason.UNDECIDED
-    never = (Reason(part.reason) for part in parts if part.reason in {Reason.CODING, Reason.WITHHELD})
+    never = (Reason(part.reason) for part in parts if part.reason == Reason.CODING)
     reason = Reason.NONE if verdict != OPEN else next(never, few)
-    finding = _finding(words, question, result, verdict, reason=reason)
+    leans = str(AGAINST) * (verdict == OPEN and AGAINST in {part.verdict for part in parts})
+    weakest = max((part for part in parts), key=lambda part: part.strength.level or 0.0)
+    unless = weakest.strength.unless * (verdict == SUPPORTED)
+    provisional = next(filter(None, (part.strength.provisional for part in parts)), "")
+    weighed = Weighed(verdict, reason, Strength(leans=leans, unless=unless, provisional=provisional))
+    finding = _finding(words, question, result, weighed)
     named = "; ".join(part.estimand for part in parts)
     rule = f"supported if all of these are supported, not supported if any of them is not supported: {named}"
     return replace(finding, criterion=replace(finding.criterion, words=rule))
+
+
+def _as_one_of(part: Finding, k: int) -> Verdict:
+    """The verdict of one of k parts; one against the statement counts where its level is at most α*/k."""
+    verdict, strength = Verdict(part.verdict), part.strength
+    if verdict != AGAINST or strength.level is None or k < 2:
+        return verdict
+    limit = ALPHA if strength.limit is None else min(ALPHA, strength.limit)
+    return verdict if strength.level <= limit / k else OPEN
 
 
 def headline(result: Result) -> Estimate:
     """The number that heads a finding; an undefined p-value is none and has no kind."""
     head = result.headline
     return replace(head, p=None, p_kind="") if head.p is None or math.isnan(head.p) else head
+
+
+def _fitted(words: Template, question: Question, result: Result) -> FittedModel | Undrawn | None:
+    """The fit that a rule on a posterior asks, with its checks; undrawn where it is left for later."""
+    primary, other, inference = question.primary, question.robustness, result.inference
+    asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
+    if asked is None or (inference.fit is None and inference.later is None and asked is not primary):
+        return None
+    model = inference.model or words.line(question.name, "model", _values(question, result, OPEN))
+    if inference.later is not None:
+        return undrawn(result, asked, model)
+    return posterior_of(result, asked, model, other if asked is primary else primary)
+
+
+def _said(question: Question, weighed: Weighed, group: str) -> dict[str, Any]:
+    """What a criterion says of a weighed result: what the rule could have shown, and what would settle it."""
+    known = weighed.known
+    return {
+        "could": could(known) if question.trial else "",
+        "settles": settles(question, weighed, group),
+        "worlds": len(known.rows) if question.trial else None,
+        "levels": known.rows if known.tried else None,
+    }
+
+
+def could(known: Calibration) -> str:
+    """What the rule could have shown, in plain words."""
+    if not known.tried:
+        return "The rule has not been tried in simulated worlds of this design, so it is given at a level of 5%."
+    design = f"a design of {plural(known.size, 'row')}, the nearest in size to the {known.here:,} here"
+    sentences = [f"The rule was tried on {'this design' if known.size == known.here else design}."]
+    for side in SIDES:
+        of_side = known.side(side)
+        if (worst := of_side.worst) is None:
+            continue
+        limit = of_side.limit(PLAUSIBLE)
+        given = f"is given below a level of {declared(float(f'{limit:.2g}'))}" if limit else "is never given"
+        sentences.append(
+            f"“{side}” {given}: at 5% it would come falsely in {worst['rate']:.1%} of {worst['studies']:,} studies "
+            f"of the worst plausible world ({worst['words']})."
+        )
+        if not math.isnan(of_side.power):
+            size = "the declared size" if side == SUPPORTED else "no effect"
+            sentences.append(f"With {size} it comes in {of_side.power:.0%} of studies.")
+    return " ".join(sentences)
+
+
+def settles(question: Question, weighed: Weighed, group: str) -> str:
+    """What would settle an open verdict, by the power at α*, in plain words; empty where nothing was simulated."""
+    if weighed.reason == Reason.CODING:
+        return "More models of this kind settle nothing: the answer is another when columns change their block."
+    if weighed.unit:
+        return f"Without {weighed.unit} the verdict would not stand, so it is left open."
+    known, trial = weighed.known, question.trial
+    if weighed.verdict != OPEN or trial is None or not known.tried:
+        return ""
+    power = known.side(SUPPORTED).power
+    if math.isnan(power):
+        return ""
+    here = f"A study of this size finds an effect of the declared size in {power:.0%} of simulations."
+    takes = known.takes(group, trial.larger) if power < FAIR or weighed.reason == Reason.TOO_LITTLE else ""
+    if power < FAIR and not takes:
+        takes = "One 18 times as large does not find it in 80% of them."
+    return " ".join(filter(None, [takes, here]))
 
 
 def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:
@@ -135,37 +354,23 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
     }
 
 
-def _could(question: Question, result: Result, errors: ErrorRates | None) -> str:
-    """What the rule could have shown; a number without trial, interval and p-value is certain."""
-    if errors is None:
-        return ""
-    certain = not (question.trial or result.headline.interval or result.headline.p is not None)
-    return EXACT if certain else errors.could()
-
-
 def _finding(
-    words: Template,
-    question: Question,
-    result: Result,
-    verdict: Verdict,
-    fitted: FittedModel | Undrawn | None = None,
-    reason: Reason = Reason.NONE,
-    errors: ErrorRates | None = None,
-    settles: str = "",
+    words: Template, question: Question, result: Result, weighed: Weighed, fitted: FittedModel | Undrawn | None = None
 ) -> Finding:
+    verdict = weighed.verdict
     values = _values(question, result, verdict)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
+    certain = not (question.trial or result.headline.interval or result.headline.p is not None)
+    said = _said(question, weighed, question.group) if verdict != UNMEASURED and not question.parts else {}
+    exact = {"could": EXACT} if said and certain else {}
+    written = words.line(question.name, "could", values)
     criterion = Criterion(
         words=question.rule(),
         brief=question.brief(),
         above=above,
         below=below,
         statement=question.statement,
-        could=words.line(question.name, "could", values) or _could(question, result, errors),
-        settles=settles,
-        worlds=len(errors.rates) if errors and question.trial else None,
-        untried=errors.untried if errors else 0,
-        rates=errors.rates if errors and len(errors.rates) else None,
+        **{**said, **exact, **({"could": written} if written else {})},
     )
     caption = words.line(question.name, "caption", values) if result.draw else ""
     return Finding(
@@ -173,17 +378,48 @@ def _finding(
         estimand=words.line(question.name, "estimand", values),
         verdict=verdict,
         plain=" ".join(filter(None, [words.line(question.name, "plain", values), _sentence(fitted, verdict)])),
-        reason=reason,
+        reason=weighed.reason,
         headline=headline(result),
         criterion=criterion,
+        strength=weighed.strength,
         sample=Sample(question.evidence, "", result.n_models, result.n_groups, question.group),
         audit=result.audit,
-        convergence=convergence(result.inference.fit) if result.inference.fit and fitted else Convergence(),
+        convergence=convergence(result.inference.fit) if fitted and result.inference.fit else Convergence(),
         notes=words.notes(question.name, values),
         table=result.table,
         figure=Drawing(result.draw, caption),
         posterior=fitted,
     )
+
+
+def _same(question: Question, evidence: Evidence, first: Finding | None, group: str) -> Finding:
+    """The finding of a question on another set, before its rows are read."""
+    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=Sample(question.evidence))
+    rule = first.criterion
+    return Finding(
+        id=first.id,
+        estimand=first.estimand,
+        verdict=UNMEASURED,
+        plain=f"The same question for {SETS[evidence.name]}.",
+        criterion=Criterion(words=rule.words, above=rule.above, below=rule.below),
+        sample=Sample(evidence.name, first.sample.evidence, group=group),
+    )
+
+
+def _with(finding: Finding, result: Result, **criterion: Any) -> Finding:
+    """A finding with the headline and the counts of a result, and with more of its criterion."""
+    return replace(
+        finding,
+        headline=headline(result),
+        criterion=replace(finding.criterion, **criterion),
+        sample=replace(finding.sample, n_models=result.n_models, n_groups=result.n_groups),
+    )
+
+
+def _named(rows: pd.DataFrame) -> str:
+    """The models, where they are few."""
+    names = sorted(set(rows["model_id"]))
+    return f": {listed(names)}" if len(names) <= NAMED else ""
 
 
 def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:

@@ -13,9 +13,10 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
+from thermostats.claims.judge import again
+from thermostats.claims.own_models import TABLES
 from thermostats.claims.question import Question
 from thermostats.claims.verdict import UNMEASURED
-from thermostats.claims.views import TABLES, viewed
 from thermostats.next_steps import command
 from thermostats.tables.invariants import BALANCED, READ, unread
 from thermostats.tables.reading import of_last_revision
@@ -75,7 +76,7 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
 
 
 def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
-    finding = viewed(question, evidence)
+    finding = again(question, evidence)
     return {
         "finding": question.id,
         "evidence": evidence.name,

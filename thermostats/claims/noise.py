@@ -15,7 +15,7 @@ from thermostats.formatting import declared
 Array = NDArray[Any]
 Rng = np.random.Generator
 Noise = Callable[[pd.DataFrame], Array]
-"""Draws errors of variance 1, one for each row."""
+"""Draws errors of variance 1, study × row."""
 OUTLYING = 4.0
 """Standard deviations by which what is aberrant lies off."""
 NOISY = 3.0
@@ -79,6 +79,37 @@ _AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "on
 """Kinds of errors of prompts of models by the names of the same for models of labs."""
 
 
+@dataclass(frozen=True)
+class Random:
+    """Random numbers of many studies of one design at once: every array begins with an axis of studies."""
+
+    rng: Rng
+    studies: int = 1
+
+    def normal(self, *shape: int, scale: float = 1.0) -> Array:
+        """Normal numbers."""
+        return scale * self.rng.standard_normal((self.studies, *shape))
+
+    def t(self, df: float, *shape: int) -> Array:
+        """Of Student's t with variance 1; of infinite df normal ones."""
+        if np.isinf(df):
+            return self.normal(*shape)
+        return np.asarray(self.rng.standard_t(df, (self.studies, *shape)) * ((df - 2) / df) ** 0.5)
+
+    def uniform(self, *shape: int) -> Array:
+        """Numbers between 0 and 1."""
+        return self.rng.random((self.studies, *shape))
+
+    def signs(self, *shape: int) -> Array:
+        """−1 or 1."""
+        return self.rng.choice([-1.0, 1.0], (self.studies, *shape))
+
+    def levels(self, rows: pd.DataFrame, column: str) -> Array:
+        """A normal level of every value of a column, one for each row."""
+        codes = pd.factorize(rows[column])[0]
+        return self.normal(codes.max() + 1)[:, codes]
+
+
 class Drawn(Protocol):
     """Errors that can be drawn for rows."""
 
@@ -86,8 +117,8 @@ class Drawn(Protocol):
     def kind(self) -> str:
         """Kind of the errors, by the name that worlds give it."""
 
-    def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
-        """One error for each row, of variance 1 but for what is aberrant."""
+    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
+        """One error for each study and row, of variance 1 but for what is aberrant."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +137,15 @@ class Errors:
     ar: float = 0.0
     ratio: float = 1.0
 
-    def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
-        """One error for each row."""
-        drawn = _errors(rows, self.kind, rng)
+    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
+        """One error for each study and row."""
+        drawn = _errors(rows, self.kind, random)
         if self.between:
-            drawn = self.between**0.5 * levels_of(rows, self.group, rng) + (1 - self.between) ** 0.5 * drawn
+            drawn = self.between**0.5 * random.levels(rows, self.group) + (1 - self.between) ** 0.5 * drawn
         if not self.along:
             return drawn
         order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
-        drawn[order] = _correlated(drawn[order], self.ar)
+        drawn[:, order] = _correlated(drawn[:, order], self.ar)
         return np.asarray(drawn * _uneven(rows, self.along, self.ratio))
 
     @property
@@ -122,15 +153,15 @@ class Errors:
         """What they are like."""
         parts = [ERRORS[self.kind]]
         parts += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
-        parts += [f"correlated at {declared(self.ar)} between neighbours in {_column(self.along)}"] * bool(self.ar)
+        parts += [f"correlated at {declared(self.ar)} between neighbours in {column_words(self.along)}"] * bool(self.ar)
         return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
 
 
 def _correlated(errors: Array, ar: float) -> Array:
     """Independent errors made into a chain whose neighbours are correlated at `ar`."""
     chain = errors.copy()
-    for place in range(1, chain.size):
-        chain[place] = ar * chain[place - 1] + (1 - ar**2) ** 0.5 * errors[place]
+    for place in range(1, chain.shape[1]) if ar else ():
+        chain[:, place] = ar * chain[:, place - 1] + (1 - ar**2) ** 0.5 * errors[:, place]
     return chain
 
 
@@ -146,15 +177,13 @@ class PromptErrors:
     along: str = ""
     ratio: float = 1.0
 
-    def draw(self, rows: pd.DataFrame, rng: Rng) -> Array:
-        """One error for each row."""
-        prompt, model = pd.factorize(rows["prompt_id"])[0], pd.factorize(rows["model_id"])[0]
-        shared = rng.normal(size=prompt.max() + 1)[prompt]
-        single = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), rng)
+    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
+        """One error for each study and row."""
+        single = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), random)
         if self.kind == "alike in categories":
-            cell = pd.factorize(pd.Series(model).astype(str) + " " + rows["category"].astype(str).to_numpy())[0]
-            single = (single + rng.normal(size=cell.max() + 1)[cell]) / 2**0.5
-        drawn = np.asarray(self.shared**0.5 * shared + (1 - self.shared) ** 0.5 * single)
+            cells = rows.assign(cell=rows["model_id"].astype(str) + " " + rows["category"].astype(str))
+            single = (single + random.levels(cells, "cell")) / 2**0.5
+        drawn = np.asarray(self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single)
         return drawn * _uneven(rows, self.along, self.ratio) if self.along else drawn
 
     @property
@@ -178,38 +207,32 @@ def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:
 
 
 def _uneven_words(along: str, ratio: float) -> list[str]:
-    where = AMONG.get(along, f"at the largest {_column(along)}")
+    where = AMONG.get(along, f"at the largest {column_words(along)}")
     return [f"SD {declared(ratio)} times as large {where}"] * (ratio != 1)
 
 
-def _column(name: str) -> str:
+def column_words(name: str) -> str:
+    """A column along which errors differ, in words."""
     return ALONG.get(name, name.replace("_", " "))
 
 
-def _errors(rows: pd.DataFrame, kind: str, rng: Rng) -> Array:
+def _errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     """Errors with variance 1 but for what is aberrant."""
-    n, lab = len(rows), pd.factorize(rows["heritage"])[0]
+    n, lab, every = len(rows), pd.factorize(rows["heritage"])[0], np.arange(random.studies)
     if kind.startswith(LEVELS):
-        codes = pd.factorize(rows[kind.removeprefix(LEVELS)])[0]
-        return np.asarray((rng.normal(size=codes.max() + 1)[codes] + rng.normal(size=n)) / 2**0.5)
+        return np.asarray((random.levels(rows, kind.removeprefix(LEVELS)) + random.normal(n)) / 2**0.5)
     if kind in {"t3", "t4"}:
-        df = int(kind[1])
-        return np.asarray(rng.standard_t(df, n) * ((df - 2) / df) ** 0.5)
+        return random.t(int(kind[1]), n)
     if kind == "lognormal":
-        return np.asarray((rng.lognormal(size=n) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
-    normal, sizes = rng.normal(size=n), np.bincount(lab)
+        return np.asarray((np.exp(random.normal(n)) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
+    normal, sizes = random.normal(n), np.bincount(lab)
     if kind == "heteroscedastic labs":
-        return np.asarray(normal * np.exp(rng.normal(scale=0.7, size=sizes.size))[lab])
+        return np.asarray(normal * np.exp(random.normal(sizes.size, scale=0.7))[:, lab])
     if kind == "small noisy labs":
         return np.asarray(normal * np.where(sizes[lab] <= 2, NOISY, 1.0))
     if kind == "one outlying lab":
-        normal[lab == rng.choice(np.flatnonzero(sizes == sizes.min()))] += OUTLYING * rng.choice([-1, 1])
+        outlying = random.rng.choice(np.flatnonzero(sizes == sizes.min()), (random.studies, 1))
+        normal += (lab == outlying) * OUTLYING * random.signs(1)
     if kind == "one aberrant model":
-        normal[rng.integers(n)] += OUTLYING * rng.choice([-1, 1])
+        normal[every, random.rng.integers(n, size=random.studies)] += OUTLYING * random.signs()
     return normal
-
-
-def levels_of(rows: pd.DataFrame, column: str, rng: Rng) -> Array:
-    """A normal level of every value of a column, one for each row."""
-    codes = pd.factorize(rows[column])[0]
-    return np.asarray(rng.normal(size=codes.max() + 1)[codes])

@@ -14,7 +14,6 @@ from thermostats.claims.evidence import SETS
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.trial import Trial
-from thermostats.claims.worlds import Search, World
 from thermostats.errors import DataError
 from thermostats.formatting import listed
 
@@ -86,14 +85,16 @@ class Question:
             raise DataError("a question without a trial can have only one set of evidence", where=self.id)
         return self.primary, self.trial
 
-    def digest(self, named: World | Search) -> str:
-        """Of rule, version of the test and a world's words: rates of another version of them count for nothing.
+    def digest(self) -> str:
+        """Of rule, version of the test and worlds: what was simulated of another version of them counts for nothing.
 
-        Whoever changes what a test computes raises its `Trial.version`; a test simulates some studies of every rule
-        anew.
+        Whoever changes what a test computes raises its `Trial.version`.
         """
         primary, trial = self.on_trial()
-        parts = (str(trial.version), primary.words(), str(named.holds), named.id, named.words)
+        parts = [str(trial.version), trial.unit, primary.words()]
+        if (worlds := trial.worlds) is not None:
+            sizes = (worlds.claimed, worlds.null, dict(worlds.others), dict(worlds.box), worlds.kinds)
+            parts += [*map(str, sizes), worlds.at().words]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
     def rule(self) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.conditions import NEAR, NEVER, Condition, Each, Pick, Some, Truth, V
+from thermostats.claims.conditions import ALPHA, NEAR, NEVER, Condition, Each, Gate, Levels, Pick, Some, Truth, V
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE, UNMEASURED, Reason, Verdict, if_probable
 from thermostats.formatting import declared, listed, plural
@@ -26,6 +26,7 @@ from thermostats.modelling.statements import Statement, truth_of
 
 __all__ = [
     "ACCIDENTS",
+    "ALPHA",
     "NEAR",
     "NEVER",
     "Above",
@@ -37,6 +38,7 @@ __all__ = [
     "Decide",
     "Each",
     "EveryRow",
+    "Gate",
     "Given",
     "Pick",
     "Posterior",
@@ -65,8 +67,16 @@ class Decide:
         """What the result says by this rule: by the first condition that holds."""
         return SUPPORTED if self.supported.holds(result) else AGAINST if self.against.holds(result) else OPEN
 
+    def level(self, result: Result, verdict: Verdict) -> Levels:
+        """Attained level of one side: the smallest nominal level at which the rule would give it."""
+        return self.side(verdict).attained(result)
+
+    def side(self, verdict: Verdict) -> Condition:
+        """The condition of one side."""
+        return self.supported if verdict == SUPPORTED else self.against
+
     def nearly(self) -> Decide:
-        """The rule by conditions that are nearly its own: what must still be met when one unit is left out."""
+        """The rule by conditions that are nearly its own: the side to which an open verdict leans."""
         return replace(self, supported=self.supported.nearly(), against=self.against.nearly())
 
     def words(self) -> str:
@@ -125,9 +135,10 @@ def Always(counterexamples: str, enough: Condition, clear: str = "") -> Decide:
     """A statement about every unit: supported where none is against it and there is enough for it.
 
     Not supported where more than `ACCIDENTS` units are against it, beyond their errors of measurement where those are
-    known (`clear`, a quantity of its own where some are against it that are not clear). One alone leaves it open.
+    known (`clear`, a quantity of its own where some are against it that are not clear). One alone leaves it open. What
+    some units do is a fact about them, so neither count says anything of a large sample.
     """
-    return Decide((V(counterexamples) <= 0) & enough, V(clear or counterexamples) > ACCIDENTS)
+    return Decide(Gate(V(counterexamples) <= 0) & enough, Gate(V(clear or counterexamples) > ACCIDENTS))
 
 
 def Sometimes(instances: str, enough: Condition) -> Decide:
@@ -150,10 +161,6 @@ class AtLeast:
         enough = result.n_models >= self.models and result.n_groups >= self.groups
         enough &= all(len(result.rows[name]) >= least for name, least in self.rows.items())
         return SUPPORTED if enough else UNMEASURED
-
-    def nearly(self) -> AtLeast:
-        """This rule itself: a count is met or not."""
-        return self
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows of models, handed on where they are enough, models and groups counted; raises TooFew where not."""
@@ -223,6 +230,18 @@ class Posterior:
             return SUPPORTED
         return AGAINST if result.inference.probability(self.against) <= 1 - self.sure else OPEN
 
+    def level(self, result: Result, verdict: Verdict) -> float:
+        """Probability of the contrary; 0 against what is refuted."""
+        if self.refuted.holds(result):
+            return float(verdict == SUPPORTED)
+        if verdict == SUPPORTED:
+            return 1 - self.probability(result)
+        return result.inference.probability(self.against) if self.against else self.probability(result)
+
+    def side(self, _: Verdict) -> Condition:
+        """Neither side is a condition on a test."""
+        return self.refuted
+
     def nearly(self) -> Posterior:
         """The rule that is sure from a probability of 1 − `NEAR` on."""
         return replace(self, sure=min(self.sure, 1 - NEAR), refuted=self.refuted.nearly())
@@ -258,6 +277,14 @@ class Given:
         """By the rule."""
         return OPEN if self.short(result) else self.rule.verdict(result)
 
+    def level(self, result: Result, verdict: Verdict) -> Levels:
+        """That of the rule, where there is enough."""
+        return 1.0 if self.short(result) else self.rule.level(result, verdict)
+
+    def side(self, verdict: Verdict) -> Condition:
+        """That of the rule."""
+        return self.rule.side(verdict)
+
     def nearly(self) -> Decide:
         """What it applies is nearly met; there is enough data without a unit where there is with it."""
         return self.rule.nearly()
@@ -271,8 +298,14 @@ class Given:
         return [*self.rule.brief(), f"Too little data unless {self.enough.brief}."]
 
 
-Rule = Decide | AtLeast | Posterior | Given
-"""What decides on a result (`verdict`), states itself (`words`), and knows what is nearly enough for it (`nearly`)."""
+Rule = Decide | Posterior | Given
+"""What decides on a result (`verdict`, `level`), states itself (`words`) and knows what is nearly enough (`nearly`)."""
+
+
+def without_level(rule: Rule) -> str:
+    """Words of the first side that has no attained level; empty where every side has one."""
+    sides = {} if isinstance(rule, Posterior) else {v: rule.side(v) for v in (SUPPORTED, AGAINST)}
+    return next((f"“{verdict}” where {side.words}" for verdict, side in sides.items() if side.level is None), "")
 
 
 def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:

@@ -41,7 +41,6 @@ class Reason(StrEnum):
     ONE_UNIT = "hangs on one unit"
     ONE_SOURCE = "hangs on one source"
     CODING = "depends on what is called geometry"
-    WITHHELD = "the rule errs too often"
     UNDECIDED = "undecided"
 
 

@@ -403,6 +403,9 @@ def report(
         bool,
         typer.Option("--thorough", help="Draw, and refit what was drawn, without each unit and under other priors."),
     ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Simulate rules on your rows, at most 20 s a finding.")
+    ] = False,
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Draw, and rewrite the files kept under version control.")
     ] = False,
@@ -431,6 +434,7 @@ def report(
         "check": check_only,
         "draw": draw,
         "thorough": thorough,
+        "calibrate": calibrate,
         "snapshot": snapshot,
         "processes": 1 if here else None,
     }

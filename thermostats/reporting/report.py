@@ -16,7 +16,7 @@ from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
 from thermostats.reporting.posteriors import shipped_snapshot
 from thermostats.reporting.stale import NEW, read_manifest
 from thermostats.reporting.state import ABOUT, State, counted
-from thermostats.settings import DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables
+from thermostats.settings import CALIBRATE_VARIABLE, DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables
 from thermostats.tables import folders
 from thermostats.tables.atomic import only_writer
 
@@ -72,6 +72,7 @@ def report(
     force: bool = False,
     draw: bool = False,
     thorough: bool = False,
+    calibrate: bool = False,
     snapshot: bool = False,
     processes: int | None = None,
 ) -> ReportRun:
@@ -82,6 +83,7 @@ def report(
     draw: also draw the posteriors that PyMC alone can draw, about a minute a claim; else their places show what the
     snapshot of this version has of them. No verdict reads them. thorough: run all, draw, and fit again what was drawn
     under other priors and without each unit, which takes minutes a claim; else that is done for exact fits alone.
+    calibrate: run all, and simulate rules on rows whose design no table knows, at most 20 CPU-seconds a finding.
     snapshot: draw, and write the files that are kept under version control, too, of all claims that the folder has.
     processes: analyses run side by side in so many; 1: in this one.
 
@@ -97,7 +99,8 @@ def report(
     written: list[str] = []
     removed: list[str] = []
     with nullcontext() if check else only_writer(folder):
-        options = [f"--{name}" for name, chosen in (("draw", draw), ("thorough", thorough)) if chosen]
+        flags = {"draw": draw, "thorough": thorough, "calibrate": calibrate}
+        options = [f"--{name}" for name, chosen in flags.items() if chosen]
         line = typed(claims, {"data": data, "analyses": analyses}, options)
         records, draw = read_manifest(folder), draw or thorough or snapshot
         state = State(folder, tables, paths, records, all_claims=claims is None, draw=draw, command=line)
@@ -108,14 +111,14 @@ def report(
             return _checked(state, reasons, gone, started)
         if snapshot:
             _whole(state, ids)
-        reasons = {name: why or ("forced" if force or thorough else "") for name, why in reasons.items()}
+        reasons = {name: why or ("forced" if force or thorough or calibrate else "") for name, why in reasons.items()}
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
 
-            asked = {DRAW_VARIABLE: draw, THOROUGH_VARIABLE: thorough}
+            asked = {DRAW_VARIABLE: draw, THOROUGH_VARIABLE: thorough, CALIBRATE_VARIABLE: calibrate}
             with at_level(), variables({name: "1" for name, wanted in asked.items() if wanted}):
                 written, removed = build(
-                    state, reasons, gone, snapshot=snapshot, processes=processes, anew=force or thorough
+                    state, reasons, gone, snapshot=snapshot, processes=processes, anew=force or thorough or calibrate
                 )
     statuses = {name: _became(why) for name, why in reasons.items() if name in paths}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}

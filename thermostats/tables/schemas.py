@@ -410,6 +410,12 @@ FINDINGS = table(
         "reproduced": text("the same recomputed from the tables, a JSON object of named numbers"),
         "verdict": text("by the decision rule of the analysis", VERDICTS),
         "reason": text("why it is inconclusive; empty: it is not, or nothing is declared"),
+        "leans": text("the verdict to which an open one leans; empty: to neither"),
+        "unless": text("the hostile world in which a decided verdict would not stand; empty: it stands there"),
+        "provisional": text("why the limits of its verdict are provisional; empty: they are those of this design"),
+        "level": number("attained level of the side that is given, or leant to", "probability", **SHARE),
+        "limit": number("α*: the level below which that side is given; empty: not tried", "probability", **SHARE),
+        "p_worst": text("p of that side in the worst plausible world, in classes; empty: not tried"),
         "estimate": number("estimate of the estimand", "as named"),
         "lower": number("lower end of its interval", "as named"),
         "upper": number("upper end of its interval", "as named"),
@@ -514,7 +520,10 @@ ADDED: dict[str, dict[str, Any]] = {
     "layers": dict.fromkeys(
         ("gain_sum_attention", "gain_sum_mlp", "read_norm", "gain_read", "centred_write_attention", "centred_write_mlp")
     ),
-    "findings": {"view_of": ""},
+    "findings": {
+        **dict.fromkeys(("view_of", "leans", "unless", "provisional", "p_worst"), ""),
+        **dict.fromkeys(("level", "limit")),
+    },
 }
 """Columns that were added to a table later, each with what it is in files without it."""
 

@@ -1,8 +1,7 @@
 """Worlds in which the truth is known: a signal and errors, to judge rules by.
 
 A world puts outcomes in the place of the measured ones, on the rows that a finding reads; nothing that models fit is
-used. Its signal says what is true, its errors (`claims/noise.py`) what hides it, so a family of worlds is a few signals
-times a few errors. Which family fits a rule:
+used. Its signal says what is true, its errors (`claims/noise.py`) what hides it. A claim names one family of worlds:
 
 | the rule compares | worlds | file |
 |---|---|---|
@@ -11,35 +10,34 @@ times a few errors. Which family fits a rule:
 | slopes inside models, over prompts | `worlds_of_slopes` | `lines.py` |
 | an exponent with a margin; a curve with none | `worlds_of_exponent`; `worlds_of_curve` | `lines.py` |
 | an effect by a mediator with one past it | `worlds_of_path` | `lines.py` |
-| shares of variance of several causes | `worlds_of_shares`, `worlds_of_causes` | `causes.py` |
+| shares of variance of several causes | `worlds_of_shares` | `causes.py` |
 | the same where two causes are alike | `worlds_at` | `boundary.py` |
 | the share of variance between groups | `worlds_of_groups` | `causes.py` |
-| a share along the tree of descent | `worlds_of_descent` | `descent.py` |
+| a share along the tree of descent | `worlds_of_descent` | `causes.py` |
 | a mean with a number | `worlds_of_mean` | `levels.py` |
 | a difference with 0, of all rows or of some | `worlds_of_shift` | `levels.py` |
 | every model with a bound | `worlds_of_bound` | `levels.py` |
 | values by prompt with a number for each unit | `worlds_of_levels` | `levels.py` |
 | variance between models with that between prompts | `worlds_of_parts` | `levels.py` |
-| the share of models where something holds | `worlds_of_share` | `truths.py` |
-| that share among some models with the rest | `worlds_of_contrast` | `truths.py` |
+| the share of models where something holds | `worlds_of_share` | `levels.py` |
+| that share among some models with the rest | `worlds_of_contrast` | `levels.py` |
 
-A rule that none fits has worlds of its own: a `World` (`world.py`) with a signal, a function of rows, noise and random
-numbers (for example `studies/nursery/crossed_worlds.py`). A `Search` is a family with numbers left open, among which
-`claims/search.py` looks for the point where the rule errs most. `searches_among` (`searches.py`) opens the errors of
-worlds of any family; `searches_of_share` and `searches_of_contrast` are for truth values, `searches_at` for shares of
-variance.
+A rule that none fits has a family of its own: `Worlds` (`world.py`) with a function that makes the world of a size and
+of nuisances (for example `studies/nursery/crossed_worlds.py`). `claims/levels.py` tries a rule in all of them.
 """
 
-from thermostats.claims.worlds.causes import worlds_of_causes, worlds_of_groups, worlds_of_shares
+from thermostats.claims.worlds.boundary import Boundary, worlds_at
+from thermostats.claims.worlds.causes import worlds_of_descent, worlds_of_groups, worlds_of_shares
 from thermostats.claims.worlds.levels import (
     worlds_of_bound,
+    worlds_of_contrast,
     worlds_of_levels,
     worlds_of_mean,
     worlds_of_parts,
+    worlds_of_share,
     worlds_of_shift,
 )
 from thermostats.claims.worlds.lines import (
-    searches_of_line,
     worlds_in_groups,
     worlds_of_curve,
     worlds_of_exponent,
@@ -47,36 +45,19 @@ from thermostats.claims.worlds.lines import (
     worlds_of_path,
     worlds_of_slopes,
 )
-from thermostats.claims.worlds.searches import BRIEF, FULL, QUICK, SPARE, UNSAID, Effort, Search, searches_among
-from thermostats.claims.worlds.truths import (
-    searches_of_contrast,
-    searches_of_share,
-    worlds_of_contrast,
-    worlds_of_share,
-)
-from thermostats.claims.worlds.world import TOTAL, Off, Signal, World
+from thermostats.claims.worlds.world import TOTAL, World, Worlds
 
 __all__ = [
-    "BRIEF",
-    "FULL",
-    "QUICK",
-    "SPARE",
     "TOTAL",
-    "UNSAID",
-    "Effort",
-    "Off",
-    "Search",
-    "Signal",
+    "Boundary",
     "World",
-    "searches_among",
-    "searches_of_contrast",
-    "searches_of_line",
-    "searches_of_share",
+    "Worlds",
+    "worlds_at",
     "worlds_in_groups",
     "worlds_of_bound",
-    "worlds_of_causes",
     "worlds_of_contrast",
     "worlds_of_curve",
+    "worlds_of_descent",
     "worlds_of_exponent",
     "worlds_of_groups",
     "worlds_of_levels",

@@ -1,37 +1,38 @@
 """Worlds at the boundary of a comparison of shares of variance: where a rule about them is most easily wrong.
 
-A signal is a mixture of two causes, cos θ·a + sin θ·b, with θ such that what is compared is exactly 0 in every study,
-as its estimand has it: the LMG shares of the signal (`shares_of_signals`), which corrected shares estimate. On the
-boundary a verdict either way is wrong, and the true value of a difference, 0, is known.
+A signal is a mixture of two causes, cos θ·a + sin θ·b, with θ such that what is compared lies at its bar in every
+study, as its estimand has it: the LMG shares of the signal (`shares_of_signals`), which corrected shares estimate. So
+the rule's numbers in a sample without end are known, and on the boundary a verdict either way is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.noise import ERRORS, LARGEST_RATIO, Array, Errors, Noise, Rng, levels_of
-from thermostats.claims.worlds.searches import FULL, Effort, Search
-from thermostats.claims.worlds.world import TOTAL, World
+from thermostats.claims.noise import ERRORS, Array, Errors, Noise, Random
+from thermostats.claims.result import Result
+from thermostats.claims.worlds.world import BETWEEN, RATIO, TOTAL, Outcomes, World, Worlds
 from thermostats.formatting import declared
 from thermostats.modelling.heritage.designs import Blocks
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
 
 ANGLES = 91
 """Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""
-SIGNAL = 0.8
-"""Share of the variance that is signal, unless a search says otherwise."""
-NUISANCES: Mapping[str, tuple[float, float]] = {
-    "signal": (0.3, 0.95),
-    "tilt": (0.0, 1.0),
-    "families": (0.0, 0.6),
-    "ratio": (1 / LARGEST_RATIO, LARGEST_RATIO),
+AT_THE_BAR = "at the bar"
+NUISANCES: Mapping[str, tuple[float, ...]] = {
+    "signal": (0.8, 0.95, 0.3),
+    "tilt": (0.5, 0.0, 1.0),
+    "families": BETWEEN,
+    "ratio": RATIO,
 }
-"""Bounds: the signal's share, the direction of columns, errors between families, and their SD along the last column."""
+"""At rest and at their bounds: the signal's share, the direction of columns, errors between families, and their SD
+along the last column."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Boundary:
     first: tuple[str, ...]
     second: tuple[str, ...]
     words: str
+    large: Result
+    """The rule's numbers at the boundary, in a sample without end."""
     margin: float = 0.0
     beside: float = 0.0
 
@@ -63,29 +66,32 @@ class Boundary:
         return np.asarray(np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0))
 
     def outcomes(
-        self, signal: float, tilt: float, rows: pd.DataFrame, noise: Noise, rng: Rng, beside: float | None = None
-    ) -> pd.DataFrame:
-        """Rows with a signal on the boundary, and noise."""
-        a, b = (self._cause(rows, cause, tilt, rng) for cause in (self.first, self.second))
-        beside = self.beside if beside is None else beside
-        lab = _unit(levels_of(rows, "heritage", rng))
+        self, signal: float, tilt: float, beside: float, rows: pd.DataFrame, noise: Noise, random: Random
+    ) -> Outcomes:
+        """Outcomes with a signal on the boundary, and noise."""
+        a, b = (self._cause(rows, cause, tilt, random) for cause in (self.first, self.second))
+        lab, errors = _unit(random.levels(rows, "heritage")), noise(rows)
+        made = np.stack([self._on_it(rows, *study, signal, beside) for study in zip(a, b, lab, strict=True)])
+        return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
+
+    def _on_it(self, rows: pd.DataFrame, a: Array, b: Array, lab: Array, signal: float, beside: float) -> Array:
         angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
         mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
-        made = _unit(_at_zero(mixed, self.compared(rows, mixed, signal)))
-        return rows.assign(**{self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * noise(rows))})
+        return _unit(_at_zero(mixed, self.compared(rows, mixed, signal)))
 
-    def _cause(self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, rng: Rng) -> Array:
+    def _cause(self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random) -> Array:
         if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
-            return _unit(np.sum([levels_of(rows, column, rng) for column in columns], axis=0))
+            return _unit(np.sum([random.levels(rows, column) for column in columns], axis=0))
         x = np.column_stack([_unit(rows[column].to_numpy(np.float64)) for column in columns])
         weights = np.cos(np.pi / 2 * (tilt * (x.shape[1] - 1) - np.arange(x.shape[1])).clip(-1, 1))
-        return _unit(x @ (weights * rng.choice([-1.0, 1.0], size=x.shape[1])))
+        return _unit((weights * random.signs(x.shape[1])) @ x.T)
 
 
 def _unit(values: Array) -> Array:
-    """Off their mean, with variance 1."""
-    centred = values - values.mean()
-    return np.asarray(centred / (centred.std() or 1.0))
+    """Off their mean, with variance 1, along the last axis."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    spread = centred.std(axis=-1, keepdims=True)
+    return np.asarray(centred / np.where(spread, spread, 1.0))
 
 
 def _at_zero(signals: Array, compared: Array) -> Array:
@@ -98,32 +104,24 @@ def _at_zero(signals: Array, compared: Array) -> Array:
     return np.asarray(signals[place] + part * (signals[place + 1] - signals[place]))
 
 
-def worlds_at(boundary: Boundary, kinds: Sequence[str], tilt: float = 0.5) -> tuple[World, ...]:
-    """The boundary with errors of every kind, where the statement does not hold."""
-    change = partial(boundary.outcomes, SIGNAL, tilt)
-    truth = boundary.margin if len(boundary.pair) == 1 or len(boundary.codings) == 1 else None
-    return tuple(
-        World(f"boundary, {kind}", f"{boundary.words}, {ERRORS[kind]}", False, change, Errors(kind), truth=truth)
-        for kind in kinds
-    )
+def worlds_at(
+    boundary: Boundary, shares: Worlds, along: str, kinds: Sequence[str] = tuple(ERRORS), **box: tuple[float, ...]
+) -> Worlds:
+    """A family of shares of causes with the boundary of their comparison among its sizes, and the boundary's nuisances.
+
+    along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as `beside`, the share of lab
+    effects in the signal.
+    """
+    make = partial(_made, boundary, shares, along)
+    others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
+    return replace(shares, make=make, box={**NUISANCES, **box}, kinds=tuple(kinds), others=others)
 
 
-def searches_at(
-    boundary: Boundary, kinds: Sequence[str], along: str, *, effort: Effort = FULL, **bounds: tuple[float, float]
-) -> tuple[Search, Search]:
-    """The boundary with nuisances within bounds, on its two sides; `along`: a column along which errors are uneven."""
-    made: Callable[..., World] = partial(_with_nuisances, boundary, along)
-    limits = {**NUISANCES, **bounds}
-    return (
-        Search("worst, not held at the boundary", False, partial(made, False), limits, tuple(kinds), effort),
-        Search("worst, held at the boundary", True, partial(made, True), limits, tuple(kinds), effort),
-    )
-
-
-def _with_nuisances(
+def _made(
     boundary: Boundary,
+    shares: Worlds,
     along: str,
-    holds: bool,
+    size: Any,
     *,
     kind: str,
     signal: float,
@@ -132,8 +130,11 @@ def _with_nuisances(
     ratio: float,
     beside: float | None = None,
 ) -> World:
+    if size != AT_THE_BAR:
+        return shares.make(size, kind=kind, between=families, ratio=ratio)
+    beside = boundary.beside if beside is None else beside
     errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
-    change = partial(boundary.outcomes, signal, tilt, beside=beside)
-    of_labs = "" if beside is None else f", lab effects of {beside:.0%} of it too"
+    of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
     words = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction {declared(tilt)}"
-    return World("", f"{words}, {errors.words}", holds, change, errors)
+    outcomes = partial(boundary.outcomes, signal, tilt, beside)
+    return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)

@@ -1,91 +1,87 @@
-"""Worlds of causes: labs, families and columns have shares of the variance of an outcome."""
+"""Worlds of causes: labs, families, columns or descent have shares of the variance of an outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.noise import ERRORS, Array, Errors, Noise, Rng, levels_of
-from thermostats.claims.worlds.world import TOTAL, World, claimed_or_not, standard
+from thermostats.claims.noise import ERRORS, Array, Noise, Random
+from thermostats.claims.worlds.world import TOTAL, Outcomes, Worlds, along, standard, with_errors
 
-SHAPE, SIZE = ("log_L", "log_H", "log_d_h"), "log_n"
-ORDERS = {"strong": (0.85, 0.08, 0.02), "middle": (0.60, 0.20, 0.05), "weak": (0.40, 0.20, 0.10)}
-"""Shares of lab, geometry and scale in which the order is true."""
-
-
-def worlds_of_causes(
-    outcome: str, shape: Sequence[str] = SHAPE, size: str = SIZE, *, levels: str = "family"
-) -> tuple[World, ...]:
-    """Log gains of models: nothing but errors of every kind, one cause alone, and lab > geometry > scale as claimed.
-
-    shape, size: columns of geometry (the first is the log of depth) and of scale; levels: that of groups within labs.
-    """
-    columns = {"geometry": tuple(shape), "scale": (size,), "curve": (shape[0],)}
-    plural = {"family": "families"}.get(levels, f"{levels}s")
-    alone = {
-        "lab alone": ("90% of the variance between labs, nothing from geometry or scale", {"lab": 0.9}),
-        f"{plural} only": (f"60% of the variance between {plural}, nothing between labs", {levels: 0.6}),
-        "geometry only": ("60% of the variance from geometry", {"geometry": 0.6}),
-        "curved depth": ("60% of the variance from the square of log depth", {"curve": 0.6}),
-        "scale only": ("60% of the variance from size", {"scale": 0.6}),
-    }
-    of = partial(partial, _of_causes, outcome, columns)
-    made = [World(kind, words, False, of({}), Errors(kind)) for kind, words in ERRORS.items()]
-    made += [World(name, words, False, of(shares), Errors()) for name, (words, shares) in alone.items()]
-    for name, shares in ORDERS.items():
-        words = "shares of lab, geometry and scale of " + ", ".join(f"{share:.0%}" for share in shares)
-        causes = dict(zip(("lab", "geometry", "scale"), shares, strict=True))
-        made.append(World(f"{name} order", words, True, of(causes), Errors(), declared=name == "middle"))
-    return tuple(made)
+EVERY = tuple(ERRORS)
+Shares = Mapping[str, float]
 
 
 def worlds_of_shares(
     outcome: str,
     columns: Mapping[str, Sequence[str]],
-    causes: Mapping[str, tuple[Mapping[str, float], bool]],
+    claimed: Shares,
+    others: Mapping[str, Shares],
     *,
-    declared: str,
-    nothing: bool = False,
-    kinds: Sequence[str] = tuple(ERRORS),
-) -> tuple[World, ...]:
-    """Log gains of models of which causes have shares of the variance, and nothing but errors of every kind.
+    column: str = "",
+    kinds: Sequence[str] = EVERY,
+    **errors: Any,
+) -> Worlds:
+    """Log gains of models of which causes have shares of the variance, or nothing but errors.
 
-    columns: of causes that are columns; others are levels of the column of their name. causes: by the world's name,
-    shares and whether the statement holds. nothing: whether it holds where there are errors alone.
+    columns: of causes that are columns; others are levels of the column of their name. others: further shares by name.
     """
-    change = partial(partial, _of_causes, outcome, columns)
-    made = [World(kind, ERRORS[kind], nothing, change({}), Errors(kind)) for kind in kinds]
-    for name, (shares, holds) in causes.items():
-        words = "shares of " + ", ".join(f"{cause} {share:.0%}" for cause, share in shares.items())
-        made.append(World(name, words, holds, change(shares), Errors(), declared=name == declared))
-    return tuple(made)
+    at_rest, box = along(column, **errors)
+    make = partial(with_errors, partial(_of_causes, outcome, columns), _shares, at_rest, outcome)
+    return Worlds(make, claimed, dict.fromkeys(claimed, 0.0), box, tuple(kinds), others)
 
 
-def worlds_of_groups(outcome: str, group: str, claimed: float, null: float) -> tuple[World, ...]:
-    """An outcome with a share of its variance between values of a column, as claimed, or another with every error."""
-    true, false = (({group: share}, f"{share:.0%} of the variance between {group}s") for share in (claimed, null))
-    return claimed_or_not(partial(_of_causes, outcome, {}), true, false)
+def worlds_of_groups(
+    outcome: str, group: str, claimed: float, null: float, *, column: str = "", kinds: Sequence[str] = EVERY
+) -> Worlds:
+    """An outcome with a share of its variance between values of a column, as claimed, or another."""
+    at_rest, box = along(column, ordered=False, group="")
+    make = partial(with_errors, partial(_of_causes, outcome, {}), _shares, at_rest, outcome)
+    return Worlds(make, {group: claimed}, {group: null}, box, tuple(kinds))
+
+
+def worlds_of_descent(outcome: str, lam: float, column: str, **errors: Any) -> Worlds:
+    """Log gains of which a share λ drifts along labs and families, or nothing.
+
+    A lab that lies off as a whole is descent, so errors of that kind are no world without it.
+    """
+    at_rest, box = along(column, **errors)
+    make = partial(with_errors, partial(_of_descent, outcome), _lam, at_rest, outcome)
+    return Worlds(make, lam, 0.0, box, tuple(kind for kind in EVERY if kind != "one outlying lab"))
+
+
+def _shares(shares: Shares) -> str:
+    named = ", ".join(f"{cause} {share:.0%}" for cause, share in shares.items() if share)
+    return f"shares of {named}" if named else "nothing but errors"
+
+
+def _lam(lam: float) -> str:
+    return f"λ = {lam:.3g}" if lam else "no descent"
 
 
 def _of_causes(
-    outcome: str,
-    columns: Mapping[str, Sequence[str]],
-    shares: Mapping[str, float],
-    rows: pd.DataFrame,
-    noise: Noise,
-    rng: Rng,
-) -> pd.DataFrame:
+    outcome: str, columns: Mapping[str, Sequence[str]], shares: Shares, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
     made = (1 - sum(shares.values())) ** 0.5 * noise(rows)
     for name, share in shares.items():
-        made = made + share**0.5 * standard(_cause(rows, name, columns, rng))
-    return rows.assign(**{outcome: TOTAL * made})
+        made = made + share**0.5 * standard(_cause(rows, name, columns, random))
+    return {outcome: TOTAL * made}
 
 
-def _cause(rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], rng: Rng) -> Array:
+def _cause(rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], random: Random) -> Array:
     if name not in columns:
-        return levels_of(rows, "heritage" if name == "lab" else name, rng)
+        return random.levels(rows, "heritage" if name == "lab" else name)
     x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns[name]])
-    return np.asarray((np.square(x) if name == "curve" else x) @ rng.normal(size=x.shape[1]))
+    return np.asarray(random.normal(x.shape[1]) @ (np.square(x) if name == "curve" else x).T)
+
+
+def _of_descent(outcome: str, lam: float, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+    lab = rows["heritage"].astype(str)
+    family = lab + " / " + rows["family"].astype(str).where(rows["family"].astype(str) != "", rows["model_id"])
+    named = rows.assign(lab=lab, line=family)
+    steps = random.levels(named, "lab") + random.levels(named, "line") + random.normal(len(rows))
+    return {outcome: TOTAL * (lam**0.5 * steps / 3**0.5 + (1 - lam) ** 0.5 * noise(rows))}

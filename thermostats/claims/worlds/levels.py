@@ -1,120 +1,192 @@
-"""Worlds of levels: an outcome about a mean, shifted, below a bound, by prompt, or between models and prompts."""
+"""Worlds of levels: an outcome about a mean, shifted, below a bound, by prompt, or a share of rows where it holds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.noise import BY_PROMPT, ERRORS, LEVELS, Errors, Noise, PromptErrors, Rng
-from thermostats.claims.worlds.world import TOTAL, World, claimed_or_not, kinds_with, standard
+from thermostats.claims.noise import BY_PROMPT, Errors, Noise, PromptErrors, Random, groups_of
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.worlds.world import (
+    BETWEEN,
+    RATIO,
+    SHARED,
+    TOTAL,
+    Outcomes,
+    World,
+    Worlds,
+    along,
+    standard,
+    with_errors,
+)
 from thermostats.formatting import declared
 
-
-def worlds_of_mean(outcome: str, claimed: float, null: float, sd: float) -> tuple[World, ...]:
-    """An outcome about a mean as claimed or as in the null, with errors of every kind and standard deviation `sd`."""
-
-    def change(mean: float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
-        return rows.assign(**{outcome: mean + sd * noise(rows)})
-
-    return claimed_or_not(change, (claimed, f"mean {declared(claimed)}"), (null, f"mean {declared(null)}"))
+CERTAIN = 1e-9
+"""Shares of 0 and 1 are so near."""
+LOGISTIC = math.pi / 3**0.5
+"""Standard deviation of log odds within groups."""
+Levels = Mapping[Any, float] | float
 
 
-def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", levels: str = "") -> tuple[World, ...]:
-    """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by` is true.
+def worlds_of_mean(
+    outcome: str, claimed: float, null: float, sd: float, group: str = "heritage", others: Mapping[str, float] = {}
+) -> Worlds:
+    """An outcome about a mean as claimed or as in the null, with standard deviation `sd`."""
+    at_rest, box = along(group=group)
+    make = partial(with_errors, partial(_of_shift, outcome, sd, ""), _mean, at_rest, outcome)
+    return Worlds(make, claimed, null, box, others=others)
 
-    The shift is as claimed, or 0; levels: as for a line.
+
+def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", column: str = "", **errors: Any) -> Worlds:
+    """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by` is true, or none.
+
+    column: along which errors differ, by default `by`; errors: `ordered` and `group`, as `along` has them.
     """
-    change = partial(_of_shift, outcome, sd, by)
-    true = shift, f"a difference of {declared(shift)}, SD {declared(sd)}"
-    return claimed_or_not(change, true, (0.0, "a difference of 0"), kinds_with(levels))
+    at_rest, box = along(column or by, **{"ordered": bool(column), **errors})
+    make = partial(with_errors, partial(_of_shift, outcome, sd, by), _difference, at_rest, outcome)
+    return Worlds(make, shift, 0.0, box)
 
 
-def worlds_of_bound(outcome: str, bound: str, error: str, above: float) -> tuple[World, ...]:
-    """Outcomes below the column `bound`, as claimed, or above it in a share of models.
+def worlds_of_bound(
+    outcome: str, bound: str, error: str, above: float, column: str = "", quantity: str = "", **errors: Any
+) -> Worlds:
+    """Outcomes below the column `bound`, or above it in a share of models.
 
     They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
+    quantity: what the rule calls the share above, which without errors of measurement is the world's.
     """
-    change = partial(_of_bound, outcome, bound, error)
-    by_share = {
-        0.0: "every model below the bound",
-        above: f"a share of {declared(above)} of the models above the bound",
-    }
-    return tuple(
-        World(
-            f"{'above' if share else 'as claimed'}, {kind}",
-            f"{words}, {errors}",
-            not share,
-            partial(change, share),
-            Errors(kind),
-            declared=not share and kind == "normal",
-        )
-        for share, words in by_share.items()
-        for kind, errors in ERRORS.items()
-    )
+    at_rest, box = along(column, **errors)
+    made = partial(with_errors, partial(_of_bound, outcome, bound, error), _above, at_rest, outcome)
+    return Worlds(partial(_known, made, quantity), 0.0, above, box, others={"half above": 0.5})
+
+
+def _known(make: Callable[..., World], quantity: str, size: float, **point: Any) -> World:
+    """A world whose size is a number of the rule itself."""
+    world = make(size, **point)
+    return replace(world, large=Result(quantities={quantity: Estimate(size)})) if quantity else world
 
 
 def worlds_of_levels(
     outcome: str,
-    claimed: Mapping[Any, float] | float,
-    null: Mapping[Any, float] | float,
+    claimed: Levels,
+    null: Levels,
     sd: float = TOTAL,
     kinds: Sequence[str] = tuple(BY_PROMPT),
     unit: str = "model_id",
-) -> tuple[World, ...]:
+    column: str = "",
+    others: Mapping[str, Levels] = {},
+) -> Worlds:
     """Values by prompt about the levels of their units, as claimed or not, with prompts in common to all models.
 
     claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have model_id, prompt_id and
     category.
     """
-
-    def change(levels: Mapping[Any, float] | float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
-        level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
-        return rows.assign(**{outcome: level + sd * noise(rows)})
-
-    of_claim, of_null = (
-        ", ".join(declared(x) for x in (levels.values() if isinstance(levels, Mapping) else [levels]))
-        for levels in (claimed, null)
-    )
-    of_kinds = {kind: BY_PROMPT[kind] for kind in kinds}
-    return claimed_or_not(change, (claimed, f"levels {of_claim}"), (null, f"levels {of_null}"), of_kinds, PromptErrors)
+    errors, box = PromptErrors(along=column), {"shared": SHARED} | ({"ratio": RATIO} if column else {})
+    make = partial(with_errors, partial(_of_levels, outcome, sd, unit), _levels, errors, outcome)
+    return Worlds(make, claimed, null, box, tuple(kinds), others)
 
 
-def worlds_of_parts(outcome: str, claimed: float, null: float) -> tuple[World, ...]:
+def worlds_of_parts(outcome: str, claimed: float, null: float) -> Worlds:
     """Values by prompt of which a share of the variance lies between models, as claimed or as in the null.
 
-    Levels of models have errors of every kind of `ERRORS`, or are alike within labs; those of prompts are normal. The
-    share is that of the models at hand.
+    Levels of models have errors of every kind of `ERRORS`, alike within labs to a share; those of prompts are normal.
+    The share is that of the models at hand.
     """
-
-    def change(share: float, rows: pd.DataFrame, noise: Noise, rng: Rng) -> pd.DataFrame:
-        models = rows.drop_duplicates("model_id")
-        level = dict(zip(models["model_id"], standard(noise(models)), strict=True))
-        levels = rows["model_id"].map(level).to_numpy(np.float64)
-        values = share**0.5 * levels + (1 - share) ** 0.5 * PromptErrors().draw(rows, rng)
-        return rows.assign(**{outcome: TOTAL * values})
-
-    described = "{:.0%} of the variance between models, {}".format
-    kinds = {**ERRORS, "alike in labs": "half of it between labs"}
-    true = World("as claimed", described(claimed, "normal"), True, partial(change, claimed), Errors(), True)
-    drawn = {"alike in labs": f"{LEVELS}heritage"}
-    return true, *(
-        World(kind, described(null, words), False, partial(change, null), Errors(drawn.get(kind, kind)))
-        for kind, words in kinds.items()
-    )
+    make = partial(with_errors, partial(_of_parts, outcome), _between, Errors(), outcome)
+    return Worlds(make, claimed, null, {"between": BETWEEN})
 
 
-def _of_shift(outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Rng) -> pd.DataFrame:
+def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> Worlds:
+    """Truth values that hold at a share as claimed, or at another, alike within groups to a share of their log odds."""
+    return worlds_of_contrast(column, "", (claimed, claimed), (null,), group)
+
+
+def worlds_of_contrast(
+    column: str, focal: str, claimed: tuple[float, float], null: Sequence[float], group: str = "heritage"
+) -> Worlds:
+    """Truth values whose share where the column `focal` is true and elsewhere is as claimed, or the same in both.
+
+    null: shares in both, of which the first is the null.
+    """
+    first, *more = ((share, share) for share in null)
+    others = {f"a share of {declared(share)} in both": (share, share) for share, _ in more}
+    return Worlds(partial(_alike, column, focal, group), claimed, first, {"alike": BETWEEN}, ("normal",), others)
+
+
+def _mean(mean: float) -> str:
+    return f"mean {declared(mean)}"
+
+
+def _difference(shift: float) -> str:
+    return f"a difference of {declared(shift)}"
+
+
+def _above(share: float) -> str:
+    return f"a share of {declared(share)} of the models above the bound" if share else "every model below the bound"
+
+
+def _levels(levels: Levels) -> str:
+    return f"levels {', '.join(map(declared, levels.values() if isinstance(levels, Mapping) else [levels]))}"
+
+
+def _between(share: float) -> str:
+    return f"{share:.0%} of the variance between models"
+
+
+def _of_shift(outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
     lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
-    return rows.assign(**{outcome: lifted + sd * noise(rows)})
+    return {outcome: lifted + sd * noise(rows)}
 
 
 def _of_bound(
-    outcome: str, bound: str, error: str, above: float, rows: pd.DataFrame, noise: Noise, rng: Rng
-) -> pd.DataFrame:
-    side = np.where(rng.random(len(rows)) < above, 1, -1)
-    off = side * TOTAL * np.abs(noise(rows)) + rows[error].to_numpy() * rng.normal(size=len(rows))
-    return rows.assign(**{outcome: rows[bound] * np.exp(off)})
+    outcome: str, bound: str, error: str, above: float, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
+    side = np.where(random.uniform(len(rows)) < above, 1, -1)
+    off = side * TOTAL * np.abs(noise(rows)) + rows[error].to_numpy() * random.normal(len(rows))
+    return {outcome: rows[bound].to_numpy() * np.exp(off)}
+
+
+def _of_levels(
+    outcome: str, sd: float, unit: str, levels: Levels, rows: pd.DataFrame, noise: Noise, _: Random
+) -> Outcomes:
+    level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
+    return {outcome: level + sd * noise(rows)}
+
+
+def _of_parts(outcome: str, share: float, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+    models = rows.drop_duplicates("model_id")
+    code = pd.Index(models["model_id"]).get_indexer(rows["model_id"])
+    levels = standard(noise(models))[:, code]
+    values = share**0.5 * levels + (1 - share) ** 0.5 * PromptErrors().draw(rows, random)
+    return {outcome: TOTAL * values}
+
+
+def _alike(column: str, focal: str, group: str, shares: tuple[float, float], *, kind: str, alike: float) -> World:
+    words = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}"
+    words += f", {alike:.0%} of the variance of log odds between {groups_of(group)}" * bool(alike)
+    return World(words, partial(_of_share, column, focal, group, shares, alike), Errors(kind))
+
+
+def _of_share(
+    column: str,
+    focal: str,
+    group: str,
+    shares: tuple[float, float],
+    alike: float,
+    rows: pd.DataFrame,
+    _: Noise,
+    random: Random,
+) -> Outcomes:
+    sd = (alike / (1 - alike)) ** 0.5 * LOGISTIC
+    inside = rows[focal].to_numpy(bool) if focal else np.ones(len(rows), dtype=bool)
+    share = np.clip(np.where(inside, *shares), CERTAIN, 1 - CERTAIN)
+    # the probability averaged over groups is the share: that of a normal log odds, scaled as a probit
+    centre = np.log(share / (1 - share)) * np.sqrt(1 + sd**2 * 0.346)
+    odds = centre + sd * random.levels(rows, group)
+    return {column: random.uniform(len(rows)) < 1 / (1 + np.exp(-odds))}

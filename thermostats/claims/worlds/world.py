@@ -1,9 +1,15 @@
-"""A world: a signal that says what is true and errors that hide it, in the place of the measured outcomes."""
+"""A world: a signal that says what is true and errors that hide it; and a family of worlds with its box of nuisances.
+
+A family has a size (a correlation, a share, a shift) that goes from `null` to `claimed`, and nuisances, each with its
+value at rest and its bounds. Whether a statement is true in a world is never written down: `claims/levels.py` computes
+it from the rule's own numbers in large samples of that world.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,32 +17,147 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.noise import ERRORS, LEVELS, Array, Drawn, Errors, Noise, Rng
+from thermostats.claims.noise import ERRORS, LARGEST_AR, LARGEST_RATIO, Array, Drawn, Errors, Noise, Random, Rng
+from thermostats.claims.result import Result
+from thermostats.errors import DataError
 
-Said = tuple[Any, str]
-Signal = Callable[[pd.DataFrame, Noise, Rng], pd.DataFrame]
-"""Rows as measured to the same rows with outcomes, noise added."""
+Outcomes = dict[str, Array]
+"""Columns that a world puts in the place of the measured ones, study × row."""
+Signal = Callable[[pd.DataFrame, Noise, Random], Outcomes]
+Point = Mapping[str, Any]
+"""Size by name (`size`), kind of errors (`kind`) and nuisances."""
 TOTAL = 0.2
 """Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
+NULL, CLAIMED = "null", "claimed"
+AR, BETWEEN, SHARED = (0.0, LARGEST_AR), (0.0, 0.6), (0.0, 0.6)
+RATIO = (1.0, LARGEST_RATIO, 1 / LARGEST_RATIO)
+MEAN = (0.0, 1.0, -1.0)
+"""Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column; share of the errors'
+variance between labs; share that a prompt has in all models; ratio of SDs at the ends of a column; the mean, see `Off`.
+"""
 
 
 @dataclass(frozen=True)
 class World:
-    """A kind of world: its signal, its errors, and whether the statement holds there."""
+    """One kind of study: its signal and its errors."""
 
-    id: str
     words: str
-    holds: bool
     signal: Signal
     errors: Drawn
-    declared: bool = False
-    """The size that the claim states, or the smallest that would be of interest: its power is the rule's."""
-    truth: float | None = None
-    """True value of the headline estimate, where it is the same in every study."""
+    large: Result | None = None
+    """The rule's numbers in a sample without end, where they are known in closed form."""
+
+    def draw(self, rows: pd.DataFrame, random: Random) -> Outcomes:
+        """Outcomes of many studies on rows as measured."""
+        return self.signal(rows, partial(self.errors.draw, random=random), random)
 
     def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
-        """Rows as measured, and a source of random numbers, to the same rows with outcomes of this world."""
-        return self.signal(rows, partial(self.errors.draw, rng=rng), rng)
+        """Rows as measured with the outcomes of one study."""
+        return rows.assign(**{name: values[0] for name, values in self.draw(rows, Random(rng)).items()})
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """A family of worlds, in which a rule is tried."""
+
+    make: Callable[..., World]
+    """The world of a size, a kind of errors (`kind=`) and every nuisance by the name that `box` has."""
+    claimed: Any
+    """The size that the claim states, or the smallest of interest: its power is the rule's."""
+    null: Any = 0.0
+    box: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Nuisances by name: value at rest, then its bounds in either direction."""
+    kinds: tuple[str, ...] = tuple(ERRORS)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Further sizes by name, such as another cause that is strong."""
+
+    def size(self, name: str) -> Any:
+        """A size by its name; a number as name is the part of the way from the null to what is claimed."""
+        named = {NULL: self.null, CLAIMED: self.claimed, **self.others}
+        return named[name] if name in named else _along(self.null, self.claimed, float(name))
+
+    @property
+    def graded(self) -> bool:
+        """Whether there are sizes between the null and what is claimed."""
+        return isinstance(self.null, float | int | tuple | Mapping)
+
+    def at(self, size: str = CLAIMED, kind: str = "normal", **nuisances: float) -> World:
+        """The world of a size by name; nuisances that are not named are at rest."""
+        rest = {name: values[0] for name, values in self.box.items()}
+        return self.make(self.size(size), kind=kind, **(rest | nuisances))
+
+    def plausible(self) -> list[Point]:
+        """At most one nuisance at its bound, the others at half of theirs or at rest."""
+        points = []
+        for ends in self._directions():
+            levels = {name: (self.box[name][0], half(name, self.box[name][0], end), end) for name, end in ends.items()}
+            for others in (0, 1):
+                middle = {name: values[others] for name, values in levels.items()}
+                points += [middle, *({**middle, name: value} for name in levels for value in levels[name])]
+        return _distinct(points)
+
+    def hostile(self) -> list[Point]:
+        """All nuisances at their bounds."""
+        return _distinct(list(self._directions()))
+
+    def _directions(self) -> Iterator[dict[str, float]]:
+        """A bound of every nuisance, in each direction."""
+        for ends in itertools.product(*(values[1:] for values in self.box.values())):
+            yield dict(zip(self.box, ends, strict=True))
+
+
+def half(name: str, rest: float, end: float) -> float:
+    """Half of the way to a bound; of a ratio below 1 that of its inverse, 1/3 and 1/2 as 3 and 2."""
+    if name == "ratio" and end < rest:
+        return 1 / half(name, 1 / rest, 1 / end)
+    return (rest + end) / 2
+
+
+def _distinct(points: list[dict[str, float]]) -> list[Point]:
+    return list({tuple(point.items()): point for point in points}.values())
+
+
+def _along(null: Any, claimed: Any, part: float) -> Any:
+    """A size between two, of numbers, tuples or mappings of numbers."""
+    if isinstance(null, Mapping):
+        return {name: _along(null[name], claimed[name], part) for name in null}
+    if isinstance(null, tuple):
+        return tuple(_along(low, high, part) for low, high in zip(null, claimed, strict=True))
+    if isinstance(null, str):
+        raise DataError("a family of worlds without sizes between its two", got=null, allowed=f"{NULL}, {CLAIMED}")
+    return null + part * (claimed - null)
+
+
+def with_errors(
+    signal: Callable[..., Outcomes],
+    words: Callable[[Any], str],
+    errors: Any,
+    outcome: str,
+    size: Any,
+    *,
+    kind: str,
+    mean: float | None = None,
+    **nuisances: float,
+) -> World:
+    """The world of a signal that takes its size first, with errors whose nuisances are numbers of their own."""
+    drawn, made = replace(errors, kind=kind, **nuisances), partial(signal, size)
+    if mean is None:
+        return World(f"{words(size)}, {drawn.words}", made, drawn)
+    return World(f"{words(size)}, {Off.place(mean)}, {drawn.words}", Off(made, outcome, mean), drawn)
+
+
+def along(
+    column: str = "", *, ordered: bool = True, group: str = "heritage", mean: bool = False
+) -> tuple[Errors, dict[str, tuple[float, ...]]]:
+    """Errors at rest along a column and in groups, with their nuisances.
+
+    ordered: whether neighbours along the column may err alike. group: empty for none. mean: see `Off`.
+    """
+    box: dict[str, tuple[float, ...]] = {"ar": AR} if column and ordered else {}
+    box |= {"ratio": RATIO} if column else {}
+    box |= {"between": BETWEEN} if group else {}
+    box |= {"mean": MEAN} if mean else {}
+    return Errors(along=column, group=group or "heritage"), box
 
 
 @dataclass(frozen=True)
@@ -50,13 +171,13 @@ class Off:
     outcome: str
     off: float
 
-    def __call__(self, rows: pd.DataFrame, noise: Noise, rng: Rng) -> pd.DataFrame:
+    def __call__(self, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
         """Outcomes of the signal, moved by that mean."""
         measured = rows[self.outcome].to_numpy(np.float64)
-        half = stats.t.ppf(0.975, len(rows) - 1) / len(rows) ** 0.5
-        mean = measured.mean() / (measured.std(ddof=1) or 1.0) + self.off * half
-        made = self.signal(rows, noise, rng)
-        return made.assign(**{self.outcome: made[self.outcome] + TOTAL * mean})
+        half_width = stats.t.ppf(0.975, len(rows) - 1) / len(rows) ** 0.5
+        mean = measured.mean() / (measured.std(ddof=1) or 1.0) + self.off * half_width
+        made = self.signal(rows, noise, random)
+        return {**made, self.outcome: made[self.outcome] + TOTAL * mean}
 
     @staticmethod
     def place(off: float) -> str:
@@ -64,24 +185,8 @@ class Off:
         return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
 
 
-def claimed_or_not(
-    change: Callable[..., pd.DataFrame],
-    true: Said,
-    false: Said,
-    kinds: Mapping[str, str] = ERRORS,
-    errors: Callable[[str], Drawn] = Errors,
-) -> tuple[World, ...]:
-    """What is claimed, with normal errors, and what is not, with errors of every kind: each a value and its words."""
-    (claimed, yes), (null, no) = true, false
-    first = World("as claimed", f"{yes}, {kinds['normal']}", True, partial(change, claimed), errors("normal"), True)
-    return first, *(World(k, f"{no}, {words}", False, partial(change, null), errors(k)) for k, words in kinds.items())
-
-
-def kinds_with(levels: str) -> dict[str, str]:
-    """Errors by name, those of levels of their own among them where a column has some."""
-    return {**ERRORS, **({f"{LEVELS}{levels}": f"half of the variance between values of {levels}"} if levels else {})}
-
-
 def standard(values: Array) -> Array:
-    centred = values - values.mean()
-    return np.asarray(centred / (centred.std() or 1.0))
+    """Off their mean, with variance 1, along the last axis."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    spread = centred.std(axis=-1, keepdims=True)
+    return np.asarray(centred / np.where(spread, spread, 1.0))

@@ -36,7 +36,7 @@ def permuted(
     exact = total <= MOST_ARRANGEMENTS
     counted = f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
     if exact and kind == "pairings":
-        null = statistic(data[0][_orders(n)], axis=-1)
+        null = statistic(data[0][orders(n)], axis=-1)
         observed = statistic(data[0], axis=-1) * (1 - 100 * np.finfo(float).eps)
         return float(np.mean(null >= observed)), counted, null
     result: Any = stats.permutation_test(
@@ -53,7 +53,7 @@ def permuted(
 
 
 @lru_cache(4)
-def _orders(n: int) -> Array:
+def orders(n: int) -> Array:
     """All n! orders of n places, one a row."""
     return np.array(list(permutations(range(n))))
 

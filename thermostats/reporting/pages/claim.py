@@ -11,9 +11,9 @@ from jinja2 import Template
 
 from thermostats import formatting
 from thermostats.claims.claim import Claim
-from thermostats.claims.error_rates import WANTED
 from thermostats.claims.evidence import POOLED
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Finding, two_verdicts
+from thermostats.claims.levels import POWER
 from thermostats.claims.posterior import FittedModel
 from thermostats.claims.scripts import is_own
 from thermostats.claims.stored import Made
@@ -56,12 +56,14 @@ PLACES = {
 """Section of a panel by a part of its name; any other stands with the posterior."""
 UNFOLDED = {"prior": "posterior", "robust": "sensitivity"}
 """Sections of the first finding that are not folded, and where others have what stands in them."""
-RATES = {
+LEVELS = {
+    "side": "side",
+    "box": "box",
     "words": "world",
-    "holds": "the statement holds",
-    "simulations": "studies",
-    "supported": "says supported",
-    "not_supported": "says not supported",
+    "studies": "studies",
+    "rate": "given at 5%",
+    "bound_05": "α*: 5% of studies lie below",
+    "bound_01": "1% lie below",
 }
 """Columns of the table of simulated worlds that a page shows, with their headings."""
 
@@ -94,7 +96,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         decisive=_probability,
         capital=_capital,
         is_p_value=formatting.is_p_value,
-        power=WANTED,
+        both=dict(zip(("own", "every"), two_verdicts(findings), strict=True)),
         **made_of,
     )
     files.add("index.md", page.encode())
@@ -117,7 +119,7 @@ def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
 
 
 def _part(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any]:
-    """What a template shows of a finding: figure, table, curve, published figures, rates of the rule, posterior."""
+    """What a template shows of a finding: figure, table, curve, published figures, worst worlds, posterior."""
     finding, suffix = made.finding, "" if number == 1 else f"-{number}"
     figure, table = Text(), Text()
     if made.figure:
@@ -133,20 +135,19 @@ def _part(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any
         **{"finding": finding, "number": number, "figure": figure, "table": table},
         "universes": universes_of(finding, number, files),
         "compared": formatting.comparison(published, reproduced),
-        **_rates(finding, suffix, files),
+        **_levels(finding, suffix, files),
         **_posterior(made, number, suffix, files),
     }
 
 
-def _rates(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
-    """How often the rule gives each verdict, as a table, and the row of the declared effect in a study of this size."""
-    rates = finding.criterion.rates
-    if rates is None:
-        return {"rates": Text(), "declared": None}
-    here = rates["declared"].astype(bool) & (rates["n_models"] == finding.sample.n_models)
-    label, excerpt = "How often the rule gives each verdict", rates[list(RATES)].rename(columns=RATES)
-    table = files.table(rates, label, f"worlds{suffix}.csv", excerpt=excerpt)
-    return {"rates": table, "declared": next(iter(rates[here].to_dict("records")), None)}
+def _levels(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
+    """The worst worlds of the rule as a table, and its power at the declared size."""
+    known = finding.criterion.levels
+    if known is None:
+        return {"levels": Text()}
+    shown = known[known["box"] != POWER]
+    label, excerpt = "The rule in its worst simulated worlds", shown[list(LEVELS)].rename(columns=LEVELS)
+    return {"levels": files.table(known, label, f"worlds{suffix}.csv", excerpt=excerpt)}
 
 
 def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.error_rates import FALSE, WORST
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
-from thermostats.claims.finding import Finding
+from thermostats.claims.finding import Finding, two_verdicts
+from thermostats.claims.rule import ALPHA
 from thermostats.claims.scripts import is_own
 from thermostats.claims.study import apart, studies
 from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
@@ -76,8 +76,7 @@ def index_text(
         command=Text(command),
         tried=sum(bool(finding.criterion.worlds) for entry in entries for finding in entry.findings),
         untried=sum(finding.criterion.worlds == 0 for entry in entries for finding in entry.findings),
-        most_false=FALSE,
-        worst=WORST,
+        most_false=ALPHA,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
         moved=_moved(entries, page_of),
@@ -213,6 +212,24 @@ def _findings(entry: Entry) -> Sequence[Finding]:
     return () if entry.error else entry.findings
 
 
+def _two(entry: Entry) -> dict[str, str]:
+    """The verdicts of a claim's first question on the study's own files and on all evidence, each on one line.
+
+    A verdict on neither, such as one over findings, stands in both.
+    """
+    findings = _findings(entry)
+    if not findings:
+        word = FAILED if entry.error else MISSING
+        return dict.fromkeys(("own", "every"), f"{SIGNS[word]} {word}")
+    own, every = two_verdicts(findings)
+    if own is None and every is None:
+        own = every = findings[0]
+    return {
+        name: f"{SIGNS[finding.verdict]} {finding.stands}" if finding else ""
+        for name, finding in (("own", own), ("every", every))
+    }
+
+
 def _row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _findings(entry)
     primary, caption = next(iter(findings), None), "; ".join(estimate.words for estimate in on_scale(findings))
@@ -226,6 +243,7 @@ def _row(entry: Entry, page_of: str) -> dict[str, Any]:
         "answer": entry.claim.answer(primary.verdict) or first_sentences(primary.plain, 1)
         if entry.claim and primary
         else "",
+        **_two(entry),
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
         "finding": primary,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from thermostats.claims import error_rates, simulation
-from thermostats.claims.rule import NEAR
+from thermostats.claims import levels
+from thermostats.claims.calibration import FAIR
+from thermostats.claims.rule import ALPHA, NEAR
 from thermostats.claims.verdict import SURE
 from thermostats.modelling import checks, draws
 from thermostats.modelling.draws import Settings
@@ -28,10 +29,11 @@ def methods_text() -> str:
         level_of_posteriors=LEVEL,
         settings=Settings(),
         level=CLASSICAL_LEVEL,
-        simulations=simulation.SIMULATIONS,
-        most_false=error_rates.FALSE,
-        worst=error_rates.WORST,
-        fair=error_rates.FAIR,
+        simulations=levels.STUDY_BY_STUDY.fresh,
+        at_once=levels.AT_ONCE.fresh,
+        most_false=ALPHA,
+        without=levels.WITHOUT,
+        fair=FAIR,
         near=NEAR,
         interval=INTERVALS[draws.KIND],
         gains=GAINS,

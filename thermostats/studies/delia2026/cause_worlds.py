@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pandas as pd
+
 from thermostats.claims.noise import ERRORS
-from thermostats.claims.worlds import QUICK, World, worlds_of_shares
-from thermostats.claims.worlds.boundary import Boundary, searches_at, worlds_at
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.worlds import Boundary, worlds_at, worlds_of_shares
 from thermostats.studies.delia2026.shares_of_causes import (
     AGAINST_ARCHITECTURE,
     BLOCKS,
     CODINGS,
+    GEOMETRY_MINUS_SCALE,
     HERITAGE,
+    HERITAGE_MINUS_ARCHITECTURE,
     LINEAGE,
     LINEAGE_AGAINST_ARCHITECTURE,
+    LINEAGE_MINUS_ARCHITECTURE,
     MARGIN,
+    SHARE_OF_SCALE,
     SPAN,
+    TABLE_OF_CODINGS,
+    TABLE_OF_COUNTS,
 )
 
 KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
@@ -25,8 +35,21 @@ COLUMNS = {
     "architecture": SPAN,
     "curve": ("log_L",),
 }
+
+
+def at_zero(name: str, value: float = 0.0) -> Result:
+    """The numbers of a rule in a sample without end where a quantity lies at its bar."""
+    return Result(quantities={name: Estimate(value)})
+
+
 LAB_EQUALS_ARCHITECTURE = Boundary(
-    "outcome", (AGAINST_ARCHITECTURE,), ("heritage", "architecture"), HERITAGE, SPAN, "lab and architecture alike"
+    "outcome",
+    (AGAINST_ARCHITECTURE,),
+    ("heritage", "architecture"),
+    HERITAGE,
+    SPAN,
+    "lab and architecture alike",
+    at_zero(HERITAGE_MINUS_ARCHITECTURE),
 )
 LINEAGE_EQUALS_ARCHITECTURE = Boundary(
     "outcome",
@@ -35,6 +58,7 @@ LINEAGE_EQUALS_ARCHITECTURE = Boundary(
     LINEAGE,
     SPAN,
     "lineage and architecture alike",
+    at_zero(LINEAGE_MINUS_ARCHITECTURE),
 )
 GEOMETRY_EQUALS_SCALE = Boundary(
     "outcome",
@@ -43,6 +67,7 @@ GEOMETRY_EQUALS_SCALE = Boundary(
     BLOCKS["geometry"],
     BLOCKS["scale"],
     "geometry and scale alike in the coding where geometry is least",
+    Result(rows={TABLE_OF_CODINGS: pd.DataFrame({GEOMETRY_MINUS_SCALE: [0.0]})}),
     beside=0.4,
 )
 SCALE_AT_MARGIN = Boundary(
@@ -52,71 +77,42 @@ SCALE_AT_MARGIN = Boundary(
     BLOCKS["geometry"],
     BLOCKS["scale"],
     f"scale has a share of {MARGIN:.0%}",
+    Result(rows={TABLE_OF_COUNTS: pd.DataFrame({SHARE_OF_SCALE: [MARGIN]})}),
     MARGIN,
     0.5,
 )
-
-
-def of_heritage(boundary: Boundary, *, families: bool) -> tuple[World, ...]:
-    """Worlds of lab, or lineage, against architecture: one cause alone, the claimed shares, the boundary."""
-    shares = {
-        "as claimed": ({"heritage": 0.6, "architecture": 0.25}, True),
-        "strong heritage": ({"heritage": 0.85, "architecture": 0.1}, True),
-        "lab alone": ({"heritage": 0.9}, True),
-        "families only": ({"family": 0.6}, families),
-        "geometry only": ({"geometry": 0.6}, False),
-        "curved depth": ({"curve": 0.6}, False),
-        "scale only": ({"scale": 0.6}, False),
-        "architecture above heritage": ({"heritage": 0.25, "architecture": 0.6}, False),
-    }
-    return (
-        *worlds_of_shares("outcome", COLUMNS, shares, declared="as claimed", kinds=KINDS),
-        *worlds_at(boundary, KINDS),
-    )
-
-
-GEOMETRY_SIGNALS = worlds_of_shares(
-    "outcome",
-    COLUMNS,
+OTHERS = {
+    "strong heritage": {"heritage": 0.85, "architecture": 0.1},
+    "lab alone": {"heritage": 0.9},
+    "families only": {"family": 0.6},
+    "geometry only": {"geometry": 0.6},
+    "curved depth": {"curve": 0.6},
+    "scale only": {"scale": 0.6},
+    "architecture above heritage": {"heritage": 0.25, "architecture": 0.6},
+}
+"""One cause alone, and the claimed shares turned round."""
+SHARES = partial(worlds_of_shares, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
+HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
+BY_GEOMETRY = SHARES(
+    {"heritage": 0.6, "density": 0.2, "scale": 0.05},
     {
-        "as claimed": ({"heritage": 0.6, "density": 0.2, "scale": 0.05}, True),
-        "density alone": ({"density": 0.6}, True),
-        "lab alone": ({"heritage": 0.9}, False),
-        "scale only": ({"scale": 0.6}, False),
-        "strong lab, scale above geometry": ({"heritage": 0.7, "geometry": 0.05, "scale": 0.2}, False),
-        "scale above geometry": ({"heritage": 0.5, "scale": 0.3}, False),
+        "density alone": {"density": 0.6},
+        "lab alone": {"heritage": 0.9},
+        "scale only": {"scale": 0.6},
+        "strong lab, scale above geometry": {"heritage": 0.7, "geometry": 0.05, "scale": 0.2},
+        "scale above geometry": {"heritage": 0.5, "scale": 0.3},
     },
-    declared="as claimed",
-    kinds=KINDS,
 )
-SIZE_SIGNALS = worlds_of_shares(
-    "outcome",
-    COLUMNS,
-    {
-        "as claimed": ({"heritage": 0.6, "density": 0.2}, True),
-        "size matters": ({"heritage": 0.5, "geometry": 0.1, "scale": 0.3}, False),
-        "scale only": ({"scale": 0.6}, False),
-    },
-    declared="as claimed",
-    kinds=KINDS,
-    nothing=True,
+BY_SIZE = SHARES(
+    {"heritage": 0.6, "density": 0.2},
+    {"size matters": {"heritage": 0.5, "geometry": 0.1, "scale": 0.3}, "scale only": {"scale": 0.6}},
 )
 ALONG = "log_n"
+ONE_WAY, ANY_LAB = (1.0, 1.0), (0.4, 0.8, 0.0)
+"""Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the signal."""
 
-ARCHITECTURE_WORLDS = (
-    of_heritage(LAB_EQUALS_ARCHITECTURE, families=False),
-    searches_at(LAB_EQUALS_ARCHITECTURE, KINDS, ALONG),
-)
-LINEAGE_WORLDS = (
-    of_heritage(LINEAGE_EQUALS_ARCHITECTURE, families=True),
-    searches_at(LINEAGE_EQUALS_ARCHITECTURE, KINDS, ALONG, families=(0.0, 0.0)),
-)
-GEOMETRY_WORLDS = (
-    (*GEOMETRY_SIGNALS, *worlds_at(GEOMETRY_EQUALS_SCALE, KINDS, 1.0)),
-    searches_at(GEOMETRY_EQUALS_SCALE, KINDS, ALONG, effort=QUICK, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
-)
-SIZE_WORLDS = (
-    (*SIZE_SIGNALS, *worlds_at(SCALE_AT_MARGIN, KINDS, 1.0)),
-    searches_at(SCALE_AT_MARGIN, KINDS, ALONG, tilt=(1.0, 1.0), beside=(0.0, 0.8)),
-)
-"""Of each comparison: the worlds in which its rule is tried, and where worse ones are searched for."""
+ARCHITECTURE_WORLDS = worlds_at(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
+LINEAGE_WORLDS = worlds_at(LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0))
+GEOMETRY_WORLDS = worlds_at(GEOMETRY_EQUALS_SCALE, BY_GEOMETRY, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, BY_SIZE, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+"""Of each comparison: the worlds in which its rule is tried, the boundary among them."""

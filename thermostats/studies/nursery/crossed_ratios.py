@@ -10,7 +10,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
-from thermostats.claims.rule import Decide, Each, V
+from thermostats.claims.rule import Decide, Each, Gate, V
 from thermostats.modelling.draws import Array
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.crossed import coded, lines, ratios, spreads, statistics, table
@@ -28,7 +28,8 @@ def rule(name: str) -> Decide:
     """The frozen rule, and that no corpus and no set of prompts is needed for what it says."""
     quantity, bar = V(NAMES[name]), THRESHOLDS[name]
     return Decide(
-        (quantity.interval > bar) & Each(LEFT, quantity > bar), (quantity.interval < bar) & Each(LEFT, quantity < bar)
+        (quantity.interval > bar) & Gate(Each(LEFT, quantity > bar)),
+        (quantity.interval < bar) & Gate(Each(LEFT, quantity < bar)),
     )
 
 

@@ -1,6 +1,6 @@
 """Worlds of a study whose recipes are crossed with corpora: simulated studies, and worlds that its rules are tried in.
 
-Those of `worlds` were frozen with the third study's design; the searches look about the boundary of each claim.
+Those of `worlds` were frozen with the third study's design; their nuisances are those of the boundary of each claim.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims import worlds as claims
-from thermostats.claims.noise import ERRORS, Errors, Noise
+from thermostats.claims.noise import ERRORS, Errors, Noise, Random
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.worlds.world import Outcomes
 from thermostats.studies.nursery.crossed import AT_SIZE, COVARIANCE, SIZE, Array, coded, shapes
 
 RECIPE, SHAPE, ALIKE = "recipe / architecture", "shape / size", "alike"
@@ -55,16 +57,18 @@ class CrossedWorld:
         )
 
     @property
+    def values(self) -> dict[str, float]:
+        """What each claim compares with its threshold: ratios of variances, and the share that is alike."""
+        recipe, shape, size = (float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size))
+        architecture = float(np.mean([slope @ COVARIANCE @ slope for slope in self.betas()]))
+        pairs = list(itertools.combinations(self.recipe, 2))
+        both = float(np.mean([a * b for a, b in pairs]))
+        return {RECIPE: recipe / architecture, SHAPE: shape / size, ALIKE: self.alike * both / recipe}
+
+    @property
     def truth(self) -> dict[str, bool]:
         """Whether each claim holds."""
-        recipe, shape, size = (float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size))
-        architecture = np.mean([slope @ COVARIANCE @ slope for slope in self.betas()])
-        pairs = list(itertools.combinations(self.recipe, 2))
-        return {
-            "recipe / architecture": recipe > architecture,
-            "shape / size": shape > size,
-            "alike": self.alike * float(np.mean([a * b for a, b in pairs])) > THRESHOLDS["alike"] * recipe,
-        }
+        return {name: value > THRESHOLDS[name] * (1 + 1e-9) for name, value in self.values.items()}
 
     def betas(self) -> Array:
         """Slopes on (log L/d, log ρ, log N) in every corpus, depth against density as −5 to 1."""
@@ -143,27 +147,51 @@ DECLARED = {
 """World and `alike` whose rate is a rule's power: what the second study found, or where that is no support, large."""
 KINDS = ("normal", "t3", "lognormal")
 """Errors of models beyond what their recipe makes of them."""
-BOUNDS = {"residual": (0.02, 0.12), "slopes": (0.0, 0.12), "tails": (0.0, 0.3), "unlike": (1.0, 4.0)}
-"""Errors, recipe × depth, 1/degrees of freedom of recipes, how many times as large all is in half of the corpora."""
-
-
+BOX = {
+    "residual": (0.05, 0.12, 0.02),
+    "slopes": (0.033, 0.12, 0.0),
+    "tails": (0.0, 0.3),
+    "unlike": (1.0, 4.0),
+    "alike": (0.5, 1.0, 0.0),
+}
+"""At rest and at their bounds: errors, recipe × depth, 1/degrees of freedom of recipes, how many times as large all is
+in half of the corpora, and the share that is alike."""
+EDGE, AS_FOUND = "at the boundary", "at the boundary, corpora as found"
 UNLIKE = (1.0, 1.0, 4.5, 1.3)
 """How many times as large all was in every corpus of the third study; found, so that these worlds came after it."""
 
 
-def worlds_of(rule: str) -> tuple[claims.World, ...]:
-    """The frozen worlds as a rule is tried in them, those at the edge with errors of every kind; the edge as found."""
-    made = [(world, "normal") for world in worlds()]
-    made += [(worlds()[-4], kind) for kind in KINDS[1:]]
-    frozen = tuple(_tried(rule, world, kind, f"{world.name}, alike {world.alike:g}, {kind}") for world, kind in made)
-    return (*frozen, *(_as_found(rule, holds, kind) for holds in (True, False) for kind in ("normal", "t3")))
+def worlds_of(rule: str, quantity: str) -> claims.Worlds:
+    """The frozen worlds, and the boundary of a claim with its nuisances; quantity: the name that its rule reads."""
+    frozen = {f"{world.name}, alike {world.alike:g}": world for world in worlds()[:-4]}
+    claimed = frozen.pop("{}, alike {:g}".format(*DECLARED[rule]))
+    others = {**frozen, AS_FOUND: AS_FOUND}
+    box = {name: ends for name, ends in BOX.items() if name != "alike" or rule != ALIKE}
+    return claims.Worlds(partial(_made, rule, quantity), claimed, EDGE, box, KINDS, others)
 
 
-def _as_found(rule: str, holds: bool, kind: str) -> claims.World:
-    world = replace(_edge(rule, np.array(UNLIKE), 0.5), residual=0.12, slopes=0.08, scaled=True)
-    words = f"at the boundary, corpora as unlike as found: {world.words}, {ERRORS[kind]}"
-    side = "held" if holds else "not held"
-    return claims.World(f"corpora as found, {side}, {kind}", words, holds, partial(placed, world), Errors(kind))
+def _made(
+    rule: str,
+    quantity: str,
+    size: CrossedWorld | str,
+    *,
+    kind: str,
+    residual: float,
+    slopes: float,
+    tails: float,
+    unlike: float,
+    alike: float | None = None,
+) -> claims.World:
+    if isinstance(size, str):
+        corpora = np.array(UNLIKE) if size == AS_FOUND else np.array([1.0, unlike, unlike, 1.0])
+        edge = _edge(rule, corpora, alike)
+        t = 1 / tails if tails else np.inf
+        world = replace(edge, name=size, slopes=slopes, residual=residual, t=t, scaled=size == AS_FOUND)
+    else:
+        world = size
+    words = f"{world.name}: {world.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
+    at_bar = {quantity: Estimate(THRESHOLDS[rule] if isinstance(size, str) else world.values[rule])}
+    return claims.World(words, partial(placed, world), Errors(kind), Result(quantities=at_bar))
 
 
 def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
@@ -174,42 +202,12 @@ def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
     return even(CrossedWorld("", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike))
 
 
-def searches_of(rule: str) -> tuple[claims.Search, ...]:
-    """Where a rule is looked at hardest: at the boundary of its claim, on both sides."""
-    bounds = BOUNDS if rule == ALIKE else BOUNDS | {"alike": (0.0, 1.0)}
-    sides = {"not held at the boundary": False, "held at the boundary": True}
-    return tuple(
-        claims.Search(f"worst, {side}", holds, partial(_at_the_edge, rule, holds), bounds, KINDS, claims.QUICK)
-        for side, holds in sides.items()
-    )
-
-
-def _at_the_edge(
-    rule: str,
-    holds: bool,
-    *,
-    kind: str,
-    residual: float,
-    slopes: float,
-    tails: float,
-    unlike: float,
-    alike: float | None = None,
-) -> claims.World:
-    edge = _edge(rule, np.array([1.0, unlike, unlike, 1.0]), alike)
-    world = replace(edge, slopes=slopes, residual=residual, t=1 / tails if tails else np.inf)
-    words = f"at the boundary: {world.words}, {ERRORS[kind]}"
-    return claims.World("", words, holds, partial(placed, world), Errors(kind))
-
-
-def _tried(rule: str, world: CrossedWorld, kind: str, name: str) -> claims.World:
-    words = f"{world.name}: {world.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
-    declared = (world.name, world.alike) == DECLARED[rule] and kind == "normal"
-    return claims.World(name, words, world.truth[rule], partial(placed, world), Errors(kind), declared)
-
-
-def placed(world: CrossedWorld, rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
+def placed(world: CrossedWorld, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
     """Log gains of a world on rows; corpora beyond its own begin anew."""
     corpus, recipe = (pd.factorize(rows[name], sort=True)[0] for name in ("trained_on", "recipe"))
     corpus, (x, shape) = corpus % len(world.recipe), shapes(rows)
-    means, errors = world.parts(int(recipe.max()) + 1, x, rng)
-    return rows.assign(log_gain=means[corpus, recipe, shape] + errors[corpus, recipe] * noise(rows))
+    errors = noise(rows)
+    for study in range(random.studies):
+        means, sds = world.parts(int(recipe.max()) + 1, x, random.rng)
+        errors[study] = means[corpus, recipe, shape] + sds[corpus, recipe] * errors[study]
+    return {"log_gain": errors}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from scipy import stats
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, Given, V
-from thermostats.claims.worlds import Search, World, searches_among, worlds_of_line
+from thermostats.claims.worlds import Worlds, worlds_of_line
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.gains import LEVEL
@@ -29,7 +28,17 @@ NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
 FIXED = 0.9
 """Correlation with the end that is called fixed; the null is 0, what chance keeps."""
 SETTLES = Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF))
-ON_A_LINE = worlds_of_line("end", "ranked", FIXED)
+
+
+def at_end(cells: int, models: int) -> Worlds:
+    """Gains at the end that go with the early ones at r = 0.9 inside cells, or not at all, alike in recipes.
+
+    Over all rows less is needed than inside cells, in which 1 − cells/models of the errors' variance lies. Errors are
+    normal: others have another rank correlation.
+    """
+    free = 1 - cells / models
+    over_all = (FIXED**2 * free / (1 - FIXED**2 * (1 - free))) ** 0.5
+    return worlds_of_line("end", "ranked", over_all, kinds=("normal",), ordered=False, group="recipe", mean=True)
 
 
 def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> Estimate:
@@ -89,30 +98,6 @@ def by_ranks(rows: pd.DataFrame) -> Result:
         RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
     }
     return Result.of(rows, quantities)
-
-
-def inside(r: float, free: float) -> World:
-    """A world in which a moment goes with the end at r inside cells, which needs less over all rows.
-
-    free: the share of the errors' variance that lies inside cells, 1 − cells/models.
-    """
-    over_all = (r**2 * free / (1 - r**2 * (1 - free))) ** 0.5
-    return replace(worlds_of_line("end", "ranked", over_all)[0], words=f"correlation {r:g} inside cells, normal errors")
-
-
-def halfway(free: float) -> World:
-    """The bar of the rules: on either side of it a verdict is false."""
-    return replace(inside(HALF, free), id="half", holds=False, declared=False)
-
-
-def at_the_bar(cells: int, models: int) -> tuple[Search, ...]:
-    """Where rules of ranks are looked at hardest: at their bar and as claimed, with errors alike in recipes.
-
-    Errors are normal: others have another rank correlation, and lie off the bar.
-    """
-    free = 1 - cells / models
-    tried = (inside(FIXED, free), halfway(free))
-    return searches_among(tried, group="recipe", outcome="end", mean=(-1.0, 1.0), kinds=("normal",), sided=True)
 
 
 def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:

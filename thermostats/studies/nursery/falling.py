@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.noise import ERRORS, Errors, Noise
+from thermostats.claims.noise import Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, EveryRow, V
-from thermostats.claims.worlds import World, worlds_in_groups
+from thermostats.claims.worlds import TOTAL, Worlds
+from thermostats.claims.worlds.world import Outcomes, along, standard, with_errors
+from thermostats.formatting import declared
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.crossed_factors import hotelling
@@ -29,29 +34,27 @@ def below(slope: V) -> Decide:
 
 
 IN_EVERY = EveryRow(below(V("slope")), "corpora")
-FALLING = worlds_in_groups("log_gain", "column", -QUARTER, BETWEEN)
-"""Of one corpus; for several, worlds in which the gain does not fall in all of them are added."""
 
 
-def in_all_but_english(rows: pd.DataFrame, noise: Noise, rng: np.random.Generator) -> pd.DataFrame:
-    """Rows with log gains that fall in models of every corpus but English."""
-    falls, flat = (FALLING[at].signal(rows, noise, rng) for at in (0, 1))
-    return falls.assign(log_gain=falls["log_gain"].where(rows["trained_on"] != "english", flat["log_gain"]))
+def _correlations(by: Mapping[str, float]) -> str:
+    return f"correlation {', '.join(f'{declared(r)} in {corpus}' for corpus, r in by.items())}"
 
 
-IN_ALL = (
-    *FALLING,
-    *(
-        World(
-            f"in all corpora but one, {kind}",
-            f"correlation −{QUARTER:g} in models of all corpora but English, none in these, {ERRORS[kind]}",
-            False,
-            in_all_but_english,
-            Errors(kind),
-        )
-        for kind in ("normal", "t3", "heteroscedastic labs")
-    ),
-)
+def _falling(by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+    r = rows["trained_on"].map(by).to_numpy(np.float64)
+    x, levels = standard(rows["column"].to_numpy(np.float64)), standard(random.levels(rows, "recipe"))
+    return {"log_gain": TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows) + BETWEEN**0.5 * levels)}
+
+
+def in_all() -> Worlds:
+    """Log gains that fall with a column at r = −0.5 in models of every corpus, of none, or of all but English."""
+    errors, box = along("column", ordered=False, group="recipe")
+    make = partial(with_errors, _falling, _correlations, errors, "log_gain")
+    falls, flat = (dict.fromkeys(third.CORPORA, r) for r in (-QUARTER, 0.0))
+    return Worlds(make, falls, flat, box, others={"all corpora but English": {**falls, "english": 0.0}})
+
+
+IN_ALL = in_all()
 
 
 def by_crossed(rows: pd.DataFrame) -> Result:

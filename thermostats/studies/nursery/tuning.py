@@ -9,7 +9,7 @@ import pandas as pd
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import searches_of_share, worlds_of_share
+from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import clustered_share
 
 SOME, MANY, SHOULD = 0.01, 0.10, 0.20
@@ -17,7 +17,6 @@ SOME, MANY, SHOULD = 0.01, 0.10, 0.20
 TUNED, CROSSED = AtLeast(models=40), V("share of pairs that cross 1")
 CAN_CROSS = Decide(CROSSED.lower > SOME, CROSSED.upper < MANY)
 ACROSS = worlds_of_share("flips", SHOULD, 0.0, "pair")
-ACROSS_AT_WORST = searches_of_share("flips", SHOULD, 0.0)
 
 
 def by_bases(rows: pd.DataFrame) -> Result:

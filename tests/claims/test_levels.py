@@ -1,0 +1,499 @@
+"""Attained levels, what they are worth in simulated worlds, and the verdicts that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import shipped_tables
+from scipy import stats
+
+from thermostats.claims import calibration, levels
+from thermostats.claims.calibration import Calibration, Side
+from thermostats.claims.claim import Claim
+from thermostats.claims.conditions import Condition
+from thermostats.claims.finding import Finding, Sample, Strength, two_verdicts
+from thermostats.claims.judge import answered, calibration_of, together, weigh
+from thermostats.claims.question import Question
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import (
+    ALPHA,
+    NEVER,
+    Above,
+    Always,
+    AtLeast,
+    Below,
+    Decide,
+    Each,
+    EveryRow,
+    Gate,
+    Given,
+    Posterior,
+    Rule,
+    Some,
+    V,
+)
+from thermostats.claims.template import Template
+from thermostats.claims.trial import Trial
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
+from thermostats.claims.worlds import World, Worlds, worlds_of_line, worlds_of_mean, worlds_of_share
+from thermostats.errors import DataError, UsageError
+from thermostats.modelling.classical.association import correlation
+from thermostats.modelling.classical.counts import clustered_sign_permutation, proportion
+from thermostats.modelling.classical.many import Many, correlations, differences, means, shares
+from thermostats.modelling.classical.means import one_sample
+from thermostats.settings import CALIBRATE_VARIABLE
+
+R = V("r")
+RISES = Decide((R > 0) & (R.p <= ALPHA), (R < 0) & (R.p <= ALPHA))
+WORDS = Template(Path("t01.md"), "T01", "t", {}, {"line": {"estimand": "r", "plain": "{{ verdict.sentence }}."}})
+
+
+def of(r: float = 0.0, lower: float | None = None, upper: float | None = None, p: float | None = None) -> Result:
+    return Result(quantities={"r": Estimate(r, lower, upper, p=p)})
+
+
+def study(n: int = 20) -> pd.DataFrame:
+    """Models of five labs."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{i % 5}" for i in range(n)]})
+    return rows.assign(x=rng.normal(size=n), y=rng.normal(size=n))
+
+
+def of_line(rows: pd.DataFrame) -> Result:
+    if len(rows) < 3:
+        raise UsageError("too few rows", got=len(rows))
+    found = stats.pearsonr(rows["x"], rows["y"])
+    return Result.of(rows, {"r": Estimate(float(found.statistic), p=float(found.pvalue))})
+
+
+def question(worlds: Worlds | None, rule: Rule = RISES, n: int = 20, unit: str = "") -> Question:
+    trial = Trial(lambda _: study(n), of_line, unit, worlds)
+    return Question("T01.line", "line", None, lambda _: of_line(study(n)), rule, trial=trial)
+
+
+LINE = worlds_of_line("y", "x", 0.7, kinds=("normal", "lognormal"), group="")
+
+
+def test_the_level_of_an_interval_is_that_at_which_it_would_touch_the_bar() -> None:
+    """An interval of 95% whose end lies half as far as the bar: z = 2 · 1.96; one that ends at the bar has 5%."""
+    assert (R.interval > 0).attained(of(2.0, 1.0, 3.0)) == pytest.approx(2 * stats.norm.sf(2 * 1.959964), rel=1e-6)
+    assert (R.interval > 0).attained(of(1.0, 0.0, 2.0)) == pytest.approx(0.05)
+    assert (R.lower > 0).attained(of(1.0, 0.0, 2.0)) == pytest.approx(0.05)
+    assert (R.interval < 0).attained(of(-1.0, -3.0, 1.0)) == pytest.approx(2 * stats.norm.sf(1.959964 / 2))
+    assert (R.interval > 0).attained(of(-1.0, -2.0, 0.5)) == 1.0
+    assert (R.interval > 0).attained(of(1.0)) == 1.0
+    assert (R.interval > V("bar")).attained(
+        Result(quantities={"r": Estimate(2.0, 1.0, 3.0), "bar": Estimate(1.0)})
+    ) == pytest.approx(0.05)
+
+
+def test_a_wider_interval_never_has_a_smaller_level() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        middle, half, bar = rng.normal(), rng.uniform(0.1, 2.0), rng.normal()
+        at = [float((R.interval > bar).attained(of(middle, middle - k * half, middle + k * half))) for k in (1, 1.5, 3)]
+        assert at == sorted(at)
+        assert ((R.interval > bar).holds(of(middle, middle - half, middle + half))) == (at[0] < ALPHA)
+
+
+def test_a_p_value_is_its_own_level_and_a_count_is_met_or_not() -> None:
+    assert (R.p <= 0.05).attained(of(p=0.2)) == 0.2 and (R.p < 0.05).attained(of(p=0.01)) == 0.01
+    assert (R.p <= 0.05).attained(of()) == 1.0
+    assert [(R.p > 0.05).attained(of(p=p)) for p in (0.2, 0.01)] == [0.0, 1.0]
+    assert [(R > 0).attained(of(r)) for r in (1.0, -1.0)] == [0.0, 1.0]
+
+
+def test_levels_of_joined_conditions_are_the_largest_or_the_smallest() -> None:
+    both = Result(quantities={"r": Estimate(0.5, p=0.01), "s": Estimate(0.5, p=0.3)})
+    assert ((R.p <= 0.05) & (V("s").p <= 0.05)).attained(both) == 0.3
+    assert ((R.p <= 0.05) | (V("s").p <= 0.05)).attained(both) == 0.01
+    rows = Result(rows={"rows": pd.DataFrame({"p": [0.01, 0.02, 0.5]})})
+    assert Each("rows", V("p") <= 0.05).attained(rows) == 1.0
+    assert Each("rows", V("p").p <= 0.05).attained(rows) == 0.5
+    assert Some("rows", V("p").p <= 0.05).attained(rows) == 0.01
+    assert Some("rows", V("p").p <= 0.05, adjust="holm").attained(rows) == pytest.approx(0.03)
+    assert NEVER.attained(rows) == 1.0
+
+
+def test_levels_of_rules() -> None:
+    few = Given(V("n") >= 5, RISES)
+    assert few.level(Result(quantities={"n": Estimate(3), "r": Estimate(0.9, p=0.001)}), SUPPORTED) == 1.0
+    assert few.level(Result(quantities={"n": Estimate(8), "r": Estimate(0.9, p=0.001)}), SUPPORTED) == 0.001
+    assert EveryRow(Below("x", 1)).level(
+        Result(rows={"rows": pd.DataFrame({"x": [0.5, 0.8], "lower": [0.4, 0.6], "upper": [0.6, 1.0]})}), SUPPORTED
+    ) == pytest.approx(0.05)
+    always = Always("against", V("share").upper < 0.25)
+    shown = {"share": Estimate(0.0, 0.0, 0.25), "against": Estimate(0)}
+    assert always.level(Result(quantities=shown), SUPPORTED) == pytest.approx(0.05)
+    assert always.level(Result(quantities={**shown, "against": Estimate(2)}), AGAINST) == 0.0
+
+
+def test_a_rule_without_a_level_is_refused_by_name_when_declared() -> None:
+    claim = Claim("T01", "t", "", "", "", "")
+    bare = Condition("something nobody can order", lambda _: True)
+    for rule in (Decide(bare, NEVER), Decide(R > 0, (R < 0) & bare), AtLeast(models=3)):
+        with pytest.raises(DataError, match=r"a rule without a level.*T01\.line"):
+            claim.finding("line", primary=rule)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="something nobody can order"):
+        claim.finding("line", primary=Decide(bare, NEVER))
+    claim.finding("line", primary=Posterior("r > 0"))
+
+
+def test_many_studies_have_the_levels_that_they_have_one_by_one() -> None:
+    r, p = np.array([0.5, -0.2, 0.1]), np.array([0.001, 0.4, np.nan])
+    at_once = RISES.level(Result(quantities={"r": Many(r, r - 0.1, r + 0.1, p)}), SUPPORTED)  # type: ignore[dict-item]
+    assert at_once.tolist() == [float(RISES.level(of(x, p=y), SUPPORTED)) for x, y in zip(r, p, strict=True)]
+
+
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+@pytest.mark.parametrize("groups", [None, ["a"] * 3 + ["b"] * 4])
+def test_correlations_of_many_studies_are_those_of_single_ones(method: str, groups: list[str] | None) -> None:
+    rng = np.random.default_rng(3)
+    x, outcomes = rng.normal(size=7), rng.normal(size=(4, 7))
+    found = correlations(x, outcomes, method=method, groups=groups)  # type: ignore[arg-type]
+    for place, y in enumerate(outcomes):
+        single = correlation(x, y, method=method, groups=groups, seed=1)  # type: ignore[arg-type]
+        known = (single.estimate, single.lower, single.upper)
+        assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(known)
+        assert found.p[place] == pytest.approx(single.p_permutation, abs=0.03 if groups is None else 0.04)
+
+
+def test_means_and_shares_of_many_studies_are_those_of_single_ones() -> None:
+    rng = np.random.default_rng(5)
+    outcomes = rng.normal(0.3, 1, (5, 12))
+    of_means, of_shares = means(outcomes), shares(outcomes > 0)
+    for place, y in enumerate(outcomes):
+        single, share = one_sample(y, seed=1, resamples=1), proportion(int((y > 0).sum()), 12)
+        for found, known in ((of_means, single), (of_shares, share)):
+            at = [getattr(found, name)[place] for name in ("estimate", "lower", "upper", "p")]
+            assert at == pytest.approx([known.estimate, known.lower, known.upper, known.p_value])
+
+
+@pytest.mark.parametrize("families", [7, 24])
+def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
+    rng = np.random.default_rng(6)
+    family = np.array([f"f{i % families}" for i in range(3 * families)])
+    focal = np.isin(family, ["f0", "f1", "f2"])
+    outcomes = rng.random((3, len(family))) < np.where(focal, 0.8, 0.3)
+    found = differences(outcomes, focal, family)
+    for place, y in enumerate(outcomes):
+        labs = np.where(focal, "own", "other")
+        single = clustered_sign_permutation(y, labs, family, focal="own", seed=1)
+        by = pd.Series(y).groupby(family).mean()
+        apart = by[["f0", "f1", "f2"]].mean() - by.drop(["f0", "f1", "f2"]).mean()
+        assert found.estimate[place] == pytest.approx(apart)
+        assert found.p[place] == pytest.approx(single.p_value, abs=1e-9 if families == 7 else 0.03)
+
+
+def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> None:
+    assert levels.bound(np.arange(1, 100) / 100, 0.05) == 0.05  # four of 99 lie below: (4 + 1)/(99 + 1)
+    assert levels.bound(np.full(99, 0.2), 0.05) == 0.2
+    assert levels.bound(np.r_[np.zeros(12), np.ones(87)], 0.05) == 0.0
+    assert levels.bound(np.zeros(10), 0.05) == 0.0
+    grid = np.r_[np.full(12, 1 / 21), np.full(88, 0.5)]  # permutations whose floor comes up in 12%
+    assert not Side(pd.DataFrame({"box": ["plausible"], "bound_05": [levels.bound(grid, 0.05)]})).gives(1 / 21)
+
+
+def test_truth_is_computed_from_large_samples_and_flips_at_the_boundary() -> None:
+    asked = question(LINE, Decide((R > 0.3) & (R.p <= ALPHA), (R < 0.3) & (R.p > ALPHA)))
+    rows = study()
+    assert levels.truths(asked, rows, LINE.at("claimed"))[SUPPORTED] == levels.SAMPLES
+    assert levels.truths(asked, rows, LINE.at("null"))[SUPPORTED] == 0
+    sizes = levels.false_sizes(asked, rows)
+    assert sizes[SUPPORTED][0] == "null" and sizes[AGAINST][0] == "claimed"
+    for side in (SUPPORTED, AGAINST):
+        assert LINE.size(sizes[side][1]) == pytest.approx(0.3, abs=0.05)
+
+
+def test_a_null_in_which_neither_side_is_true_is_false_for_both() -> None:
+    sizes = levels.false_sizes(question(LINE), study())
+    assert sizes[SUPPORTED] == ["null"] and "null" in sizes[AGAINST] and "claimed" in sizes[AGAINST]
+
+
+def test_either_side_of_one_bar_states_nothing_that_a_null_could_meet() -> None:
+    apart = Decide((R.lower > 0) | (R.upper < 0), NEVER)
+    assert apart.supported.statement() is apart.supported
+    assert Gate(R > 0).statement().words == "r > 0" and (Gate(R > 0) & (V("s") > 1)).statement().words == "s > 1"
+
+
+def test_bad_worlds_are_refused_by_name() -> None:
+    nothing = replace(LINE, claimed=0.0)
+    with pytest.raises(DataError, match=r"leaves no false world.*T01\.line"):
+        levels.false_sizes(question(LINE, Decide(R > -2, NEVER)), study())
+    with pytest.raises(DataError, match=r"fewer units than the simulation needs.*T01\.line"):
+        list(levels.calibrated(question(nothing, n=1), study(1)))
+
+    def fails(_: pd.DataFrame) -> Result:
+        raise UsageError("too few")
+
+    lost = replace(question(LINE), trial=Trial(lambda _: study(), fails, "", LINE))
+    with pytest.raises(DataError, match=r"truth of a world cannot be computed.*T01\.line"):
+        levels.truths(lost, study(), LINE.at())
+    with pytest.raises(DataError, match="without worlds"):
+        levels.worlds_of(question(None))
+
+
+def test_boxes_raise_one_nuisance_to_its_bound_or_all() -> None:
+    worlds = replace(LINE, box={"ar": (0.0, 0.6), "ratio": (1.0, 3.0, 1 / 3), "between": (0.0, 0.6)})
+    plausible, hostile = worlds.plausible(), worlds.hostile()
+    bounds = {"ar": (0.6,), "ratio": (3.0, 1 / 3), "between": (0.6,)}
+    raised = [sum(point[name] in ends for name, ends in bounds.items()) for point in plausible]
+    assert max(raised) == 1 and len({tuple(point.items()) for point in plausible}) == len(plausible)
+    assert {"ar": 0.6, "ratio": 2.0, "between": 0.3} in plausible
+    assert {"ar": 0.6, "ratio": 0.5, "between": 0.3} in plausible
+    assert {"ar": 0.0, "ratio": 1.0, "between": 0.0} in plausible
+    assert hostile == [{"ar": 0.6, "ratio": end, "between": 0.6} for end in (3.0, 1 / 3)]
+
+
+def test_points_have_random_numbers_in_common() -> None:
+    asked, rows = question(LINE), study()
+    first, again = (levels.levels(asked, rows, LINE.at("null"), 20, "seed") for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    raised = levels.levels(asked, rows, LINE.at("null", ar=0.1), 20, "seed")
+    assert np.corrcoef(np.log(first[:, 0] + 1e-3), np.log(raised[:, 0] + 1e-3))[0, 1] > 0.8
+
+
+@pytest.fixture(scope="module")
+def made() -> pd.DataFrame:
+    """The rows of the table for a line that is clear in its data."""
+    rows = study().assign(y=lambda own: own["x"] + 0.1 * own["y"])
+    effort = levels.Effort(30, 40, 400, 200)
+    return pd.DataFrame(levels.calibrated(question(LINE), rows, effort)).reindex(columns=list(calibration.ORDER))
+
+
+def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) -> None:
+    side, asked = Side(made[made["side"] == "supported"]), question(LINE)
+    assert side.limit() == side.rows.loc[side.rows["box"] == "plausible", "bound_05"].min() < 0.05
+    worst = side.worst
+    assert worst is not None and "ar=0.6" in worst["point"]
+    again = levels.levels(asked, study(), levels.world_at(asked, levels.point_of(worst["point"])), 600, "again")
+    assert (again[:, 0] < side.limit()).mean() < 0.07
+    assert (again[:, 0] <= ALPHA).mean() > 0.07
+    assert side.p(side.limit() / 1e6) == "< .01" and side.p(0.9) == "above .05"
+    assert 0 < side.power <= 1
+
+
+def test_a_decided_verdict_has_tipping_points_and_conditions(made: pd.DataFrame) -> None:
+    asked, known = question(LINE), Side(made[made["side"] == "supported"])
+    limit = known.limit("hostile")
+    assert known.condition(asked, limit * 0.5) == ""
+    assert "neighbours in x err alike (0.6)" in known.condition(asked, limit * 1.01)
+    (of_ar, of_ratio) = known.tipping(asked, known.limit())
+    assert of_ar.startswith("correlation of neighbours in x: ") and "beyond" in of_ratio
+    assert known.tipping(asked, 0.0) == tuple(
+        f"{words}: {ends}"
+        for words, ends in (
+            (
+                "correlation of neighbours in x",
+                "beyond 0.6 / beyond 0.6; beyond 0.6 / beyond 0.6 with log-normal errors",
+            ),
+            (
+                "ratio of SDs along x",
+                "beyond 3 / beyond 3; beyond 3 / beyond 3 with log-normal errors; "
+                "beyond 0.33 / beyond 0.33; beyond 0.33 / beyond 0.33 with log-normal errors",
+            ),
+        )
+    )
+
+
+def table_of(**limits: tuple[float, float]) -> pd.DataFrame:
+    """Rows of a table: a plausible and a hostile limit by side."""
+    return pd.DataFrame(
+        [
+            {
+                **{"rule": "T01.line", "n_models": 20, "side": side.replace("_", " "), "box": box, "words": "w"},
+                **{"point": "size=null; kind=normal; ar=0.6; ratio=3", "studies": 1000, "rate": 0.1},
+                **{"bound_05": limit, "bound_01": limit / 10, "bound_001": limit / 100},
+                "digest": question(LINE).digest(),
+            }
+            for side, both in limits.items()
+            for box, limit in zip(("plausible", "hostile"), both, strict=True)
+        ]
+    ).reindex(columns=list(calibration.ORDER))
+
+
+def weighed(monkeypatch: pytest.MonkeyPatch, result: Result, rule: Rule = RISES, **limits: tuple[float, float]):
+    asked = question(LINE, rule)
+    known = table_of(**limits).assign(digest=asked.digest())
+    monkeypatch.setattr(calibration, "table", lambda: known)
+    return weigh(asked, shipped_tables(), result, study())
+
+
+def test_a_side_is_given_below_its_limit_and_below_five_per_cent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    loose, strict = (0.2, 0.2), (0.01, 0.001)
+    assert weighed(monkeypatch, of(0.5, p=0.04), supported=loose).verdict == SUPPORTED
+    assert weighed(monkeypatch, of(0.5, p=0.06), supported=loose).verdict == OPEN
+    found = weighed(monkeypatch, of(0.5, p=0.04), supported=strict)
+    assert (found.verdict, found.strength.leans) == (OPEN, SUPPORTED)
+    found = weighed(monkeypatch, of(0.5, p=0.005), supported=strict)
+    assert found.verdict == SUPPORTED and found.strength.p == "≤ .05"
+    assert "neighbours in x err alike (0.6) and SDs differ 3 times along x" in found.strength.unless
+    assert weighed(monkeypatch, of(0.5, p=0.0005), supported=strict).strength.unless == ""
+
+
+def test_of_two_sides_the_one_that_is_met_more_clearly_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = Decide((R > 0) & (R.p <= ALPHA), R.upper < 0.5)
+    small = of(0.1, 0.02, 0.2, p=0.001)
+    found = weighed(monkeypatch, small, both, supported=(0.01, 0.01), not_supported=(0.05, 0.05))
+    assert found.verdict == AGAINST and found.strength.both
+    found = weighed(monkeypatch, small, both, supported=(0.05, 0.05), not_supported=(1e-16, 1e-16))
+    assert found.verdict == SUPPORTED and not found.strength.both
+
+
+def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    for power, reason in ((0.3, Reason.TOO_LITTLE), (0.7, Reason.UNDECIDED)):
+        known = table_of(supported=(0.01, 0.01))
+        row = {**known.iloc[0].to_dict(), "box": "power", "power": power, "models_wanted": 60, "groups_wanted": 15}
+        known = pd.concat([known, pd.DataFrame([row])], ignore_index=True)
+        monkeypatch.setattr(calibration, "table", lambda known=known: known)
+        found = answered(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
+        assert (found.verdict, found.reason) == (OPEN, reason)
+        assert ("60 models of 15 labs would find" in found.criterion.settles) == (power < 0.5)
+        assert f"{power:.0%} of simulations" in found.criterion.settles
+    found = weighed(monkeypatch, of(0.5, p=0.04), supported=(0.0, 0.0))
+    assert (found.verdict, found.reason) == (OPEN, Reason.TOO_LITTLE)
+
+
+@pytest.mark.parametrize(("outlier", "unit"), [(0.0, ""), (9.0, "m0")])
+def test_a_verdict_that_one_unit_carries_hangs_on_it(
+    outlier: float, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = study()
+    rows["y"] = (0 if outlier else 1) * rows["x"] + 0.3 * np.random.default_rng(4).normal(size=len(rows))
+    rows.loc[0, ["x", "y"]] += outlier
+    asked = question(None, unit="model_id")
+    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0])
+    found = weigh(asked, shipped_tables(), of_line(rows), rows)
+    assert (found.unit, found.reason) == (unit, Reason.ONE_UNIT if unit else Reason.NONE)
+    at = levels.attained(RISES, asked.trial, rows, of_line(rows), SUPPORTED)
+    assert (at.without > levels.WITHOUT * ALPHA) == bool(unit)
+    every = replace(asked, trial=replace(asked.trial, unit="")) if asked.trial else asked
+    assert weigh(every, shipped_tables(), of_line(rows), rows).verdict == SUPPORTED
+
+
+def test_a_study_that_hangs_on_a_unit_has_a_larger_level_in_the_simulation() -> None:
+    """Its level is a quarter of the largest without a unit, so that both limits are one."""
+    rows = study().assign(y=0.0)
+    rows.loc[0, ["x", "y"]] = 9.0
+    rows["y"] += 0.1 * np.random.default_rng(5).normal(size=len(rows))
+    (supported, _) = levels._of_study(RISES, Trial(lambda _: rows, of_line, "model_id"), rows)
+    alone = of_line(rows[rows["model_id"] != "m0"])
+    assert supported == pytest.approx(float(RISES.level(alone, SUPPORTED)) / 4)
+
+
+def test_studies_at_once_are_studies_one_by_one() -> None:
+    def many(rows: pd.DataFrame, outcomes: dict[str, np.ndarray]) -> dict[str, Many]:
+        found = correlations(rows["x"].to_numpy(), outcomes["y"])
+        t = found.estimate * np.sqrt((len(rows) - 2) / (1 - found.estimate**2))
+        return {"r": replace(found, p=2 * stats.t.sf(np.abs(t), len(rows) - 2))}
+
+    single = question(LINE, unit="model_id", n=8)
+    assert single.trial is not None
+    at_once = replace(single, trial=replace(single.trial, many=many))
+    for world in (LINE.at("null", "lognormal", ar=0.3), LINE.at("claimed")):
+        one, other = (levels.levels(asked, study(8), world, 60, "seed") for asked in (single, at_once))
+        low = one[:, 0] <= ALPHA
+        np.testing.assert_allclose(one[low, 0], other[low, 0], rtol=1e-6)
+        assert (one[~low, 0] > ALPHA).all() and (other[~low, 0] > ALPHA).all()
+
+
+def test_what_was_simulated_of_another_rule_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, known = question(LINE), table_of(supported=(0.01, 0.01))
+    monkeypatch.setattr(calibration, "table", lambda: known)
+    assert len(calibration.of_design(asked, 20)) == 2 and calibration.of_design(asked, 21).empty
+    assert asked.trial is not None
+    others = (
+        replace(asked, primary=Above("r", 0)),
+        replace(asked, trial=replace(asked.trial, version=2)),
+        replace(asked, trial=replace(asked.trial, worlds=replace(LINE, claimed=0.5))),
+        replace(asked, trial=replace(asked.trial, worlds=replace(LINE, box={}))),
+    )
+    assert all(calibration.of_design(other, 20).empty for other in others)
+
+
+def test_limits_of_the_nearest_design_are_provisional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)))
+    here, there = calibration.nearest(question(LINE), 20), calibration.nearest(question(LINE), 33)
+    assert here.provisional == "" and here.tried
+    assert there.provisional == "its limits are those of a design of 20 rows, the nearest to the 33 here"
+    assert "not been tried" in Calibration(here.rows.iloc[:0]).provisional
+
+
+def test_rows_of_ones_own_are_simulated_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)))
+    asked = question(LINE, n=12)
+    assert calibration_of(asked, study(12)).provisional
+    monkeypatch.setenv(CALIBRATE_VARIABLE, "1")
+    known = calibration_of(asked, study(12))
+    assert known.provisional == "" and set(known.rows["box"]) == {"plausible", "hostile"}
+    assert known.side(SUPPORTED).limit() != 0.01
+    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)).iloc[:0])
+    alone = calibration.on_these(asked, study(12))
+    assert alone.tried and alone.side(SUPPORTED).limit() > 0
+
+
+def part(verdict: str, level: float, limit: float = 0.05) -> Finding:
+    return Finding("T01.p", "p", verdict, "", strength=Strength(level=level, limit=limit))
+
+
+def test_one_of_several_parts_speaks_against_the_whole_at_a_stricter_level() -> None:
+    asked = Question("T01.line", "line", None, lambda _: Result(), parts=("T01.a", "T01.b"))
+    for level, verdict, leans in ((0.02, AGAINST, ""), (0.03, OPEN, AGAINST)):
+        parts = [part(AGAINST, level), part(SUPPORTED, 0.001)]
+        found = together(WORDS, asked, parts, Result())
+        assert (found.verdict, found.strength.leans) == (verdict, leans)
+    assert together(WORDS, asked, [part(SUPPORTED, 0.04), part(SUPPORTED, 0.001)], Result()).verdict == SUPPORTED
+
+
+def test_a_line_of_a_verdict_has_its_condition_and_its_leaning() -> None:
+    decided = Finding("T01.a", "a", SUPPORTED, "", strength=Strength(unless="all err alike"))
+    assert decided.stands == "supported, unless all err alike"
+    leaning = Finding("T01.a", "a", OPEN, "", Reason.UNDECIDED, strength=Strength(leans=AGAINST, provisional="few"))
+    assert leaning.stands == "inconclusive (undecided), leans to “not supported”, provisional"
+
+
+def test_two_verdicts_of_a_claim_are_of_its_first_question() -> None:
+    def on(name: str, evidence: str, verdict: str) -> Finding:
+        return Finding(name, name, verdict, "", sample=Sample(evidence))
+
+    findings = [on("a", "pooled", SUPPORTED), on("b", "published", AGAINST), on("a", "published", OPEN)]
+    own, every = two_verdicts(findings)
+    assert own is findings[2] and every is findings[0]
+    assert two_verdicts(findings[1:2]) == (findings[1], None) and two_verdicts([]) == (None, None)
+
+
+@pytest.mark.parametrize("claimed", [0.9, 0.0])
+def test_shares_are_met_whether_units_are_alike_or_not(claimed: float) -> None:
+    rows = pd.concat([study().assign(heritage=lambda own, i=i: own["heritage"] + str(i)) for i in range(100)])
+    worlds = worlds_of_share("flips", claimed, 0.5)
+    for size, share in (("claimed", claimed), ("null", 0.5)):
+        for alike in (0.0, 0.3):
+            made = worlds.at(size, alike=alike).change(rows, np.random.default_rng(1))
+            assert made["flips"].mean() == pytest.approx(share, abs=0.03)
+
+
+def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
+    rows = pd.DataFrame({"n": [1, 2, None], "whole": [1, 2, 3], "sure": [True, False, True], "name": ["a", "b", None]})
+    rows = rows.convert_dtypes().astype({"name": "string"})
+    made = levels.plain(rows)
+    assert [kind.kind for kind in made.dtypes] == ["f", "i", "b", "O"]
+    assert made["whole"].tolist() == [1, 2, 3] and made["n"].isna().tolist() == [False, False, True]
+    pd.testing.assert_frame_equal(levels.plain(made), made)
+
+
+def test_a_world_may_know_its_own_truth() -> None:
+    def known(size: float, **_: float) -> World:
+        return World("of known numbers", lambda *_: {}, LINE.at().errors, of(size))
+
+    bar = replace(LINE, make=known)
+    assert levels.truths(question(bar), study(), bar.at("null")) == {SUPPORTED: 0, AGAINST: 0}
+    assert levels.truths(question(bar), study(), bar.at("claimed"))[SUPPORTED] == levels.SAMPLES
+
+
+def test_means_have_a_box_of_labs_alone() -> None:
+    worlds = worlds_of_mean("y", 0.0, 0.1, 0.2)
+    assert set(worlds.box) == {"between"} and worlds.at("null").words.startswith("mean 0.1")

@@ -1,0 +1,479 @@
+"""Attained levels of a rule's sides, in the data and in simulated worlds.
+
+The attained level a of a side is the smallest nominal level at which the rule gives it (`Condition.level`). It orders
+studies; what it is worth is simulated. Where one unit carries the verdict, a is a quarter of the largest level without
+a unit, where that is more. α* of a side is the largest x with P(a ≤ x) ≤ 5% in every world in which that side is false.
+
+`calibrated` makes the rows of `data/worlds.csv` for one rule and design. Whether a side is false in a world is computed
+from the rule's own numbers in large samples of it (`truths`); the size at which that changes is found by bisection.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.extensions import ExtensionDtype
+
+from thermostats.claims.noise import Array, Random
+from thermostats.claims.question import Question
+from thermostats.claims.result import Result, TooFew
+from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
+from thermostats.claims.trial import Trial
+from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
+from thermostats.claims.worlds.world import CLAIMED, NULL, Point, World, Worlds, half
+from thermostats.errors import DataError, UsageError
+
+SIDES = (SUPPORTED, AGAINST)
+PLAUSIBLE, HOSTILE, TIPPING, POWER = "plausible", "hostile", "tipping", "power"
+WITHOUT = 4
+"""Without one unit a side's level may be so many times as large."""
+MANY = 200
+"""Units above which none is left out."""
+SAMPLES, MOSTLY, LARGE = 20, 16, 240
+"""Large samples of a world, how many of them make a statement true there, and their least rows."""
+STEPS = 6
+"""Halvings by which the size is found at which a statement becomes true."""
+POINTS = 48
+"""Points of a box that are tried with a test that is made study by study."""
+WORST = 3
+"""Worst worlds of a box that are simulated anew."""
+EVERY = 10
+"""Studies after which the time is looked at."""
+LONGER = 10
+"""Times that a worst world may take as long as another of its search."""
+WANTED = 0.8
+"""Power that a larger study should have."""
+LARGER, TRIED = (2, 3, 4, 6, 8, 12, 18), 100
+"""How many times as large it is tried, in so many studies."""
+BOUNDS = {"bound_05": 0.05, "bound_01": 0.01, "bound_001": 0.001}
+"""Columns: the level below which the share of a world's studies lies."""
+NAMES = ("model_id", "heritage", "family", "recipe", "pair", "source")
+"""Columns of names that make units their own where a study is multiplied."""
+WORDS = ("size", "kind")
+"""What of a point is no number."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Studies a world: at first, of the worst points with errors of every kind, and with fresh seeds."""
+
+    few: int
+    more: int
+    fresh: int
+    others: int
+    """Of the hostile box with fresh seeds, of a tipping point, of power."""
+
+
+STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(400, 1000, 4000, 2000), Effort(20, 30, 400, 150)
+
+
+@dataclass(frozen=True)
+class Attained:
+    """How far one side of a rule is met by some rows."""
+
+    level: float
+    without: float = 0.0
+    """Largest level without one unit."""
+    unit: str = ""
+    """The unit without which it is so large."""
+
+
+def attained(rule: Rule, trial: Trial | None, rows: pd.DataFrame | None, result: Result, side: Verdict) -> Attained:
+    """The level of a side in a result, and without each unit of its rows; a unit that no test can lack is passed over.
+
+    Units are left out only where the level is one at which a side may be given.
+    """
+    level = float(rule.level(result, side))
+    if trial is None or rows is None or not trial.unit or level > ALPHA:
+        return Attained(level)
+    units = rows[trial.unit].drop_duplicates()
+    if not 1 < len(units) <= MANY:
+        return Attained(level)
+    worst, largest = "", 0.0
+    for unit in units:
+        try:
+            rest = float(rule.level(trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True)), side))
+        except (UsageError, TooFew):  # the rest does not carry the test: nothing is known of the unit
+            continue
+        if rest > largest:
+            worst, largest = str(unit), rest
+            if rest > WITHOUT * ALPHA:
+                break
+    return Attained(level, largest, worst)
+
+
+def levels(question: Question, rows: pd.DataFrame, world: World, n: int, seed: str, seconds: float = math.inf) -> Array:
+    """Attained levels of n studies of a world, study × side, units left out; 1 where rows do not carry the test.
+
+    Studies of one seed have random numbers in common whatever the world. seconds: after which no further one is made.
+    """
+    rule, trial = question.on_trial()
+    outcomes = world.draw(rows, random_of(question, rows, n, seed))
+    if trial.many is not None:
+        return _at_once(rule, trial, rows, outcomes)
+    made: list[list[float]] = []
+    started = time.process_time()
+    for study in _studies(rows, outcomes):
+        if len(made) % EVERY == EVERY - 1 and time.process_time() - started > seconds:
+            break
+        made.append(_of_study(rule, trial, study))
+    return np.array(made)
+
+
+def random_of(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
+    """Random numbers of n studies of a rule and design."""
+    return Random(np.random.default_rng(zlib.crc32(f"{question.key} {len(rows)} {seed}".encode())), n)
+
+
+def _studies(rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Iterator[pd.DataFrame]:
+    for study in zip(*outcomes.values(), strict=True):
+        yield rows.assign(**dict(zip(outcomes, study, strict=True)))
+
+
+def _of_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
+    try:
+        result = trial.test(rows)
+    except (UsageError, TooFew):
+        return [1.0] * len(SIDES)
+    sides = [attained(rule, trial, rows, result, side) for side in SIDES]
+    return [max(side.level, side.without / WITHOUT) for side in sides]
+
+
+def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
+    made = _of_all(rule, trial, rows, outcomes)
+    units = rows[trial.unit].unique() if trial.unit else ()
+    if not 1 < len(units) <= MANY:
+        return made
+    low = np.flatnonzero((made <= ALPHA).any(axis=1))
+    for unit in units:
+        kept = (rows[trial.unit] != unit).to_numpy()
+        rest = {name: values[low][:, kept] for name, values in outcomes.items()}
+        try:
+            without = _of_all(rule, trial, rows[kept].reset_index(drop=True), rest)
+        except (UsageError, TooFew):
+            continue
+        made[low] = np.maximum(made[low], without / WITHOUT)
+    return made
+
+
+def _of_all(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
+    assert trial.many is not None  # noqa: S101
+    n, result = len(next(iter(outcomes.values()))), Result(quantities=trial.many(rows, outcomes))
+    return np.stack([np.broadcast_to(rule.level(result, side), n) for side in SIDES], axis=1).astype(np.float64)
+
+
+def bound(levels: Array, share: float) -> float:
+    """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too frequent."""
+    allowed = math.floor(share * (len(levels) + 1) + 1e-9) - 1
+    return float(np.sort(levels)[allowed]) if allowed >= 0 else 0.0
+
+
+def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict, int]:
+    """In how many of `SAMPLES` large samples of a world each side's statement holds; from `MOSTLY` on it is true.
+
+    The world's own numbers are taken where it has them. Raises DataError where no large sample carries the test.
+    """
+    rule, trial = question.on_trial()
+    statements = {side: _side(rule, side).statement() for side in SIDES}
+    known = {
+        side: SAMPLES * statement.holds(world.large)
+        for side, statement in statements.items()
+        if world.large is not None and _side(rule, side).states is not None
+    }
+    if len(known) == len(SIDES):
+        return known
+    many = multiplied(trial, rows, max(4, math.ceil(LARGE / len(rows))))
+    outcomes = world.draw(many, random_of(question, rows, SAMPLES, "large"))
+    results = _results(trial, many, outcomes)
+    if not results:
+        raise DataError(
+            "the truth of a world cannot be computed",
+            where=question.id,
+            got=f"{world.words}: no sample of {len(many)} rows carries the test",
+            allowed="a test that a larger study of the same kind carries, or `World.large`",
+        )
+    levels = {side: np.concatenate([np.atleast_1d(s.attained(r)) for r in results]) for side, s in statements.items()}
+    return {side: round(SAMPLES * float((of_side <= ALPHA).mean())) for side, of_side in levels.items()} | known
+
+
+def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> list[Result]:
+    """The rule's numbers of some studies; of those that do not carry the test none."""
+    if trial.many is not None:
+        return [Result(quantities=trial.many(rows, outcomes))]
+    made = []
+    for study in _studies(rows, outcomes):
+        with suppress(UsageError, TooFew):
+            made.append(trial.test(study))
+    return made
+
+
+def false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, list[str]]:
+    """Sizes of a family, by name, at which each side's statement is false, with the boundary where it becomes true.
+
+    Raises DataError for a side that is false nowhere.
+    """
+    rule, worlds = question.on_trial()[0], worlds_of(question)
+    at = {name: truths(question, rows, worlds.at(name)) for name in (NULL, CLAIMED, *worlds.others)}
+    sizes: dict[Verdict, list[str]] = {}
+    for side in SIDES:
+        condition = _side(rule, side)
+        true = {name: held[side] >= MOSTLY for name, held in at.items()}
+        sizes[side] = [name for name, is_true in true.items() if not is_true]
+        if worlds.graded and condition.states is not None and true[NULL] != true[CLAIMED]:
+            part = _boundary(question, rows, side, true[NULL])
+            sizes[side] += [f"{part:g}"] if 0 < part < 1 else []
+        if not sizes[side] and condition is not NEVER:
+            raise DataError(
+                "a box that leaves no false world",
+                where=question.id,
+                got=f"“{side}” is true in every world",
+                allowed="a null, or another size, at which it is false",
+            )
+    return sizes
+
+
+def _boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool) -> float:
+    """The part of the way from the null to what is claimed at which half of the large samples make a side true."""
+    low, high, worlds = 0.0, 1.0, worlds_of(question)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        true = truths(question, rows, worlds.at(f"{middle:g}"))[side] > SAMPLES / 2
+        low, high = (middle, high) if true == at_null else (low, middle)
+    return high if at_null else low
+
+
+def _side(rule: Rule, side: Verdict) -> Condition:
+    if not isinstance(rule, Decide | Given):
+        raise DataError("a rule on a posterior is not tried in worlds", got=rule.words(), allowed="a rule on a test")
+    return rule.side(side)
+
+
+def worlds_of(question: Question) -> Worlds:
+    """The worlds of a question; raises DataError where it has none."""
+    worlds = question.on_trial()[1].worlds
+    if worlds is None:
+        raise DataError("a rule without worlds cannot be tried", where=question.id, allowed="Trial(…, worlds=…)")
+    return worlds
+
+
+def world_at(question: Question, point: Point) -> World:
+    """The world of a point."""
+    return worlds_of(question).at(**point)
+
+
+def named(point: Point) -> str:
+    """A point as the table has it: `size=null; kind=t3; ar=0.6`."""
+    return "; ".join(f"{name}={value if name in WORDS else f'{value:.6g}'}" for name, value in point.items())
+
+
+def point_of(text: str) -> Point:
+    """The point of a row of the table."""
+    parts = dict(part.split("=", 1) for part in text.split("; "))
+    return {name: value if name in WORDS else float(value) for name, value in parts.items()}
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search of the worlds in which one side of a rule is falsely given most often."""
+
+    question: Question
+    rows: pd.DataFrame
+    side: Verdict
+    sizes: Sequence[str]
+    effort: Effort
+    seconds: float = math.inf
+
+    def worst(self, box: str) -> list[Point]:
+        """The worst points of a box, at most `WORST`, in which the side is false indeed.
+
+        All have random numbers in common. A test that is made study by study meets the points with kinds of errors in
+        turn, then the worst points with all of them.
+        """
+        worlds = worlds_of(self.question)
+        places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
+        spots = [{"size": size, **place} for place in places for size in self._worst_sizes()]
+        if self.question.on_trial()[1].many is not None:
+            ranked = self._ranked([_of_kind(spot, kind) for spot in spots for kind in worlds.kinds], self.effort.few)
+        else:
+            if len(spots) > POINTS:
+                chosen = np.random.default_rng(1).choice(len(spots), POINTS, replace=False)
+                spots = [spots[place] for place in sorted(chosen)]
+            turns = [_of_kind(spot, worlds.kinds[k % len(worlds.kinds)]) for k, spot in enumerate(spots)]
+            best = self._ranked(turns, self.effort.few)[:WORST]
+            ranked = self._ranked([_of_kind(spot, kind) for spot in best for kind in worlds.kinds], self.effort.more)
+        return self._false(ranked)
+
+    def _worst_sizes(self) -> list[str]:
+        """The two sizes at which the side is given most often, normal errors and every nuisance at half."""
+        box = worlds_of(self.question).box.items()
+        middle = {name: half(name, rest, end) for name, (rest, end, *_) in box}
+        spots = [{"size": size, "kind": "normal", **middle} for size in self.sizes]
+        return [str(point["size"]) for point in self._ranked(spots, self.effort.more)[:2]]
+
+    def _ranked(self, points: Sequence[Point], n: int) -> list[Point]:
+        """Points by how often the side is given there, the most first."""
+        rates = [self._rate(self._levels(point, n, "search")) for point in points]
+        return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
+
+    def _rate(self, levels: Array) -> float:
+        return float((levels <= ALPHA).mean() + (levels <= 2 * ALPHA).mean() / 100)
+
+    def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
+        made = levels(self.question, self.rows, world_at(self.question, point), n, seed, longer * self.seconds)
+        return np.asarray(made[:, SIDES.index(self.side)])
+
+    def _false(self, points: Sequence[Point]) -> list[Point]:
+        false: list[Point] = []
+        for point in points:
+            if len(false) == WORST:
+                break
+            graded = _side(self.question.on_trial()[0], self.side).states is not None
+            if not graded or self._is_false(point):
+                false.append(point)
+        return false
+
+    def _is_false(self, point: Point) -> bool:
+        return truths(self.question, self.rows, world_at(self.question, point))[self.side] < MOSTLY
+
+    def simulated(self, point: Point, box: str, n: int) -> dict[str, Any]:
+        """The row of the table for a point, with fresh seeds."""
+        made = self._levels(point, n, f"{box} {named(point)}", LONGER)
+        ends = {name: bound(made, share) for name, share in BOUNDS.items()}
+        return {
+            "rule": self.question.key,
+            "n_models": len(self.rows),
+            "side": str(self.side),
+            "box": box,
+            "point": named(point),
+            "words": world_at(self.question, point).words,
+            "studies": len(made),
+            "rate": float((made <= ALPHA).mean()),
+            **ends,
+            "digest": self.question.digest(),
+        }
+
+    def tipping(self, size: str) -> list[Point]:
+        """Points with one nuisance raised and the others at rest or at half, errors normal and log-normal."""
+        worlds, points = worlds_of(self.question), []
+        for name, (rest, *ends) in worlds.box.items():
+            for end in ends:
+                for others in (0, 1):
+                    beside = {
+                        other: (low, half(other, low, ups[0]))[others]
+                        for other, (low, *ups) in worlds.box.items()
+                        if other != name
+                    }
+                    values = (rest, half(name, rest, end), end)
+                    places = [{other: v if other == name else beside[other] for other in worlds.box} for v in values]
+                    points += [{"size": size, "kind": kind, **place} for kind in TIPPED for place in places]
+        known = [point for point in points if point["kind"] in worlds.kinds]
+        return list({named(point): point for point in known}.values())
+
+
+TIPPED = ("normal", "lognormal")
+
+
+def _of_kind(spot: Point, kind: str) -> Point:
+    return {"size": spot["size"], "kind": kind, **{name: v for name, v in spot.items() if name not in WORDS}}
+
+
+def calibrated(
+    question: Question, rows: pd.DataFrame, effort: Effort | None = None, seconds: float = math.inf
+) -> Iterator[dict[str, Any]]:
+    """Rows of the table for one rule on one design: the worst worlds of both boxes, tipping points, and power.
+
+    Tipping points are asked for where the level of the rows themselves is one at which the side may be given. seconds:
+    the most that a world takes.
+    """
+    rule, trial = question.on_trial()
+    try:
+        trial.test(rows)
+    except (UsageError, TooFew) as error:
+        raise DataError(
+            "a design with fewer units than the simulation needs",
+            where=question.id,
+            got=f"{len(rows)} rows: {error}",
+            allowed="rows that carry the rule's own test",
+        ) from error
+    effort = effort or (AT_ONCE if trial.many else STUDY_BY_STUDY)
+    rows = plain(rows)
+    sizes = false_sizes(question, rows)
+    for side in SIDES:
+        if _side(rule, side) is NEVER or not sizes[side]:
+            continue
+        search = Search(question, rows, side, sizes[side], effort, seconds)
+        limits, worst = [], search.worst(PLAUSIBLE)
+        for point in worst:
+            row = search.simulated(point, PLAUSIBLE, effort.fresh)
+            limits.append(row["bound_05"])
+            yield row
+        for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
+            yield search.simulated(point, HOSTILE, effort.others)
+        if worst and _of_study(rule, replace(trial, unit=""), rows)[SIDES.index(side)] <= ALPHA:
+            for point in search.tipping(worst[0]["size"]):
+                yield search.simulated(point, TIPPING, effort.others)
+        yield from _powers(search, sizes[side], min([ALPHA, *limits]))
+
+
+def _powers(search: Search, false: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
+    """The row of a side's power: in the world of what is claimed, or for “not supported” in the null."""
+    size = CLAIMED if search.side == SUPPORTED else NULL
+    if size in false:
+        return
+    point = {"size": size, "kind": "normal"}
+    row = search.simulated(point, POWER, search.effort.others)
+    made = search._levels(point, search.effort.others, "power")
+    power = float((made <= ALPHA).mean() if limit >= ALPHA else (made < limit).mean())
+    models, groups = larger(search, point, power, limit) if search.side == SUPPORTED else (np.nan, np.nan)
+    yield {**row, "power": power, "models_wanted": models, "groups_wanted": groups}
+
+
+def larger(search: Search, point: Point, power: float, limit: float) -> tuple[float, float]:
+    """Models (or pairs, prompts) and groups that would give a power of 0.8: rows multiplied, each copy by itself.
+
+    Units are not left out here: of many units none carries a verdict.
+    """
+    trial = search.question.on_trial()[1]
+    counted = "prompt_id" if trial.larger == "prompt" else "model_id"
+    if power >= WANTED:
+        return search.rows[counted].nunique(), search.rows["heritage"].nunique()
+    every = replace(search.question, trial=replace(trial, unit="", many=None))
+
+    def enough(times: int) -> bool:
+        many = multiplied(trial, search.rows, times)
+        made = levels(every, many, world_at(every, point), TRIED, "larger")[:, SIDES.index(search.side)]
+        return float((made < limit).mean()) >= WANTED
+
+    if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
+        return np.nan, np.nan
+    many = multiplied(trial, search.rows, LARGER[place])
+    return many[counted].nunique(), many["heritage"].nunique()
+
+
+def plain(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same rows in numpy's types, parts of which are taken in no time."""
+    kinds: dict[Any, Any] = {}
+    for name, kind in rows.dtypes.items():
+        if isinstance(kind, ExtensionDtype):
+            lacks = np.float64 if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind) else object
+            kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
+    return rows.astype(kinds).copy()
+
+
+def multiplied(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
+    """A study so many times as large, each copy of the rows with names of its own."""
+    names = ("prompt_id",) if trial.larger == "prompt" else NAMES
+    copies = [
+        rows.assign(**{name: rows[name].astype(str) + f" {copy}" for name in names if name in rows})
+        for copy in range(times)
+    ]
+    return pd.concat(copies, ignore_index=True)

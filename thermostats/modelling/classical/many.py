@@ -1,0 +1,153 @@
+"""Tests of many studies of one design at once: what single tests give, as arrays with one element a study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.estimates import LEVEL, Array
+from thermostats.modelling.classical.resampling import MOST_ARRANGEMENTS, orders
+
+RESAMPLES = 1999
+"""Rearrangements where not all are listed, the same for every study."""
+HELD = 20_000_000
+"""Statistics of rearrangements held at once."""
+TOLERANCE = 1e-9
+"""Statistics nearer to one another are equal."""
+
+
+@dataclass(frozen=True)
+class Many:
+    """Estimates of many studies, by the names that rules use."""
+
+    estimate: Array
+    lower: Array
+    upper: Array
+    p: Array
+
+
+def correlations(
+    x: Array,
+    outcomes: Array,
+    *,
+    method: Literal["pearson", "spearman"] = "pearson",
+    groups: Sequence[object] | pd.Series | None = None,
+    seed: int = 0,
+) -> Many:
+    """Correlation of x with every row of `outcomes` (study × row), as `association.correlation` has it of one.
+
+    r is that within groups where there are several; p permutes x, within groups. All n! pairings are listed for n ≤ 8,
+    otherwise all studies meet the same rearrangements. Raises UsageError for too few points.
+    """
+    codes = np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    k = int(codes.max()) + 1
+    df = x.size - k - 2
+    if df < 1:
+        raise UsageError("too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more")
+    if k > 1:
+        within = (codes[:, None] == np.arange(k)).astype(np.float64)
+        within /= within.sum(axis=0)
+        x, outcomes = x - (x @ within)[codes], outcomes - (outcomes @ within)[:, codes]
+    if method == "spearman":
+        x, outcomes = stats.rankdata(x), stats.rankdata(outcomes, axis=1)
+    x, y = _unit(x), _unit(outcomes)
+    r = np.clip(y @ x, -1.0, 1.0)
+    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 if method == "pearson" else 1 + r * r / 2) / df)
+    with np.errstate(divide="ignore"):
+        lower, upper = np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)
+    return Many(r, lower, upper, _permutation_p(_rearranged(x, codes, seed), y, np.abs(r)))
+
+
+def means(outcomes: Array, against: float = 0.0) -> Many:
+    """Mean of every study with its t interval, and the two-sided p of the same t against a number."""
+    n, mean = outcomes.shape[1], outcomes.mean(axis=1)
+    error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Many(mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1))
+
+
+def shares(outcomes: Array, against: float = 0.5) -> Many:
+    """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p against a share."""
+    n, k = outcomes.shape[1], outcomes.sum(axis=1).astype(np.int64)
+    tail, counts = (1 - LEVEL) / 2, np.arange(n + 1)
+    lower = np.r_[0.0, stats.beta.ppf(tail, counts[1:], n - counts[1:] + 1)]
+    upper = np.r_[stats.beta.isf(tail, counts[:-1] + 1, n - counts[:-1]), 1.0]
+    p = np.array([stats.binomtest(int(count), n, against).pvalue for count in counts])
+    return Many(k / n, lower[k], upper[k], p[k])
+
+
+def counted(numbers: Array) -> Many:
+    """Numbers without interval and p."""
+    none = np.full(len(numbers), math.nan)
+    return Many(numbers.astype(np.float64), none, none, none)
+
+
+def differences(
+    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series, *, seed: int = 0
+) -> Many:
+    """Mean over groups of the means of those inside minus that of the others, as `clustered_sign_permutation` has it.
+
+    p: two-sided, groups moved whole between the two sides. Of truth values it is a difference of shares. There is no
+    interval. Raises UsageError for fewer than two groups on a side.
+    """
+    codes, names = pd.factorize(np.asarray(groups))
+    by_group = outcomes.astype(np.float64) @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
+    inside = np.array([bool(focal[codes == code].all()) for code in range(len(names))])
+    k, n = int(inside.sum()), inside.size
+    if min(k, n - k) < 2:
+        raise UsageError("too few groups to exchange", got=f"{k} and {n - k}", allowed="two or more on a side")
+    sides = _sides(inside, seed)
+    weights = np.where(sides, 1 / k, -1 / (n - k))
+    difference = by_group @ np.where(inside, 1 / k, -1 / (n - k))
+    return replace(counted(difference), p=_permutation_p(weights, by_group, np.abs(difference)))
+
+
+def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
+    """Which groups are inside, the observed ones first; then all other choices of so many, or some drawn at random."""
+    k, n = int(inside.sum()), inside.size
+    if math.comb(n, k) <= MOST_ARRANGEMENTS:
+        chosen = np.array(list(combinations(range(n), k)))
+    else:
+        drawn = np.random.default_rng(seed).random((RESAMPLES, n)).argsort(axis=1)[:, :k]
+        chosen = np.vstack([np.flatnonzero(inside), drawn])
+    sides = np.zeros((len(chosen), n), dtype=bool)
+    sides[np.arange(len(chosen))[:, None], chosen] = True
+    return sides
+
+
+def _unit(values: Array) -> Array:
+    """Off their mean, of length 1, along the last axis."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
+
+
+def _rearranged(x: Array, codes: NDArray[np.int64], seed: int) -> Array:
+    """x in other orders, one a row, within groups; all of them where they can be listed, the observed one first."""
+    if codes.max() == 0 and math.factorial(x.size) <= MOST_ARRANGEMENTS:
+        return np.asarray(x[orders(x.size)])
+    rng = np.random.default_rng(seed)
+    place = np.argsort(codes, kind="stable")
+    shuffled = np.empty((RESAMPLES + 1, x.size))
+    shuffled[0] = x
+    shuffled[1:, place] = x[place][np.argsort(codes[place] + rng.random((RESAMPLES, x.size)), axis=1)]
+    return shuffled
+
+
+def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
+    """Share of rearrangements, the observed one among them, with a statistic as large as the observed one."""
+    step = max(1, HELD // len(rearranged))
+    parts = [
+        (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - TOLERANCE).mean(axis=1)
+        for at in range(0, len(y), step)
+    ]
+    return np.concatenate(parts)
