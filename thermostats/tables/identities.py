@@ -21,7 +21,7 @@ Tables = Mapping[str, pd.DataFrame]
 PUBLISHED = "published"
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "bfloat16": 3e-2, "float16": 3e-2}
 """Largest relative gap by precision; attention in 16 bits keeps 8 to 11 bits of every weight."""
-PART = 200_000
+PART = 100_000
 """Rows of all tables that are checked at a time, about."""
 SINKS = ("gpt_oss", "flint")
 """Architectures whose rows of attention sum to less than 1."""

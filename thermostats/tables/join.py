@@ -325,7 +325,7 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
 def _differs(mine: pd.Series, theirs: pd.Series) -> NDArray[np.bool_]:
     """Which values of two columns are not the same; two that are missing are."""
     same = (mine == theirs) | (mine.isna() & theirs.isna())
-    return ~same.fillna(False).to_numpy(dtype=np.bool_)
+    return np.asarray(~same.fillna(False), dtype=np.bool_)
 
 
 def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:

@@ -156,7 +156,16 @@ def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remed
 def in_order(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
     """Rows in the order of the ranks of their keys."""
     order = in_turn(rank)
-    return (table if order is None else table.take(order)).reset_index(drop=True)
+    if order is None:
+        return table.reset_index(drop=True)
+    columns: dict[str, pd.Series] = {}
+    without: dict[str, pd.Series] = {}
+    for label, values in table.items():
+        if values.isna().all():  # one for all, which saves memory
+            columns[str(label)] = without.setdefault(str(values.dtype), values.reset_index(drop=True))
+        else:
+            columns[str(label)] = values.take(order).reset_index(drop=True)
+    return pd.DataFrame(columns, copy=False)
 
 
 def ranks_of(table: pd.DataFrame, name: str) -> Ranks:
