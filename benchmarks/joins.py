@@ -1,6 +1,6 @@
 """Files of millions of rows joined into a new folder, the same again, and what is made of them, beside the goals.
 
-    python benchmarks/joins.py FOLDER                # 2,000 models of 40 layers and 25 prompts: 2 million rows of layers
+    python benchmarks/joins.py FOLDER                # 2,000 models of 40 layers and 25 prompts: 2 million rows
     python benchmarks/joins.py FOLDER --models 200   # a tenth of it
 
 Each step is a process of its own: CPU-seconds without imports, and the highest resident memory. Results go to
@@ -13,7 +13,6 @@ import argparse
 import hashlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -97,8 +96,10 @@ def run_step(name: str, folder: Path) -> None:
     """Do a step and print what it took."""
     began = process_time()
     rows = STEPS[name](folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    print(json.dumps({"cpu_seconds": process_time() - began, "gigabytes": peak, "rows": rows}))
+    took = process_time() - began
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    print(json.dumps({"cpu_seconds": took, "gigabytes": peak / 1e9, "rows": rows}))
 
 
 def timed(name: str, folder: Path) -> dict[str, Any]:
@@ -147,8 +148,8 @@ def verdict(name: str, goal: Goal, row: pd.Series) -> str:
 
 HEADING = f"""\
 CSV files of models, prompts, runs and layers ({LAYERS} layers, {PROMPTS} prompts, the gain alone) are joined into a new
-folder, and again; then the table layers is loaded and `features` made, with the rows that ship beneath. CPU-seconds grow
-with the load of the machine, as first touches of memory do. Made by `python benchmarks/joins.py DIR`."""
+folder, and again; then the table layers is loaded and `features` made, with the rows that ship beneath. CPU-seconds
+grow with the load of the machine, as first touches of memory do. Made by `python benchmarks/joins.py DIR`."""
 
 
 if __name__ == "__main__":
