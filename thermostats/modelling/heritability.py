@@ -1,9 +1,9 @@
 """Is a log gain heritable beyond shape, size and source? λ along labs and families beside levels of sources.
 
-y = Xβ + u + s + e, Var = σ² (λ K + ρ Z + (1 − λ − ρ) I); K_ij is the share of the path root, lab, family, model that two
-models have in common: 0, 1/3, 2/3 or 1; Z_ij is 1 where one source measured both. The test of no descent is twice the
-ratio of restricted likelihoods with and without λ, ρ free in both, and its p that of ½χ²₀ + ½χ²₁ (Self and Liang 1987,
-doi:10.1080/01621459.1987.10478472).
+y = Xβ + s + u + e, Var = σ² (ρ Z + λ K + (1 − λ) I); Z_ij is 1 where one source measured both models; K_ij is the share
+of the path root, lab, family, model that they have in common: 0, 1/3, 2/3 or 1. The test of no descent is twice the
+logarithm of the ratio of restricted likelihoods with and without λ, ρ free in both, and its p that of ½χ²₀ + ½χ²₁ (Self
+and Liang 1987, doi:10.1080/01621459.1987.10478472).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from thermostats.settings import coverage
 
 LEAST = 3
 """Contrasts that columns must leave, and models beyond the labs."""
-SHARES, OF_SOURCES = np.linspace(0, 1, 41), np.linspace(0, 0.9, 10)
-"""λ and ρ between which the likelihood is compared."""
+SHARES, SOURCES = np.linspace(0, 1, 41), np.linspace(0, 0.9, 10)
+"""λ, and shares of sources in the whole, ρ/(1 + ρ), between which the likelihood is compared."""
 TOLERANCE = 1e-9
 
 
@@ -38,9 +38,9 @@ def labs_and_families(rows: pd.DataFrame) -> Array:
 def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], *, level: float = 0.95) -> Many:
     """λ of every row of outcomes (study × model) beyond columns and sources, with p of none.
 
-    The estimate is that of the largest restricted likelihood, the interval the λ that its ratio does not reject by χ² of
-    one degree of freedom, both to 0.025. rows: heritage, family, model_id, source and the columns. Raises UsageError where
-    labs or models are too few.
+    The estimate is that of the largest restricted likelihood, the interval the λ that its ratio does not reject by χ²
+    of one degree of freedom, both to 0.025. rows: heritage, family, model_id, source and the columns. Raises UsageError
+    where labs or models are too few.
     """
     if not enough(rows, columns):
         raise UsageError(
@@ -82,12 +82,13 @@ def _restricted(outcomes: Array, contrasts: Array, rows: pd.DataFrame) -> tuple[
     source = rows["source"].astype(str).to_numpy()
     alike = (source[:, None] == source).astype(np.float64)
     descent, sources = (contrasts @ k @ contrasts.T for k in (labs_and_families(rows), alike))
-    of_sources = OF_SOURCES if np.unique(source).size > 1 else OF_SOURCES[:1]
-    points = [(share, rest) for share in SHARES for rest in of_sources if share + rest <= 1 + TOLERANCE]
+    of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
+    points = [(share, rest) for share in SHARES for rest in of_sources]
     w, df = (outcomes @ contrasts.T).T, len(contrasts)
     values = []
     for share, rest in points:
-        root = np.linalg.cholesky(share * descent + rest * sources + (1 - share - rest) * np.eye(df))
+        inherited = share * descent + (1 - share) * np.eye(df)
+        root = np.linalg.cholesky(rest * sources + (1 - rest) * inherited)
         rss = np.square(linalg.solve_triangular(root, w, lower=True)).sum(axis=0)
         values.append(-df * np.log(rss / df) - 2 * np.log(np.diagonal(root)).sum())
     return np.stack(values, axis=1), np.array([share for share, _ in points])
