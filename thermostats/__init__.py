@@ -7,10 +7,10 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thermostats.measurement.compare import compare as compare
     from thermostats.measurement.from_python import measure as measure
     from thermostats.measurement.kinship import spectral_angles as spectral_angles
     from thermostats.measurement.kinship import weight_distances as weight_distances
+    from thermostats.modelling.comparing import compare as compare
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
@@ -53,7 +53,7 @@ __version__ = "0.3.0"
 _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.citing",
-    "compare": "thermostats.measurement.compare",
+    "compare": "thermostats.modelling.comparing",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",

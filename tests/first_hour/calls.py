@@ -68,7 +68,7 @@ RUN = {
         "moved.predict(star.head(2))",
         "crowded.predict(dense.head(2))",
         "fit.loo().elpd",
-        "fit.compare(alone)",
+        'thermostats.compare({"fit": fit, "alone": alone})',
         'fit.save("heritage.nc")',
         'thermostats.load_fit("heritage.nc").predict(df)',
         "pickle.loads(pickle.dumps(fit)).summary()",

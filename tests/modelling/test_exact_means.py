@@ -43,7 +43,7 @@ def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
     assert fit.table("shown")["here"].sum() == 1 and fit.table("new_pair")["p_sign_changes"].between(0, 1).all()
     new = fit.predict(pd.DataFrame({"pair": ["b0 → t0", "never seen"]}))
     assert new["outcome"].tolist() == ["b0 → t0: base", "never seen: base", "b0 → t0: change", "never seen: change"]
-    assert (new["sd"].to_numpy()[[1, 3]] > 10 * new["sd"].to_numpy()[[0, 2]]).all()
+    assert (new.filter(like="_sd").to_numpy()[[1, 3]] > 10 * new.filter(like="_sd").to_numpy()[[0, 2]]).all()
 
 
 def test_ranks_are_of_means_whose_errors_leave_out_what_prompts_have_in_common() -> None:
@@ -79,8 +79,8 @@ def test_means_of_units_are_over_groups() -> None:
     assert alone.model.y == pytest.approx(table.groupby("model_id")["y"].mean().to_numpy())
     assert (fit.model.freedom >= 4).all() and (alone.model.freedom >= 24).all()
     new = fit.predict(pd.DataFrame({"model_id": ["m0", "never seen"]}))
-    assert new["mean"][0] == pytest.approx(fit.quantities["mean"][..., 0].mean(), abs=0.01)
-    assert new["sd"][1] > 3 * new["sd"][0]
+    assert new["y_mean"][0] == pytest.approx(fit.quantities["mean"][..., 0].mean(), abs=0.01)
+    assert new["y_sd"][1] > 3 * new["y_sd"][0]
 
 
 @pytest.mark.parametrize("fit", [fit_pair_means, fit_rank_means])

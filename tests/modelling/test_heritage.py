@@ -117,7 +117,7 @@ def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
     m = log_gains(fitted.draws.values, fitted.constants)
     assert quantities["models_mean_log_gain"] == pytest.approx(m.mean(axis=-1))
     unprinted = {name for name in quantities if name.startswith("mean log gain of")} | {"models_mean_log_gain"}
-    assert set(fitted.summary()["quantity"]) == set(quantities) - unprinted
+    assert set(fitted.summary().index) == set(quantities) - unprinted
 
 
 def test_the_mean_that_is_printed_has_the_error_of_a_sample_of_labs_and_models() -> None:
@@ -127,7 +127,7 @@ def test_the_mean_that_is_printed_has_the_error_of_a_sample_of_labs_and_models()
     y = 0.0763 + rng.normal(0, 0.1, 10)[lab] + rng.normal(0, 0.1, 60)
     names = {"model_id": [f"m{i}" for i in range(60)], "heritage": [f"lab{i}" for i in lab]}
     fit = fit_heritage(pd.DataFrame({**names, "gain": np.exp(y)}), seed=1)
-    row = fit.summary().set_index("quantity").loc["population_mean_log_gain"]
+    row = fit.summary().loc["population_mean_log_gain"]
     square = np.square(fit.draws["scale"])  # of labs centred, so that in the population it is 10/9 of that
     given = square[..., 0] * 10 / 9 / 10 + square[..., 1] / 60
     assert row["mean"] == pytest.approx(y.mean(), abs=0.005) and row["sd"] == pytest.approx(
@@ -222,8 +222,8 @@ def test_blocks_are_free_and_fits_of_other_blocks_are_compared() -> None:
     assert labs.probabilities == {} and list(labs.quantities)[:2] == ["sd_heritage", "sd_model"]
     shape = fit_heritage(table, estimand="last_gain", blocks={"size": ["n_params"], "depth": ["n_layers"]})
     assert list(shape.probabilities) == ["size > depth"] and "labs" not in shape.law.tables
-    compared = labs.compare(shape)
-    assert compared["fit"].tolist() == ["this", "other"] and compared["se_difference"][1] > 0
+    compared = thermostats.compare({"shape": shape, "labs": labs})
+    assert compared.index.tolist() == ["labs", "shape"] and compared["dse"].iloc[1] > 0
     with pytest.raises(UsageError, match="with labs"):
         leave_one_out(shape, by="model")
     both = fit_heritage(table, estimand="last_gain", blocks={"recipe": ["lab"], "depth": ["n_layers"]})
@@ -235,7 +235,7 @@ def test_a_lab_never_seen_is_drawn_anew(fitted: Fit) -> None:
     """Models at hand are predicted by their blocks; two of one new lab share its effect, two of two new labs do not."""
     facts = rows().drop_duplicates("model_id").sort_values("model_id").drop(columns=["gain"])
     centre = fitted.model.expected(fitted.draws.few(4000)).mean(axis=0)
-    assert fitted.predict(facts)["mean"].to_numpy() == pytest.approx(centre, abs=0.02)
+    assert fitted.predict(facts, scale="log")["log_last_gain_mean"].to_numpy() == pytest.approx(centre, abs=0.02)
     pair = pd.concat([facts.head(1)] * 2, ignore_index=True).assign(model_id=["a", "b"])
     known, one, two = (fitted.predicted(pair.assign(heritage=labs)) for labs in (pair["heritage"], "new", ["x", "y"]))
     assert one.std(axis=0).min() > known.std(axis=0).max()
@@ -266,7 +266,8 @@ def test_a_lab_left_out_is_predicted_as_by_a_fit_without_it(fitted: Fit) -> None
     held = leave_one_out(fitted, by="heritage").predictions
     lab = held["heritage"][0]
     out = fitted.rows["heritage"] == lab
-    without = fitted.without(out).predict(fitted.rows[out].drop(columns="log_gain"))
+    without = fitted.without(out).predict(fitted.rows[out].drop(columns="log_gain"), scale="log")
+    without = without.rename(columns=lambda name: name.removeprefix("log_last_gain_"))
     own = held[held["heritage"] == lab]
     assert own["predicted"].to_numpy() == pytest.approx(without["mean"].to_numpy(), abs=0.05)
     assert (own["upper"] - own["lower"]).to_numpy() == pytest.approx(

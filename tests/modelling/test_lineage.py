@@ -235,7 +235,7 @@ def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
     assert likeliest["estimate"].to_numpy() == pytest.approx([0.76556168, 0.02568074], abs=1e-4)
     assert posterior["estimate"].to_numpy() == pytest.approx([0.762, 0.025], abs=0.004)
     assert posterior["se"].to_numpy() == pytest.approx([0.031, 0.019], abs=0.003)
-    drawn = fit.summary().set_index("quantity").loc["lambda"]
+    drawn = fit.summary().loc["lambda"]
     assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]
 
 
@@ -270,6 +270,6 @@ def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
     both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)
     tree = thermostats.tree(both)
     fit = thermostats.fit_lineage(both, tree, {}, settings=FEW)
-    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary()["quantity"])
+    assert len(fit.rows) == 31 and "sd_repeat" not in set(fit.summary().index)
     once = thermostats.fit_lineage(both.drop_duplicates("model_id"), tree, {}, settings=FEW)
     pd.testing.assert_frame_equal(fit.summary(), once.summary())

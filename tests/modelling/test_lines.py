@@ -67,7 +67,7 @@ def test_a_slope_and_spreads_that_are_known_are_recovered() -> None:
     y = 0.3 + 0.25 * x + rng.normal(0, 0.3, 40)[lab] + rng.normal(0, 0.15, lab.size)
     names = [f"m{i}" for i in range(lab.size)]
     table = pd.DataFrame({"model_id": names, "heritage": [f"lab{i}" for i in lab], "x": x, "y": y})
-    found = fit_line(table, "y", "x", scale=SCALE, seed=1).summary().set_index("quantity")
+    found = fit_line(table, "y", "x", scale=SCALE, seed=1).summary()
     for quantity, truth, width in (("slope on x", 0.25, 0.06), ("group_sd", 0.3, 0.2), ("residual_sd", 0.15, 0.05)):
         row = found.loc[quantity]
         assert row["lower"] < truth < row["upper"] and row["upper"] - row["lower"] < width, quantity
@@ -80,7 +80,7 @@ def test_a_line_does_not_depend_on_the_unit(unit: float) -> None:
     near, there = (thermostats.fit_line(table.assign(y=table["y"] * u), "y", "x", seed=1) for u in (1.0, unit))
     assert there.params.to_numpy() / unit == pytest.approx(near.params.to_numpy(), rel=0.05)
     assert there.loo().elpd + len(table) * np.log(unit) == pytest.approx(near.loo().elpd, abs=0.1)
-    sd = [fit.predict(table.head(3))["sd"].to_numpy() for fit in (near, there)]
+    sd = [fit.predict(table.head(3))["y_sd"].to_numpy() for fit in (near, there)]
     assert sd[1] / unit == pytest.approx(sd[0], rel=0.05)
 
 
@@ -171,7 +171,7 @@ def test_a_category_never_seen_is_refused_by_name(case: str) -> None:
         fit.predict(new)
     kept = eval(refused.value.next_step.removeprefix("fit.predict(").removesuffix(")"), {"df": kinds()})  # noqa: S307
     means = kinds().groupby("kind")["gain"].mean()
-    predicted = fit.predict(kept).groupby("kind")["mean"].mean()
+    predicted = fit.predict(kept).groupby("kind")["gain_mean"].mean()
     assert dict(predicted) == pytest.approx(dict(means), abs=0.02)
 
 

@@ -65,10 +65,11 @@ def test_checks_and_predictions(table, fitted):
     gate = fitted.check(refits=False)
     assert gate.passes, gate.reasons
     known = fitted.predict(table)
-    inside = (np.log(table["value"]) >= known["lower"]) & (np.log(table["value"]) <= known["upper"])
-    assert inside.mean() > 0.9 and known["sd"].mean() < 2 * 0.03
-    new = fitted.predict(table.head(1).assign(model_id="another", heritage="another"))
-    assert new["sd"].item() > 3 * known["sd"].mean()
+    inside = table["value"].between(known["last_gain_lower"], known["last_gain_upper"])
+    known = fitted.predict(table, scale="log")
+    assert inside.mean() > 0.9 and known["log_last_gain_sd"].mean() < 2 * 0.03
+    new = fitted.predict(table.head(1).assign(model_id="another", heritage="another"), scale="log")
+    assert new["log_last_gain_sd"].item() > 3 * known["log_last_gain_sd"].mean()
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def test_a_share_that_is_known_is_recovered() -> None:
     truth = 0.75
     groups = {f"lab{i}": (int(rng.binomial(20, truth)), 20) for i in range(20)}
     fit = fit_share(units(groups), "holds", against=0.6, seed=1)
-    row = fit.summary().set_index("quantity").loc["share"]
+    row = fit.summary().loc["share"]
     assert row["lower"] < truth < row["upper"] and row["upper"] - row["lower"] < 0.12
     assert fit.probabilities["share > 0.6"] > 0.99
 
@@ -88,7 +88,7 @@ def test_predictions_are_counts_of_named_groups() -> None:
     """Rows come in any order; each prediction says which group it is of."""
     fit = fit_share(units(GROUPS), "holds", seed=1)
     new = pd.DataFrame({"heritage": ["d", "never seen", "a"], "model_id": list("xyz")})
-    counts = fit.predict(new).set_index("outcome")["mean"]
+    counts = fit.predict(new).set_index("outcome")["units_mean"]
     p = fit.quantities["p"].mean(axis=(0, 1))
     expected = {"a": p[0], "d": p[3], "never seen": fit.quantities["share_of_new_group"].mean()}
     assert dict(counts) == pytest.approx(expected, abs=0.03)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 import thermostats
 from thermostats.claims import conditions, rule
@@ -17,7 +18,7 @@ from thermostats.claims.result import Result
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of
 from thermostats.modelling.display import updates
-from thermostats.modelling.draws import mcse, versions
+from thermostats.modelling.draws import KIND, mcse, versions
 from thermostats.modelling.fit import Fit
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.settings import THOROUGH_VARIABLE
@@ -35,7 +36,7 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
     fit = result.inference.fit
     if fit is None:
         raise DataError("a rule asks for a posterior, but the result has no fit", got=rule_asked.statement)
-    statements, summary = rule_asked.statements_of(result), fit.summary()
+    statements = rule_asked.statements_of(result)
     gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
     statement, probability = f"P({rule_asked.stated(result)})", rule_asked.probability(result)
     tables = result.inference.tables
@@ -68,7 +69,7 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
         conclusion=conclusion,
         gate=gate,
         computation=computation,
-        summary=summary.assign(mcse=summary["sd"] / np.sqrt(summary.get("ess_bulk", fit.draws.effective))),
+        summary=_summary(fit),
         sensitivity=next(check.table for check in gate.checks if check.name == "prior sensitivity"),
         tables=dict(tables),
         panels=(
@@ -82,6 +83,14 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
             *result.inference.panels,
         ),
     )
+
+
+def _summary(fit: Fit) -> pd.DataFrame:
+    """A row a quantity, with kind and level of the interval, convergence, and the Monte-Carlo error of the mean."""
+    convergence = fit.convergence()
+    table = fit.summary().assign(kind=KIND, level=fit.level).join(convergence)
+    size = table["ess_bulk"] if len(convergence) else fit.draws.effective
+    return table.assign(mcse=table["sd"] / np.sqrt(size)).dropna(axis=1, how="all").reset_index()
 
 
 def _before_and_after(fit: Fit) -> Panel:

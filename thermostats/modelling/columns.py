@@ -165,7 +165,7 @@ def usual(table: pd.DataFrame, name: str, taken: Sequence[Any] = ()) -> str | li
 
 
 def frame_of(table: Any) -> pd.DataFrame:
-    """A table as pandas has it, from a frame, Arrow, or records; UsageError for what is no table."""
+    """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; UsageError for what is no table."""
     if isinstance(table, pd.DataFrame):
         return table
     if hasattr(table, "to_pandas"):
@@ -174,6 +174,8 @@ def frame_of(table: Any) -> pd.DataFrame:
         step = f"thermostats.pd.read_csv({table!r})" if isinstance(table, str) else ""
         step = step.removeprefix("thermostats.")
         raise UsageError("not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step)
+    if isinstance(table, Mapping) and not any(pd.api.types.is_list_like(value) for value in table.values()):
+        return pd.DataFrame([table])
     return pd.DataFrame(table)
 
 

@@ -26,6 +26,7 @@ from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.lines import Line, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.marks import ABOVE
@@ -199,6 +200,7 @@ def _line(rows: pd.DataFrame, *covariates: str, slope: float | None = None) -> L
         sigma=SHARE,
         tau=SHARE,
         error="error",
+        scale=LOG,
         standardised=False,
     )
 
@@ -212,6 +214,8 @@ def _lay_out_steps(rows: pd.DataFrame, like: Constants | None) -> Laid:
     return Laid(
         model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
         constants={**laid[0].constants, "cuts": cuts, "widths": widths},
+        scale=LOG,
+        groups=laid[0].groups,
     )
 
 

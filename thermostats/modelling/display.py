@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from thermostats.errors import unknown
+from thermostats.errors import UsageError, unknown
 from thermostats.formatting import number, plural
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, element_names, equal_tailed, versions
@@ -31,13 +31,16 @@ MOST_ROWS = 20
 def lines(fit: Fitted) -> list[str]:
     """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     rows = [
-        f"  {row['quantity']}: {number(row['median'])} [{number(row['lower'])}, {number(row['upper'])}]"
-        for row in fit.summary().head(FIRST).to_dict("records")
+        f"  {quantity}: {number(row['median'])} [{number(row['lower'])}, {number(row['upper'])}]"
+        for quantity, row in fit.summary().head(FIRST).iterrows()
     ]
     chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:2]]
-    more = f"summary() has all quantities, median and {fit.level:.0%} interval; then check(), plot(), predict(rows)"
+    ends = f"  median and {fit.level:.0%} equal-tailed interval" + f"; sources: {', '.join(fit.sources)}" * bool(
+        fit.sources
+    )
+    more = "summary() has all quantities; then check(), plot(), predict(rows), to_latex()"
     warned = [plural(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"] if fit.warnings else []
-    every = [headline(fit), *rows, *chances, *warned, more][:MOST_LINES]
+    every = [headline(fit), *rows, ends, *chances, *warned, more][:MOST_LINES]
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
 
 
@@ -54,13 +57,54 @@ def headline(fit: Fitted) -> str:
 
 def html(fit: Fitted) -> str:
     """Title, first quantities and remarks, for a notebook."""
-    table = fit.summary()[["quantity", "mean", "sd", "median", "lower", "upper"]]
+    table = fit.summary()
     chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:FIRST]]
     left = len(table) - MOST_ROWS
     remarks = [*chances, *fit.warnings, *([f"{left} rows more"] if left > 0 else [])]
     items = "".join(f"<li>{escape(line)}</li>" for line in remarks)
-    body = table.head(MOST_ROWS).to_html(index=False, border=0, float_format=lambda x: f"{x:.4g}")
+    body = table.head(MOST_ROWS).rename_axis(None).to_html(border=0, float_format=lambda x: f"{x:.4g}")
     return f"<p><b>{escape(headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
+
+
+def latex(fit: Fitted, digits: int) -> str:
+    """The summary as a table of LaTeX with booktabs; UsageError for digits that are no whole number from 1."""
+    if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
+        what, allowed = "digits are a whole number", "significant digits from 1"
+        raise UsageError(what, got=repr(digits), allowed=allowed, next_step="fit.to_latex(digits=3)")
+    rows = []
+    for name, row in fit.summary().iterrows():
+        mean, sd, median, lower, upper = (_significant(float(value), digits) for value in row)
+        rows.append(rf"{_escaped(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\")
+    sources = ", ".join(fit.sources) or "none named"
+    lines_of_table = [
+        f"% {headline(fit)}",
+        f"% intervals are equal-tailed; sources: {sources}",
+        r"\begin{tabular}{lrrrr}",
+        r"\toprule",
+        rf"Quantity & Mean & SD & Median & {round(100 * fit.level, 1):g}\% interval \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines_of_table) + "\n"
+
+
+def _significant(value: float, digits: int) -> str:
+    """A number in mathematics with so many significant digits, in powers of ten beyond 1e-4 and 1e6."""
+    if not math.isfinite(value):
+        return "--"
+    power = math.floor(math.log10(abs(value))) if value else 0
+    if not -4 <= power < 6:
+        return f"${value / 10.0**power:.{digits - 1}f} \\times 10^{{{power}}}$"
+    return f"${value:.{max(digits - 1 - power, 0)}f}$"
+
+
+def _escaped(text: str) -> str:
+    """Text with what LaTeX obeys made plain."""
+    plain = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+    plain |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    return "".join(plain.get(sign, sign) for sign in text)
 
 
 def updates(fit: Fitted) -> pd.DataFrame:
@@ -94,7 +138,7 @@ def draw(fit: Fitted, kind: str, axes: Axes | None) -> Axes:
 
 def _intervals(fit: Fitted, axes: Axes) -> object:
     axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
-    return forest(fit.summary().head(MOST_ROWS), axes, label="quantity", estimate="median")
+    return forest(fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median")
 
 
 def _prior(fit: Fitted, axes: Axes) -> object:
@@ -140,7 +184,7 @@ def as_dict(fit: Fitted) -> dict[str, Any]:
         "priors": [list(prior) for prior in fit.law.priors],
         "versions": dict(versions()),
         "gate": list(fit.draws.failures()),
-        "summary": records(fit.summary()),
+        "summary": records(fit.summary().reset_index()),
         "probabilities": {name: plain(value) for name, value in fit.probabilities.items()},
         "tables": {name: records(fit.table(name)) for name in fit.law.tables},
         "warnings": list(fit.warnings),

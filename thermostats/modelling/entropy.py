@@ -22,6 +22,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Quantities, Statistic
 from thermostats.plots.general import forest
@@ -84,6 +85,9 @@ def fit_slopes(
     )
 
 
+STANDARDISED = OutcomeScale(outcome="standardised_log_gain")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slopes:
     """What rows become, in which variant."""
@@ -121,7 +125,8 @@ class Slopes:
         )
         constants = {"labels": {"slopes": models}, "prompts": prompts, "of_prompt": of_prompt, "scales": scales}
         names = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
-        return Laid(model=gaussian, constants={**constants, "x": x.to_numpy(), "model": model, "outcomes": names})
+        constants |= {"x": x.to_numpy(), "model": model, "outcomes": names}
+        return Laid(model=gaussian, constants=constants, scale=STANDARDISED, groups=("model_id", "prompt_id"))
 
     def quantities(self, values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
         """Slopes of the models and over them."""

@@ -126,6 +126,10 @@ class Fit(Fitted):
 
         return save(self, path)
 
+    def to_latex(self, *, digits: int = 3) -> str:
+        """The summary as a table for a paper, with booktabs; `digits`: significant ones of every number."""
+        return display.latex(self, digits)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
         return display.as_dict(self)

@@ -17,13 +17,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, UsageError, unknown
+from thermostats.errors import UsageError, unknown
 from thermostats.modelling.columns import frame_of
-from thermostats.modelling.draws import SEED, Array, Draws, equal_tailed, summary
+from thermostats.modelling.draws import KIND, SEED, Array, Draws, convergence, element_names, summary
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.labelled import labelled_new
-from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
+from thermostats.modelling.leave_out import LeftOut, leave_one_out
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.predictions import AS_GIVEN, OWN, OutcomeScale, beyond, table_of
 from thermostats.modelling.reprs import Quantities, Statements
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.statements import LOCATION, Statement, Statistic, truth_of
@@ -37,6 +38,8 @@ Prior = tuple[str, str, str]
 
 WIDER = {"half the prior scales": 0.5, "twice the prior scales": 2.0}
 """Alternatives to a law: factors of all its prior scales."""
+SUMMARY = ("mean", "sd", "median", "lower", "upper")
+"""Columns of a summary."""
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are right to ±0.013."""
 
@@ -63,6 +66,12 @@ class Laid:
     `labels` has names of the elements of quantities that are arrays, `outcomes` names of the outcomes."""
     by_row: bool = True
     """Whether every row is one outcome."""
+    scale: OutcomeScale = AS_GIVEN
+    """That of the outcomes."""
+    groups: tuple[str, ...] = ()
+    """Columns of the rows whose values have levels of their own."""
+    covariates: tuple[str, ...] = ()
+    """Columns of numbers that the law reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,24 +186,39 @@ class Fitted:
         return truth
 
     def summary(self, *, level: float | None = None) -> pd.DataFrame:
-        """One row per quantity: mean, sd, median, interval of its kind and level; R-hat and ESS of what was sampled."""
+        """By quantity: mean, sd, median, and the ends lower and upper of its equal-tailed interval.
+
+        What is the same of every quantity is in `attrs`: law, estimand, sources, kind and level of the intervals.
+        """
         level = self.level if level is None else coverage(level, "fit.summary(level={})")
-        exact = self.reported if self.draws.exact else ()
-        table = summary(self.reported, level=level, exact=exact)
+        table = summary(self.reported, level=level, exact=self.reported).set_index("quantity")
+        result = table[list(SUMMARY)].rename(self._named_elements())
+        result.attrs |= {"law": self.law.name, "estimand": self.estimand, "sources": list(self.sources)}
+        result.attrs |= {"kind": KIND, "level": level}
+        return result
+
+    def convergence(self) -> pd.DataFrame:
+        """By quantity: rhat, ess_bulk and ess_tail of what was sampled; no rows where draws are independent."""
+        sampled = {} if self.draws.exact else self.reported
+        columns = [pd.DataFrame(convergence(v.reshape(*v.shape[:2], -1))) for v in sampled.values()]
+        names = [element for name, v in sampled.items() for element in element_names(name, v.shape[2:])]
+        table = pd.concat(columns) if columns else pd.DataFrame(columns=["rhat", "ess_bulk", "ess_tail"], dtype=float)
+        return table.set_axis(pd.Index(names, name="quantity")).rename(self._named_elements())
+
+    def _named_elements(self) -> dict[str, str]:
+        """Elements of quantities that are arrays, by the names of what they are of."""
         labels = self.constants.get("labels", {})
-        names = {f"{n}[{i}]": f"{n}[{label}]" for n, every in labels.items() for i, label in enumerate(every)}
-        quantity = table["quantity"].replace(names)
-        return table.assign(quantity=quantity, estimand=self.estimand, sources="; ".join(self.sources))
+        return {f"{n}[{i}]": f"{n}[{label}]" for n, every in labels.items() for i, label in enumerate(every)}
 
     @property
     def params(self) -> pd.Series:
         """Posterior means by quantity."""
-        return self.summary().set_index("quantity")["mean"]
+        return self.summary()["mean"]
 
     def conf_int(self, level: float | None = None) -> pd.DataFrame:
         """Equal-tailed intervals by quantity: lower, upper. UsageError for a level below one half."""
         level = level if level is None else coverage(level, "fit.conf_int({})")
-        return self.summary(level=level).set_index("quantity")[["lower", "upper"]]
+        return self.summary(level=level)[["lower", "upper"]]
 
     def without(self, out: NDArray[np.bool_] | pd.Series) -> Self:
         """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the exact engine.
@@ -217,40 +241,38 @@ class Fitted:
         draws = laid.model.sample(seed=self.seed, settings=replace(self.draws.settings, draws=size))
         return replace(self, law=law, rows=rows, model=laid.model, constants=laid.constants, draws=draws, call=None)
 
-    def predict(self, new: pd.DataFrame, *, level: float | None = None) -> pd.DataFrame:
-        """Predicted outcomes of new rows, with mean, sd, median, lower and upper; a lab never seen is drawn anew.
+    def predict(self, new: Any, *, scale: str = OWN, level: float | None = None) -> pd.DataFrame:
+        """Predicted outcomes of new rows on the outcome's own scale: <outcome>_mean, _sd, _median, _lower, _upper.
 
-        Where the law's outcomes are not rows, such as counts of groups, `outcome` names them. Raises UsageError for
-        what is no table, for columns that are missing, and for numbers that are not finite.
+        new: a table, records, or one row as a dict. scale: "log" (of a law that has it; "log10" of others) for columns
+        log_<outcome>_mean, …. Of gains `P(<outcome> < 1)`, too. A lab never seen is drawn anew: `new` names levels that
+        the fit has not seen, and `outside` numbers beyond those of its rows. Where the law's outcomes are not rows,
+        such as counts of groups, `outcome` names them.
+
+        Raises UsageError for what is no table, for columns that are missing, for numbers that are not finite, and for a
+        scale that the law does not have.
         """
         new = frame_of(new)
         level = self.level if level is None else coverage(level, "fit.predict(new, level={})")
-        laid, drawn = self._predicted(new)
-        lower, upper = equal_tailed(drawn, level)
-        table = pd.DataFrame(
-            {
-                "mean": drawn.mean(axis=0),
-                "sd": drawn.std(axis=0, ddof=1),
-                "median": np.median(drawn, axis=0),
-                "lower": lower,
-                "upper": upper,
-            }
+        laid, rows, drawn = self._predicted(new)
+        table = table_of(drawn, laid.scale, scale, self.estimand, level)
+        if not laid.by_row:
+            table.insert(0, "outcome", list(laid.constants["outcomes"]))
+            return table
+        return pd.concat(
+            [new.reset_index(drop=True), table, beyond(rows, self.rows, laid.groups, laid.covariates)], axis=1
         )
-        if laid.by_row:
-            return pd.concat([new.reset_index(drop=True), table], axis=1)
-        table.insert(0, "outcome", list(laid.constants["outcomes"]))
-        return table
 
-    def predicted(self, new: pd.DataFrame) -> Array:
-        """Predictive draws of new rows' outcomes, draws × outcomes."""
-        return self._predicted(frame_of(new))[1]
+    def predicted(self, new: Any) -> Array:
+        """Predictive draws of new rows' outcomes on the law's scale, draws × outcomes."""
+        return self._predicted(frame_of(new))[2]
 
-    def _predicted(self, new: pd.DataFrame) -> tuple[Laid, Array]:
+    def _predicted(self, new: pd.DataFrame) -> tuple[Laid, pd.DataFrame, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         new = new if self.call is None else labelled_new(new, self.call.arguments, self.call.standard)
-        laid, rng = self.law.lay_out(self.reads(new), self.constants), np.random.default_rng(self.seed)
-        values = self.draws.few(self.draws.size)
+        rows, rng = self.reads(new), np.random.default_rng(self.seed)
+        laid, values = self.law.lay_out(rows, self.constants), self.draws.few(self.draws.size)
         if isinstance(laid.model, Sampled):
             drawn = laid.model.predict(values, rng)
         else:
@@ -259,7 +281,7 @@ class Fitted:
         if bad := int((~np.isfinite(drawn)).any(axis=0).sum()):
             got, allowed = f"{bad} of {drawn.shape[1]} outcomes", "finite numbers in the columns that the law reads"
             raise UsageError("rows have no finite prediction", where=self.law.name, got=got, allowed=allowed)
-        return laid, drawn
+        return laid, rows, drawn
 
     @cached_property
     def _left_out(self) -> LeftOut:
@@ -275,22 +297,11 @@ class Fitted:
         return leave_one_out(self.model, self.draws, seed=self.seed, refit=False)
 
     @cached_property
-    def _alone(self) -> LeftOut:
-        """The same with every outcome by itself, as draws of PyMC are always weighted."""
+    def left_out_alone(self) -> LeftOut:
+        """As `loo` with every outcome by itself, as draws of PyMC are always weighted."""
         if isinstance(self.model, Sampled):
             return self.loo()
         return leave_one_out(self.model, self.draws, seed=self.seed, together=False)
-
-    def compare(self, other: Fitted) -> pd.DataFrame:
-        """Both fits by their log predictive density of outcomes left out, with the difference's standard error.
-
-        Raises UsageError for what is no fit, and for fits of other outcomes.
-        """
-        if not isinstance(other, Fitted):
-            raise UsageError("not a fit", got=repr(other)[:SHOWN_OF], allowed="another fit of the same outcomes")
-        alone = isinstance(self.model, Sampled) != isinstance(other.model, Sampled)
-        left_out = {name: fit._alone if alone else fit.loo() for name, fit in (("this", self), ("other", other))}
-        return compared(left_out, self.model.observed, other.model.observed)
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the law's tables; computed when first asked for."""

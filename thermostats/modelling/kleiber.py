@@ -30,6 +30,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.predictions import LOG10
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.scales import HalfNormals
@@ -256,7 +257,8 @@ def _lay_out(model: Declare, scale: float, rows: pd.DataFrame, like: Constants |
         "outcomes": tuple(rows.index),
     }
     per_row = tuple(name for name in ("y_observed", "error", "x", "lab") if name in data)
-    return Laid(model=Sampled(declare=model, data=data, per_row=per_row), constants=constants)
+    sampled, groups = Sampled(declare=model, data=data, per_row=per_row), ("heritage",) * (model is curve)
+    return Laid(model=sampled, constants=constants, scale=LOG10, groups=groups, covariates=("n_layers",))
 
 
 def _of_curve(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

@@ -218,31 +218,3 @@ def leave_one_out(
         predicted[:, i] = replicates[systematic(weight, len(predicted), rng)]
     refits, untrusted = (int(heavy.sum()), 0) if refit else (0, int(heavy.sum()))
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted)
-
-
-def compared(fits: Mapping[str, LeftOut], *observed: Array) -> pd.DataFrame:
-    """One row per fit, the best first: fit, elpd, se, difference from the best and its standard error.
-
-    Raises UsageError for fits of other outcomes, and where others were left out together.
-    """
-    first = observed[0]
-    if any(y.shape != first.shape or not np.allclose(y, first) for y in observed[1:]):
-        raise UsageError(
-            "only fits of the same outcomes can be compared", got=", ".join(f"{y.size} outcomes" for y in observed)
-        )
-    folds_of = {frozenset(left_out.log_density) for left_out in fits.values()}
-    if len(folds_of) > 1:
-        raise UsageError("other outcomes were left out together", got=", ".join(f"{len(f)} folds" for f in folds_of))
-    points = pd.DataFrame({name: pd.Series(dict(left_out.log_density)) for name, left_out in fits.items()})
-    order = points.sum().sort_values(ascending=False).index
-    off = points[order].sub(points[order[0]], axis=0)
-    spread = len(points) ** 0.5
-    return pd.DataFrame(
-        {
-            "fit": list(order),
-            "elpd": points[order].sum().to_numpy(),
-            "se": points[order].std().to_numpy() * spread,
-            "difference": off.sum().to_numpy(),
-            "se_difference": off.std().to_numpy() * spread,
-        }
-    )

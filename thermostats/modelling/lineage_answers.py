@@ -12,10 +12,11 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
+from thermostats.modelling.comparing import compared
 from thermostats.modelling.draws import Array, equal_tailed
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
+from thermostats.modelling.leave_out import LeftOut, held_out, held_out_of
 from thermostats.modelling.lineage_drift import Drift
 from thermostats.modelling.lineage_law import Lineage, descended_at, log_gains
 from thermostats.modelling.lineage_likelihood import (
@@ -235,7 +236,7 @@ def clades_predicted(fit: Fitted) -> pd.DataFrame:
     for name in (DESCENT, *lineage.blocks):
         other = lineage.without(name)
         fits[f"without {name}"] = fit.under(replace(fit.law, lay_out=other.lay_out))
-    return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}, fit.model.observed)
+    return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}).reset_index()
 
 
 def _held_out(fit: Fitted, folds: list[str]) -> LeftOut:

@@ -23,6 +23,7 @@ from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.lineage_drift import Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import Shares
 from thermostats.modelling.statements import Statistic
@@ -71,10 +72,10 @@ class Lineage:
             "design": Design(x=constants["x"], groups=self._clades(models, of, like)),
         }
         gaussians = tuple(self._gaussian(rows, bases | errors) for bases in constants["nodes"])
-        if len(gaussians) == 1:
-            return Laid(model=gaussians[0], constants=constants)
-        weights = np.full(len(gaussians), 1 / len(gaussians))
-        return Laid(model=Mixture(nodes=gaussians, weights=weights), constants=constants)
+        model: Gaussian | Mixture = gaussians[0]
+        if len(gaussians) > 1:
+            model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
+        return Laid(model=model, constants=constants, scale=LOG, covariates=constants["columns"])
 
     def without(self, *names: str) -> Lineage:
         """The law without some blocks, or without descent."""

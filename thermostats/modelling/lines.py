@@ -29,6 +29,7 @@ from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.standard_errors import not_read, of_logs, stated
@@ -41,7 +42,7 @@ LEAST = 4
 """Rows beyond the number of coefficients that a residual needs."""
 ERROR = "standard error of the outcome"
 """Column of the errors that a line has, whatever they were called."""
-LOG = re.compile(r"^(?:np\.)?(log|log10|log2)\(([^()]+)\)$")
+LOG_OF = re.compile(r"^(?:np\.)?(log|log10|log2)\(([^()]+)\)$")
 """The log of one column, as a formula has it."""
 BASES = {"log": 1.0, "log10": math.log(10), "log2": math.log(2)}
 LEVEL = "level"
@@ -68,6 +69,8 @@ class Line:
     """Further columns whose values have."""
     error: str | None = None
     """Column of known standard errors of the outcome."""
+    scale: OutcomeScale = AS_GIVEN
+    """That of the outcome."""
     standardised: bool = True
     """Covariates are standardised; their means and SDs are constants of the fit."""
 
@@ -100,7 +103,8 @@ class Line:
             "outcomes": tuple(rows.index),
             "design": Design(x=model.X[:, :0:-1], groups=codes.get(LEVEL)),
         }
-        return Laid(model=model, constants=constants)
+        levels = tuple(self.blocks.values())
+        return Laid(model=model, constants=constants, scale=self.scale, groups=levels, covariates=self.covariates)
 
     @property
     def blocks(self) -> dict[str, str]:
@@ -205,6 +209,7 @@ def fit_line(
         group=group,
         levels=tuple(name for name in levels if rows[name].nunique() > 1),
         error=ERROR if se is not None else None,
+        scale=_scale_of(outcome),
     )
     if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(named):
         warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
@@ -216,7 +221,7 @@ def fit_line(
 
 def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool) -> tuple[Array, list[str]]:
     """Known standard errors of outcomes, and what was done to them; UsageError where they may be of another unit."""
-    if log := LOG.match(outcome):
+    if log := LOG_OF.match(outcome):
         column = log[2].strip()
         values = numbers(rows[column], column, positive=True)
         errors, words = of_logs(rows, se, column, values)
@@ -235,6 +240,14 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
             next_step=f'thermostats.fit_line(df, "{outcome}", se={se!r}, scale={typical:.2g})',
         )
     return errors, []
+
+
+def _scale_of(outcome: str) -> OutcomeScale:
+    """That of the log of a column, as a formula has it, or as it is given."""
+    if log := LOG_OF.match(outcome):
+        unit = BASES[log[1]]
+        return OutcomeScale(word=log[1], back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=log[2].strip())
+    return AS_GIVEN
 
 
 def slope_on(covariate: str) -> str:

@@ -25,6 +25,7 @@ from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Law
 from thermostats.modelling.lines import ERROR, Line, line_law, line_statistics
+from thermostats.modelling.predictions import LOG as LOG_SCALE
 from thermostats.modelling.standard_errors import not_read, of_logs
 from thermostats.modelling.statements import Statement
 from thermostats.plots.general import legend_above, reference
@@ -96,6 +97,7 @@ def fit_matched(
         group=FAMILY,
         levels=(CELL,),
         error=ERROR if se is not None else None,
+        scale=LOG_SCALE,
         standardised=False,
     )
     return law_fitted(

@@ -24,6 +24,7 @@ from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.general import forest
@@ -67,7 +68,8 @@ class Measurements:
             error=rows["error"].to_numpy(dtype=np.float64) if self.errors and "error" in rows else missing,
         )
         models = pd.factorize(rows["model_id"])[0]
-        return Laid(model=model, constants={"labels": names, "kinds": self.kinds, "models": models})
+        constants = {"labels": names, "kinds": self.kinds, "models": models}
+        return Laid(model=model, constants=constants, scale=LOG, groups=self.kinds)
 
 
 @fits

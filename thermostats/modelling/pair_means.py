@@ -33,6 +33,7 @@ from thermostats.modelling.pairs import (
     statements_of_pairs,
     table_of_power,
 )
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.standard_errors import moderated
 from thermostats.modelling.statements import Statistic
@@ -120,7 +121,7 @@ def _lay_out(factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
     )
     outcomes = [f"{names[k]}: {what}" for what in ("base", "change") for k in there]
     constants = {"labels": {"ratio": names}, "outcomes": outcomes, "slope": slope}
-    return Laid(model=gaussian, constants=constants, by_row=False)
+    return Laid(model=gaussian, constants=constants, by_row=False, scale=LOG)
 
 
 def _outcomes(rows: pd.DataFrame, pair: NDArray[np.int64]) -> tuple[Array, Array, Array, Array]:

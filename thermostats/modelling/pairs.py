@@ -28,6 +28,7 @@ from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import informed_share, members, population
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Quantities, Statement, Statistic
 from thermostats.plots.scales import log_axis
@@ -180,7 +181,7 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
         "outcomes": outcomes,
     }
     sampled = Sampled(declare=invariance, data=data, per_row=per_row)
-    return Laid(model=sampled, constants=constants, by_row=False)
+    return Laid(model=sampled, constants=constants, by_row=False, scale=LOG)
 
 
 def _told(y: Array, pair: NDArray[np.int64]) -> Array:

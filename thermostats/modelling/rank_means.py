@@ -23,6 +23,7 @@ from thermostats.modelling.draws import SEED, Array, Settings
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Laid, Law
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.ranking import (
     APART,
     CENTRE,
@@ -132,7 +133,7 @@ def _lay_out(factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
         "error": error,
         "within": within,
     }
-    return Laid(model=gaussian, constants=constants, by_row=False)
+    return Laid(model=gaussian, constants=constants, by_row=False, scale=LOG)
 
 
 def _outcomes(

@@ -26,6 +26,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
 from thermostats.modelling.populations import effects, informed_share, members, population
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Quantities, Statistic
 from thermostats.plots.general import forest
@@ -187,7 +188,7 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
         "data": data,
     }
     sampled = Sampled(declare=benchmark, data=data, per_row=("model", "design", "y_observed"))
-    return Laid(model=sampled, constants=constants)
+    return Laid(model=sampled, constants=constants, scale=LOG, groups=("model_id",))
 
 
 def _told(y: Array, model: NDArray[np.int64], design: Array, columns: Sequence[int]) -> dict[str, Array]:

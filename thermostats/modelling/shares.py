@@ -19,6 +19,7 @@ from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import MUTED, forest
@@ -173,7 +174,7 @@ def _lay_out(grouped: bool, factor: float, rows: pd.DataFrame, like: Constants |
     }
     constants = {"labels": {"p": tuple(names)}, "outcomes": tuple(counts.index), **data}
     sampled = Sampled(declare=share, data=data, per_row=("group", "n", "y_observed"))
-    return Laid(model=sampled, constants=constants, by_row=False)
+    return Laid(model=sampled, constants=constants, by_row=False, scale=OutcomeScale(outcome="units"))
 
 
 def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

@@ -21,6 +21,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
 from thermostats.modelling.lines import Line, gaussian_of, lab_statistics, line_law
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.statements import Statistic
 from thermostats.plots.general import reference, scatter_labelled
@@ -32,7 +33,9 @@ SHARE = SCALE / 3**0.5
 LEAST, FEW_LABS = 4, 5
 """Models without which nothing is fitted; labs below which it is said that they are few."""
 MOST_NAMED = 8
-LINE = Line(outcome="log_gain", covariates=("log_ratio",), sd=(SCALE, SHARE), sigma=SHARE, tau=SHARE, error="error")
+LINE = Line(
+    outcome="log_gain", covariates=("log_ratio",), sd=(SCALE, SHARE), sigma=SHARE, tau=SHARE, error="error", scale=LOG
+)
 CONSTANT = Line(outcome="log_gain", sd=(SCALE,), sigma=SHARE, tau=SHARE, error="error")
 EQUATIONS = (
     "log gᵢ = a + b zᵢ + u_lab(i) + εᵢ",

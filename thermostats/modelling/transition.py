@@ -24,6 +24,7 @@ from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.fitted import Constants, Fitted, Law, Prior
 from thermostats.modelling.lines import Line, line_law
+from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.statements import LOCATION, Statement, Statistic
 from thermostats.modelling.transition_rules import Formula
 from thermostats.plots.marks import ABOVE
@@ -158,9 +159,13 @@ def fit_transition(
     )
 
 
+DEPTH = OutcomeScale(word="logit", back=expit, outcome="share_of_depth")
+"""L*, in the middle of its layer, as a share of the depth."""
+
+
 def _on_logit(shape: tuple[str, ...]) -> Line:
     sd = (CENTRE_SD, *[SLOPE_SD] * len(shape))
-    return Line(outcome="place", covariates=shape, sd=sd, sigma=SPREAD, tau=SPREAD, error="rounding")
+    return Line(outcome="place", covariates=shape, sd=sd, sigma=SPREAD, tau=SPREAD, error="rounding", scale=DEPTH)
 
 
 def _quantities(slopes: Sequence[str], values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:

@@ -224,7 +224,7 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
         tables={"orders": orders_table, "models": models_table, **of_labs, **left_out, **classical.TABLES},
         figures={
             "blocks": blocks_figure,
-            "shares": lambda fit, axes: plots.variance_shares(fit.summary(), axes),
+            "shares": lambda fit, axes: plots.variance_shares(fit.summary().reset_index(), axes),
             "orders": lambda fit, axes: plots.order_probability_bar(fit.table("orders"), axes),
             **({"labs": lambda fit, axes: plots.lab_forest(fit.table("labs"), axes)} if heritage.groups else {}),
         },

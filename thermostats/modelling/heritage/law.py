@@ -21,6 +21,7 @@ from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import FAMILY, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
+from thermostats.modelling.predictions import LOG
 from thermostats.modelling.residuals import Design
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.scales import Shares
@@ -113,7 +114,9 @@ class Heritage:
             "design": Design(x=(x - centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)),
             "before": like["before"] + len(like["outcomes"]) if like else 0,
         }
-        return Laid(model=self._gaussian(constants) if self.exact else self._sampled(constants), constants=constants)
+        model = self._gaussian(constants) if self.exact else self._sampled(constants)
+        groups = tuple(dict.fromkeys(c for name in self.groups for c in self.blocks[name]))
+        return Laid(model=model, constants=constants, scale=LOG, groups=groups, covariates=tuple(columns))
 
     def without(self, *names: str) -> Heritage:
         """The law without some blocks."""

@@ -91,7 +91,7 @@ def models_table(fit: Fitted) -> pd.DataFrame:
 def blocks_figure(fit: Fitted, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
     blocks = [*fit.constants["heritage"].blocks, OWN]
-    rows = fit.summary().set_index("quantity").loc[[f"sd_{name}" for name in blocks]].reset_index()
+    rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
     rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
     forest(rows, axes, label="quantity", estimate="median", null=0.0)
     axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")

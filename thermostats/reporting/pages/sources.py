@@ -70,7 +70,7 @@ def spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.Da
     rows = []
     for gain, fit in fits.items():
         moments = {f"sd_{name}": variance**0.5 for name, variance in variances(pools[gain]).items()}
-        summary = fit.summary().assign(gain=gain, status=fit.status)
+        summary = fit.summary().reset_index().assign(gain=gain, status=fit.status)
         rows.append(summary.assign(by_moments=summary["quantity"].map(moments)))
     columns = ["gain", "quantity", "median", "lower", "upper", "by_moments", "status"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
@@ -80,7 +80,7 @@ def moved(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> dict[st
     """By how much a model's gain moves at most, as a share of it, where fitted spreads weigh in place of moments."""
     shares = {}
     for gain, fit in fits.items():
-        medians = fit.summary().set_index("quantity")["median"]
+        medians = fit.summary()["median"]
         components = {name: float(medians.get(f"sd_{name}", 0.0)) ** 2 for name in ("run", *LEVELS)}
         both = pool(pools[gain], components)["y"] - pool(pools[gain])["y"]
         shares[gain] = float(np.expm1(both.abs().max()))
