@@ -1,4 +1,4 @@
-"""C03: every model on its lab's side is supported, some clearly on the other side are not; 80% is a difference alone."""
+"""C03: all on their lab's side is supported, some clearly on the other side are not; 80% is a difference alone."""
 
 import pandas as pd
 import pytest
