@@ -31,7 +31,8 @@ SIGNS = 0.8
 """Share of models whose side the norm changes under "artifact", against `MISJUDGED`."""
 ACCURACY = "accuracy without the norm"
 INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95%"
-RAISES = Decide(V(ACCURACY).p < ALPHA, V("models put right") <= V("models put wrong"))
+GAINED, LOST = V("models put right"), V("models put wrong")
+RAISES = Decide((GAINED > LOST) & (V(ACCURACY).p < ALPHA), GAINED <= LOST)
 PUT_RIGHT = Posterior("share put right > 0.5", draws=V("share") > 0.5)
 
 CLAIM = Claim.read(__file__)

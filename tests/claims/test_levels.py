@@ -42,7 +42,9 @@ from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.worlds import World, Worlds, worlds_of_line, worlds_of_mean, worlds_of_share
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.classical.association import correlation
-from thermostats.modelling.classical.many import Many, correlations
+from thermostats.modelling.classical.counts import clustered_sign_permutation, proportion
+from thermostats.modelling.classical.many import Many, correlations, differences, means, shares
+from thermostats.modelling.classical.means import one_sample
 from thermostats.settings import CALIBRATE_VARIABLE
 
 R = V("r")
@@ -158,6 +160,33 @@ def test_correlations_of_many_studies_are_those_of_single_ones(method: str, grou
         known = (single.estimate, single.lower, single.upper)
         assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(known)
         assert found.p[place] == pytest.approx(single.p_permutation, abs=0.03 if groups is None else 0.04)
+
+
+def test_means_and_shares_of_many_studies_are_those_of_single_ones() -> None:
+    rng = np.random.default_rng(5)
+    outcomes = rng.normal(0.3, 1, (5, 12))
+    of_means, of_shares = means(outcomes), shares(outcomes > 0)
+    for place, y in enumerate(outcomes):
+        single, share = one_sample(y, seed=1, resamples=1), proportion(int((y > 0).sum()), 12)
+        for found, known in ((of_means, single), (of_shares, share)):
+            at = [getattr(found, name)[place] for name in ("estimate", "lower", "upper", "p")]
+            assert at == pytest.approx([known.estimate, known.lower, known.upper, known.p_value])
+
+
+@pytest.mark.parametrize("families", [7, 24])
+def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
+    rng = np.random.default_rng(6)
+    family = np.array([f"f{i % families}" for i in range(3 * families)])
+    focal = np.isin(family, ["f0", "f1", "f2"])
+    outcomes = rng.random((3, len(family))) < np.where(focal, 0.8, 0.3)
+    found = differences(outcomes, focal, family)
+    for place, y in enumerate(outcomes):
+        labs = np.where(focal, "own", "other")
+        single = clustered_sign_permutation(y, labs, family, focal="own", seed=1)
+        by = pd.Series(y).groupby(family).mean()
+        apart = by[["f0", "f1", "f2"]].mean() - by.drop(["f0", "f1", "f2"]).mean()
+        assert found.estimate[place] == pytest.approx(apart)
+        assert found.p[place] == pytest.approx(single.p_value, abs=1e-9 if families == 7 else 0.03)
 
 
 def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> None:

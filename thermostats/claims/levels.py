@@ -46,6 +46,8 @@ POINTS = 48
 """Points of a box that are tried with a test that is made study by study."""
 WORST = 3
 """Worst worlds of a box that are simulated anew."""
+EVERY = 10
+"""Studies after which the time is looked at."""
 LONGER = 10
 """Times that a worst world may take as long as another of its search."""
 WANTED = 0.8
@@ -71,7 +73,7 @@ class Effort:
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE, HERE = Effort(40, 60, 1000, 300), Effort(400, 1000, 4000, 2000), Effort(30, 40, 400, 150)
+STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(400, 1000, 4000, 2000), Effort(20, 30, 400, 150)
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,12 @@ def levels(question: Question, rows: pd.DataFrame, world: World, n: int, seed: s
     outcomes = world.draw(rows, random_of(question, rows, n, seed))
     if trial.many is not None:
         return _at_once(rule, trial, rows, outcomes)
-    made, started = [], time.process_time()
+    made: list[list[float]] = []
+    started = time.process_time()
     for study in _studies(rows, outcomes):
-        made.append(_of_study(rule, trial, study))
-        if time.process_time() - started > seconds:
+        if len(made) % EVERY == EVERY - 1 and time.process_time() - started > seconds:
             break
+        made.append(_of_study(rule, trial, study))
     return np.array(made)
 
 
