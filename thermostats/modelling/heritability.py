@@ -1,4 +1,4 @@
-"""Is a log gain heritable beyond shape, size and source? λ along labs and families beside levels of sources.
+"""Is a log gain heritable beyond shape, size and source? λ along labs and families next to levels of sources.
 
 y = Xβ + s + u + e, Var = σ² (ρ Z + λ K + (1 − λ) I); Z_ij is 1 where one source measured both models; K_ij is the share
 of the path root, lab, family, model that they have in common: 0, 1/3, 2/3 or 1. The test of no descent is twice the

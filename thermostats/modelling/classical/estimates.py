@@ -29,7 +29,7 @@ KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
 }
 """What has numbers inside, and is none: NumPy's kind of such columns, and types of such values."""
 MAGNITUDES = (1e-60, 1e60)
-"""Of a column's largest value: fourth powers of it, and of differences that are small beside it, are doubles."""
+"""Of a column's largest value: fourth powers of it, and of differences that are small next to it, are doubles."""
 NAMED = 20
 """Names that a warning holds; of more it gives the number."""
 
