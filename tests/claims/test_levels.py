@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 from scipy import stats
 
 from thermostats.claims import calibration, levels
 from thermostats.claims.calibration import Calibration, Side
 from thermostats.claims.claim import Claim
 from thermostats.claims.conditions import Condition
-from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample, Strength, two_verdicts
 from thermostats.claims.judge import answered, calibration_of, together, weigh
 from thermostats.claims.question import Question
@@ -320,7 +320,7 @@ def weighed(monkeypatch: pytest.MonkeyPatch, result: Result, rule: Rule = RISES,
     asked = question(LINE, rule)
     known = table_of(**limits).assign(digest=asked.digest())
     monkeypatch.setattr(calibration, "table", lambda: known)
-    return weigh(asked, Evidence(), result, study())
+    return weigh(asked, shipped_tables(), result, study())
 
 
 def test_a_side_is_given_below_its_limit_and_below_five_per_cent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +350,7 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
         row = {**known.iloc[0].to_dict(), "box": "power", "power": power, "models_wanted": 60, "groups_wanted": 15}
         known = pd.concat([known, pd.DataFrame([row])], ignore_index=True)
         monkeypatch.setattr(calibration, "table", lambda known=known: known)
-        found = answered(WORDS, question(LINE), Evidence(), of(0.3, p=0.2), study())
+        found = answered(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
         assert (found.verdict, found.reason) == (OPEN, reason)
         assert ("60 models of 15 labs would find" in found.criterion.settles) == (power < 0.5)
         assert f"{power:.0%} of simulations" in found.criterion.settles
@@ -367,12 +367,12 @@ def test_a_verdict_that_one_unit_carries_hangs_on_it(
     rows.loc[0, ["x", "y"]] += outlier
     asked = question(None, unit="model_id")
     monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0])
-    found = weigh(asked, Evidence(), of_line(rows), rows)
+    found = weigh(asked, shipped_tables(), of_line(rows), rows)
     assert (found.unit, found.reason) == (unit, Reason.ONE_UNIT if unit else Reason.NONE)
     at = levels.attained(RISES, asked.trial, rows, of_line(rows), SUPPORTED)
     assert (at.without > levels.WITHOUT * ALPHA) == bool(unit)
     every = replace(asked, trial=replace(asked.trial, unit="")) if asked.trial else asked
-    assert weigh(every, Evidence(), of_line(rows), rows).verdict == SUPPORTED
+    assert weigh(every, shipped_tables(), of_line(rows), rows).verdict == SUPPORTED
 
 
 def test_a_study_that_hangs_on_a_unit_has_a_larger_level_in_the_simulation() -> None:

@@ -69,7 +69,7 @@ class Effort:
     few: int
     more: int
     fresh: int
-    beside: int
+    others: int
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
@@ -417,10 +417,10 @@ def calibrated(
             limits.append(row["bound_05"])
             yield row
         for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
-            yield search.simulated(point, HOSTILE, effort.beside)
+            yield search.simulated(point, HOSTILE, effort.others)
         if worst and _of_study(rule, replace(trial, unit=""), rows)[SIDES.index(side)] <= ALPHA:
             for point in search.tipping(worst[0]["size"]):
-                yield search.simulated(point, TIPPING, effort.beside)
+                yield search.simulated(point, TIPPING, effort.others)
         yield from _powers(search, sizes[side], min([ALPHA, *limits]))
 
 
@@ -430,8 +430,8 @@ def _powers(search: Search, false: Sequence[str], limit: float) -> Iterator[dict
     if size in false:
         return
     point = {"size": size, "kind": "normal"}
-    row = search.simulated(point, POWER, search.effort.beside)
-    made = search._levels(point, search.effort.beside, "power")
+    row = search.simulated(point, POWER, search.effort.others)
+    made = search._levels(point, search.effort.others, "power")
     power = float((made <= ALPHA).mean() if limit >= ALPHA else (made < limit).mean())
     models, groups = larger(search, point, power, limit) if search.side == SUPPORTED else (np.nan, np.nan)
     yield {**row, "power": power, "models_wanted": models, "groups_wanted": groups}

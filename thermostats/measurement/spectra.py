@@ -21,7 +21,7 @@ from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkp
 from thermostats.measurement.gguf_files import record
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
 from thermostats.measurement.matrix_norms import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
-from thermostats.measurement.readings import AS_STORED, AsRead, Side, as_read, balanced
+from thermostats.measurement.readings import AS_STORED, AsRead, MatrixSide, as_read, balanced
 from thermostats.tables.limits import CONFIG, read_bytes
 
 Tensors = Mapping[str, StoredTensor]
@@ -255,7 +255,7 @@ def _plain(stored: StoredTensor) -> NDArray[Any]:
     return raw
 
 
-def _grams(heads: NDArray[Any], side: Side = AS_STORED) -> NDArray[np.float64]:
+def _grams(heads: NDArray[Any], side: MatrixSide = AS_STORED) -> NDArray[np.float64]:
     """M Mᵀ of each head's (d_h × columns) matrix as a side of it is read, in float64: (heads × d_h × d_h)."""
     grams = np.empty((heads.shape[0], heads.shape[1], heads.shape[1]))
     for h, stored in enumerate(heads):
