@@ -108,11 +108,7 @@ class Permutation:
 
 @dataclass(frozen=True, kw_only=True)
 class RatioOfCells(ClassicalEstimate):
-<<<<<<< HEAD
-    """T with its t interval over cells and p of whole groups; exponentials; p of units moved within cells next to it."""
-=======
     """T with its t interval over cells and p of whole groups; exponentials; p of units moved within cells."""
->>>>>>> main
 
     ratio: float
     ratio_lower: float

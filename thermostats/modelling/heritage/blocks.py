@@ -77,11 +77,7 @@ def columns_once(
     for column, named in places.items():
         if len(named) > 1:
             raise UsageError(
-<<<<<<< HEAD
-                "a column stands in two blocks" if len(set(named)) > 1 else "a column is twice in a block",
-=======
                 "a column stands in two blocks" if len(set(named)) > 1 else "a column is named twice in a block",
->>>>>>> main
                 where=column,
                 got=" and ".join(dict.fromkeys(named)),
                 allowed="each column once",
