@@ -76,6 +76,23 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
 
 
 @pytest.mark.slow
+def test_a_cluster_of_ray_on_this_machine_leaves_the_same_files(
+    small_specs: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    """The real library, of which other tests know a stand-in."""
+    ray = pytest.importorskip("ray")
+    data, broken = tmp_path / "data", RunSpec(str(tmp_path / "nowhere"), prompts=small_specs[0].prompts)
+    (tmp_path / "nowhere").mkdir()
+    engine = open_engine(EngineSettings("ray", cpus=1), data)
+    assert engine.place.kind in {"cpu", "accelerator"} and ray.is_initialized()
+    outcomes = {Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)}
+    assert {name: o.status for name, o in outcomes.items()} == {"nowhere": "failed", "m0": "measured", "m1": "measured"}
+    assert "no config.json" in outcomes["nowhere"].problem.reason
+    assert small.rows(data).items() <= expected.items() and len(small.rows(data)) == 2
+    assert not ray.is_initialized()
+
+
+@pytest.mark.slow
 def test_a_refused_spec_is_not_loaded_and_the_others_are(small_specs: list[RunSpec], tmp_path: Path) -> None:
     data = tmp_path / "data"
     engine = Inline(EngineSettings(), data)

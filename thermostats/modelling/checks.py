@@ -252,9 +252,10 @@ def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: boo
 def probabilities_without_units(fit: Fitted, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Probabilities of statements with nothing left out and without each unit: statement, left_out, probability.
 
-    A unit without which the statement cannot be put is passed over.
+    Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which the statement cannot
+    be put is passed over.
     """
-    rest = [(unit, fit.without(out).quantities) for unit, out in units_of(fit.rows, fit.law.units)]
+    rest = [(unit, fit.without(out, refit=False).quantities) for unit, out in units_of(fit.rows, fit.law.units)]
     rows: list[tuple[str, str, float]] = []
     for name, statement in statements.items():
         rows.append((name, "nothing", float(fit.truth(statement).mean())))

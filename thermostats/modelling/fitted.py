@@ -242,16 +242,27 @@ class Fitted:
         level = level if level is None else coverage(level, "fit.conf_int({})")
         return self.summary(level=level)[["lower", "upper"]]
 
-    def without(self, out: NDArray[np.bool_] | pd.Series) -> Self:
+    def without(self, out: NDArray[np.bool_] | pd.Series, *, refit: bool = True) -> Self:
         """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the exact engine.
 
+        `refit`: else these are draws of this fit, weighted, where their weights can be trusted (Pareto k up to 0.7).
         Raises UsageError for what is no truth value of every row.
         """
         gone = np.asarray(out)
         if gone.shape != (len(self.rows),) or gone.dtype != bool:
             got, allowed = f"{gone.dtype} of {gone.shape}", f"true or false for each of {len(self.rows)} rows"
             raise UsageError("rows to leave out need one truth value each", got=got, allowed=allowed)
-        return self._again(self.law, self.rows[~gone])
+        rest = self.rows[~gone]
+        if refit or not isinstance(self.model, Gaussian) or self.model.y.size != len(self.rows):
+            return self._again(self.law, rest)
+        laid = self.law.lay_out(rest, None)
+        draws = None
+        if isinstance(laid.model, Gaussian) and laid.model.y.size == len(rest):
+            size = REFIT_EXACT * self.draws.settings.chains
+            draws = laid.model.reweighted(self.draws, self.model, ~gone, seed=self.seed, size=size)
+        if draws is None:
+            return self._again(self.law, rest)
+        return replace(self, rows=rest, model=laid.model, constants=laid.constants, draws=draws, call=None)
 
     def under(self, law: Law) -> Self:
         """Another law fitted to the same rows, with fewer draws like `without`."""

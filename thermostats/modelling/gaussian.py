@@ -19,7 +19,18 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import EXACT, Array, Draws, Settings, in_chains, of_weights, systematic
+from thermostats.modelling.draws import (
+    EXACT,
+    PARETO_LIMIT,
+    Array,
+    Draws,
+    Settings,
+    in_chains,
+    of_weights,
+    pareto_smooth,
+    systematic,
+)
+from thermostats.modelling.products import Alike, Products
 from thermostats.modelling.proposals import candidates
 from thermostats.modelling.scales import Scales
 
@@ -73,6 +84,35 @@ class Gaussian:
             effective=min(effective, float(rows.size)),
             log_evidence=float(special.logsumexp(log_weight) - math.log(log_weight.size)),
             seconds=time.perf_counter() - begin,
+        )
+
+    def reweighted(self, draws: Draws, of: Gaussian, rows: NDArray[np.bool_], *, seed: int, size: int) -> Draws | None:
+        """Draws of this model, of some `rows` of another's outcomes, made of draws of that other.
+
+        θ and squared errors of the other's draws weigh p(y_rows, θ)/p(y, θ), whatever columns its rows were laid out
+        with; β and effects are drawn anew given them. None where priors or kinds of effects differ, so that θ is
+        another, and where Pareto k is above 0.7.
+        """
+        if list(self.blocks) != list(of.blocks) or self.prior != of.prior:
+            return None
+        rng, values = np.random.default_rng(seed), draws.few(size)
+        theta = np.log(values["scale"])
+        square = np.square(values["error"]) if of.freedom is not None else None
+        left = None if square is None else square[:, rows]
+        log_ratio = self.log_density(theta, left) - of.log_density(theta, square)
+        log_weight, k = pareto_smooth(log_ratio[None])
+        if not k[0] <= PARETO_LIMIT:
+            return None
+        weight = np.exp(log_weight[0] - special.logsumexp(log_weight[0]))
+        chosen, effective = systematic(weight, len(theta), rng), float(1 / np.square(weight).sum())
+        square = np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size)) if left is None else left[chosen]
+        settings = replace(draws.settings, draws=len(theta) // draws.settings.chains)
+        return Draws(
+            values=in_chains(self._effects(theta[chosen], square, rng), settings),
+            diagnostics=of_weights(effective, float(k[0])),
+            engine=EXACT,
+            settings=settings,
+            effective=effective,
         )
 
     def log_density(self, theta: Array, square: Array | None = None) -> Array:
@@ -166,17 +206,23 @@ class Gaussian:
         return np.asarray(self.y - self.X @ self.centre)
 
     @cached_property
-    def moments(self) -> tuple[Array, Array, Array]:
-        """Distinct squared errors, how many outcomes have each, and cross-products of (design, y about centre), flat.
-
-        Errors that are estimates are distinct.
-        """
-        square, which = np.unique(np.square(self.error), return_inverse=True)
+    def moments(self) -> tuple[Array, Array]:
+        """Distinct squared errors, and how many outcomes have each; errors that are estimates are distinct."""
         if self.freedom is not None:
-            square, which = np.square(self.error), np.arange(self.y.size)
+            return np.square(self.error), np.ones(self.y.size)
+        square, counts = np.unique(np.square(self.error), return_counts=True)
+        return square, counts.astype(np.float64)
+
+    @cached_property
+    def products(self) -> Products | Alike:
+        """How cross-products of (design, y about centre) are weighted by the precision of every distinct error."""
         both = np.column_stack([self.design, self.around])
-        parts = [both[which == j] for j in range(square.size)]
-        return square, np.bincount(which).astype(np.float64), np.stack([(part.T @ part).ravel() for part in parts])
+        widths = [self.sd.size, *(z.shape[1] for z in self.blocks.values()), 1]
+        if self.freedom is None:
+            which = np.unique(np.square(self.error), return_inverse=True)[1]
+            return Products.of([both[which == j] for j in range(which.max() + 1)])
+        alike = Alike.of(both, widths)
+        return alike or Products.of(list(both[:, None]))
 
     def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of everything given θ and squared errors."""
@@ -225,14 +271,14 @@ def scales_of(model: Gaussian, theta: Array) -> Array:
 
 def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
     """Root of A bordered by b, whose last row is L⁻¹b, its last entry squared 1 + rᵀD⁻¹r + |m|² − |L⁻¹b|²; D; d."""
-    products, scale = model.moments[2], scales_of(model, theta)
+    scale = scales_of(model, theta)
     ranks = [design.shape[1] for design in model.blocks.values()]
     fixed = np.broadcast_to(model.sd, (len(theta), model.sd.size))
     d = np.concatenate([fixed, np.repeat(scale[:, :-1], ranks, axis=1)], axis=1)
     noise = np.square(scale[:, -1:]) + square
     q = d.shape[1]
     bordered = np.column_stack([d, np.ones(len(d))])
-    inner = ((1 / noise) @ products).reshape(-1, q + 1, q + 1) * bordered[:, :, None] * bordered[:, None, :]
+    inner = model.products.weighted(1 / noise) * bordered[:, :, None] * bordered[:, None, :]
     inner[:, np.arange(q + 1), np.arange(q + 1)] += 1
     off = np.append(-model.centre / model.sd, np.zeros(q - model.sd.size))
     inner[:, q, :q] += off

@@ -59,11 +59,13 @@ def universes(rows: pd.DataFrame, choices: Choices) -> Iterator[tuple[tuple[str,
 
 
 def _applied(rows: pd.DataFrame, part: _Part) -> pd.DataFrame:
-    columns = {name: values[part.stays] if np.ndim(values) else values for name, values in part.columns.items()}
-    universe = rows[part.stays].assign(**columns)
-    if OUTCOME not in universe:
-        raise UsageError("universes without an outcome", got=", ".join(universe), allowed=f"an option sets {OUTCOME!r}")
-    universe = universe[np.isfinite(universe[OUTCOME].to_numpy(np.float64))].reset_index(drop=True)
+    outcome = part.columns.get(OUTCOME, rows.get(OUTCOME))
+    if outcome is None:
+        got = ", ".join({**dict.fromkeys(rows), **part.columns})
+        raise UsageError("universes without an outcome", got=got, allowed=f"an option sets {OUTCOME!r}")
+    stays = part.stays & np.isfinite(np.asarray(outcome, dtype=np.float64))
+    values_of = {name: values[stays] if np.ndim(values) else values for name, values in part.columns.items()}
+    universe = rows.take(np.flatnonzero(stays)).assign(**values_of).reset_index(drop=True)
     for change in part.changes:
         universe = change(universe)
     return universe

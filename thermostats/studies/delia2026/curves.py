@@ -59,6 +59,11 @@ def every_universe(evidence: Evidence) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).astype(dict.fromkeys((*COLUMNS, *SHAPE), float))
 
 
+def of_means(evidence: Evidence) -> pd.DataFrame:
+    """The same of arithmetic means over prompts alone, where the other mean moves nothing."""
+    return every_universe(evidence).query("prompts == 'arithmetic'").reset_index(drop=True)
+
+
 def of_the_study(evidence: Evidence) -> pd.DataFrame:
     """The same without other people's models."""
     return every_universe(evidence).query("set == 'study'").reset_index(drop=True)
@@ -146,7 +151,6 @@ SIGNS: Choices = {
 }
 DENSITY: Choices = {
     "gain": outcomes(),
-    "prompts": PROMPTS,
     "models": {
         "not Pythia": "comparable and family != 'pythia'",
         "not EleutherAI": "comparable and lab != 'EleutherAI'",

@@ -1,0 +1,51 @@
+"""Weighted cross-products by rows that are alike are those of all rows."""
+
+import numpy as np
+import pytest
+
+from thermostats import fit_heritage
+from thermostats.modelling import products
+from thermostats.modelling.draws import Settings
+from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
+from thermostats.modelling.products import Alike, Products
+
+
+def matrix(groups: int, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Three columns, then a centred indicator of every group, then one more."""
+    group = rng.integers(0, groups, rows)
+    centred = np.eye(groups)[group] - np.bincount(group, minlength=groups) / rows
+    return np.column_stack([rng.normal(size=(rows, 3)), centred, rng.normal(size=rows)])
+
+
+def test_alike_rows_give_the_sums_of_all() -> None:
+    rng = np.random.default_rng(1)
+    m, weights = matrix(10, 60, rng), rng.random((4, 60))
+    alike = Alike.of(m, [3, 10, 1])
+    assert alike is not None and len(alike.distinct) == 10
+    direct = np.einsum("ti,ij,ik->tjk", weights, m, m)
+    assert alike.weighted(weights) == pytest.approx(direct, abs=1e-12)
+    assert Products.of(list(m[:, None])).weighted(weights) == pytest.approx(direct, abs=1e-12)
+    pairs = Products.of([m[:20], m[20:]]).weighted(weights[:, :2])
+    assert pairs == pytest.approx(np.einsum("ti,ij,ik->tjk", np.repeat(weights[:, :2], [20, 40], axis=1), m, m))
+
+
+def test_narrow_blocks_and_distinct_rows_stay_as_they_are() -> None:
+    rng = np.random.default_rng(1)
+    assert Alike.of(matrix(5, 60, rng), [3, 5, 1]) is None
+    assert Alike.of(rng.normal(size=(60, 14)), [3, 10, 1]) is None
+
+
+def test_a_fit_of_many_labs_is_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = model_facts(60, 12, np.random.default_rng(1))
+    table = simulate_heritage(facts, shares={"heritage": 0.6, "geometry": 0.2}, n_prompts=5, seed=1).table
+    few = Settings(draws=250)
+    fit = fit_heritage(table, estimand="simulated")
+    model = fit.model
+    assert isinstance(model.products, Alike)
+    one = model.sample(seed=1, settings=few)
+    monkeypatch.setattr(products, "SHARE", 0.0)
+    again = type(model)(**{name: getattr(model, name) for name in model.__dataclass_fields__})
+    assert isinstance(again.products, Products)
+    two = again.sample(seed=1, settings=few)
+    assert one.log_evidence == pytest.approx(two.log_evidence, abs=1e-4)
+    assert one["scale"] == pytest.approx(two["scale"], rel=1e-3)
