@@ -255,14 +255,14 @@ class Fitted:
         rest = self.rows[~gone]
         if refit or not isinstance(self.model, Gaussian) or self.model.y.size != len(self.rows):
             return self._again(self.law, rest)
-        laid = self.law.lay_out(rest, None)
+        design = self.law.of(rest)
         draws = None
-        if isinstance(laid.model, Gaussian) and laid.model.y.size == len(rest):
+        if isinstance(design.model, Gaussian) and design.model.y.size == len(rest):
             size = REFIT_EXACT * self.draws.settings.chains
-            draws = laid.model.reweighted(self.draws, self.model, ~gone, seed=self.seed, size=size)
+            draws = design.model.reweighted(self.draws, self.model, ~gone, seed=self.seed, size=size)
         if draws is None:
             return self._again(self.law, rest)
-        return replace(self, rows=rest, model=laid.model, constants=laid.constants, draws=draws, call=None)
+        return replace(self, rows=rest, design=design, draws=draws, call=None)
 
     def under(self, law: Law) -> Self:
         """Another law fitted to the same rows, with fewer draws like `without`."""
