@@ -9,6 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
+from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.shares import fit_share
@@ -142,7 +143,12 @@ def changed(known: pd.DataFrame) -> Result:
     return Result.of(known, {"share that changes sides": share}, words={"changed": n})
 
 
-SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
+SIGN = Trial(
+    known_both_ways,
+    changed,
+    worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED),
+    many=shares_of("share that changes sides", "changes_sides"),
+)
 
 
 @CLAIM.finding(

@@ -13,7 +13,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.claims.worlds.world import Worlds
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.many import correlations
+from thermostats.modelling.classical.many import correlations, counted, shares
 
 Many = Callable[[pd.DataFrame, Mapping[str, Any]], Mapping[str, Any]]
 """Rows and outcomes (study × row) to estimates whose parts are arrays, by the names that a rule reads."""
@@ -27,6 +27,19 @@ def correlations_of(quantity: str, predictor: str, outcome: str, groups: str = "
             raise UsageError("too few points", got=len(rows), allowed=f"{least} or more")
         x, within = rows[predictor].to_numpy(np.float64), rows[groups] if groups else None
         return {quantity: correlations(x, outcomes[outcome], groups=within, **how)}
+
+    return at_once
+
+
+def shares_of(quantity: str, column: str, true: str = "", false: str = "", n: str = "") -> Many:
+    """The share of rows where a column is true in many studies at once, with the counts that are named."""
+
+    def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
+        if rows.empty:
+            raise UsageError("no rows")
+        found, size = shares(outcomes[column]), np.full(len(outcomes[column]), len(rows))
+        counts = {true: outcomes[column].sum(axis=1), false: (~outcomes[column]).sum(axis=1), n: size}
+        return {quantity: found, **{name: counted(each) for name, each in counts.items() if name}}
 
     return at_once
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -86,6 +86,12 @@ def shares(outcomes: Array, against: float = 0.5) -> Many:
     return Many(k / n, lower[k], upper[k], p[k])
 
 
+def counted(numbers: Array) -> Many:
+    """Numbers without interval and p."""
+    none = np.full(len(numbers), math.nan)
+    return Many(numbers.astype(np.float64), none, none, none)
+
+
 def differences(
     outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series, *, seed: int = 0
 ) -> Many:
@@ -103,8 +109,7 @@ def differences(
     sides = _sides(inside, seed)
     weights = np.where(sides, 1 / k, -1 / (n - k))
     difference = by_group @ np.where(inside, 1 / k, -1 / (n - k))
-    none = np.full(len(outcomes), math.nan)
-    return Many(difference, none, none, _permutation_p(weights, by_group, np.abs(difference)))
+    return replace(counted(difference), p=_permutation_p(weights, by_group, np.abs(difference)))
 
 
 def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
