@@ -123,9 +123,16 @@ def _of_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFr
     try:
         if isinstance(source, pa.Table):
             return _checked(_of_arrow(source), where)
-        return _checked(_numbered(source if isinstance(source, pd.DataFrame) else pd.DataFrame(dict(source))), where)
+        frame = source if isinstance(source, pd.DataFrame) else pd.DataFrame(dict(source))
+        return _with_cells(_checked(_numbered(frame), where))
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise UsageError("these columns make no rows", where=where, got=str(error)[:100]) from error
+
+
+def _with_cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows that have a cell, in their places."""
+    empty = (frame.isna() | (frame == "")).all(axis=1)
+    return frame[~empty] if len(frame.columns) > 1 and empty.any() else frame
 
 
 def _checked(frame: pd.DataFrame, where: object) -> pd.DataFrame:

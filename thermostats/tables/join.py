@@ -94,7 +94,7 @@ def join(
     inputs = _sources(sources)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
     call = JoinCall(
-        sources=inputs,
+        sources=inputs if not _are_records(sources, inputs) else [sources],
         mapping=mapping,
         table=table,
         recipe=recipe,
@@ -177,6 +177,15 @@ def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
     if records and len(records) == len(sources):
         return [pd.DataFrame(records, dtype=object)]
     return sources
+
+
+def _are_records(sources: Any, inputs: Sequence[Source]) -> bool:
+    """Whether the one input was made of several dicts."""
+    return isinstance(inputs[0], pd.DataFrame) and not any(each is inputs[0] for each in (sources, *_items(sources)))
+
+
+def _items(sources: Any) -> Sequence[Any]:
+    return sources if isinstance(sources, (list, tuple)) else ()
 
 
 def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
