@@ -10,6 +10,7 @@ from the rule's own numbers in large samples of it (`truths`); the size at which
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import zlib
@@ -23,7 +24,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionDtype
 
-from thermostats.claims.noise import Array, Random
+from thermostats.claims.noise import ERRORS, Array, Random
 from thermostats.claims.question import Question
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
@@ -31,6 +32,7 @@ from thermostats.claims.trial import Trial
 from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
 from thermostats.claims.worlds.world import CLAIMED, NULL, Point, World, Worlds, half
 from thermostats.errors import DataError, UsageError
+from thermostats.formatting import declared
 
 SIDES = (SUPPORTED, AGAINST)
 PLAUSIBLE, HOSTILE, TIPPING, POWER = "plausible", "hostile", "tipping", "power"
@@ -348,6 +350,40 @@ class Search:
         """The row of the table for a point, with fresh seeds."""
         made = self._levels(point, n, f"{box} {named(point)}", LONGER)
         ends = {name: bound(made, share) for name, share in BOUNDS.items()}
+        row = {**self._row(point, box, len(made)), "rate": float((made <= ALPHA).mean()), **ends}
+        if box == HOSTILE:
+            worlds, kind = worlds_of(self.question), str(point["kind"])
+            nuisances = worlds.in_words(**{name: value for name, value in point.items() if name not in WORDS})
+            row["words"] = ", with ".join(filter(None, [nuisances, ERRORS.get(kind, kind) * (kind != "normal")]))
+        return row
+
+    def tipping(self, size: str, level: float) -> Iterator[dict[str, Any]]:
+        """Where a level is no longer below α* as one nuisance is raised, the others at rest and at half.
+
+        Errors are normal, and log-normal. Between two values that were tried α* goes straight; `rate` is the level.
+        """
+        worlds, limits = worlds_of(self.question), dict[str, float]()
+        for name, (rest, *ends) in worlds.box.items():
+            for end, kind, others in itertools.product(ends, TIPPED, (0, 1)):
+                path = []
+                for value in (rest, half(name, rest, end), end) if kind in worlds.kinds else ():
+                    at = {o: (low, half(o, low, up))[others] for o, (low, up, *_) in worlds.box.items()}
+                    point = {"size": size, "kind": kind, **at, name: value}
+                    if (text := named(point)) not in limits:
+                        limits[text] = bound(self._levels(point, self.effort.others, "tipping", LONGER), 0.05)
+                    path.append((value, limits[text]))
+                if path:
+                    value, falls = falls_at(path, level)
+                    words = worlds.in_words(**{name: value}) or f"{name} {declared(value)}"
+                    beside = f"the others at {('rest', 'half')[others]}, {kind} errors"
+                    yield {
+                        **self._row(point, TIPPING, self.effort.others),
+                        "words": f"{'' if falls else 'not up to '}{words}, {beside}",
+                        "rate": level,
+                    }
+
+    def _row(self, point: Point, box: str, studies: int) -> dict[str, Any]:
+        """What every row of the table has."""
         return {
             "rule": self.question.key,
             "n_models": len(self.rows),
@@ -355,28 +391,20 @@ class Search:
             "box": box,
             "point": named(point),
             "words": world_at(self.question, point).words,
-            "studies": len(made),
-            "rate": float((made <= ALPHA).mean()),
-            **ends,
+            "studies": studies,
             "digest": self.question.digest(),
         }
 
-    def tipping(self, size: str) -> list[Point]:
-        """Points with one nuisance raised and the others at rest or at half, errors normal and log-normal."""
-        worlds, points = worlds_of(self.question), []
-        for name, (rest, *ends) in worlds.box.items():
-            for end in ends:
-                for others in (0, 1):
-                    beside = {
-                        other: (low, half(other, low, ups[0]))[others]
-                        for other, (low, *ups) in worlds.box.items()
-                        if other != name
-                    }
-                    values = (rest, half(name, rest, end), end)
-                    places = [{other: v if other == name else beside[other] for other in worlds.box} for v in values]
-                    points += [{"size": size, "kind": kind, **place} for kind in TIPPED for place in places]
-        known = [point for point in points if point["kind"] in worlds.kinds]
-        return list({named(point): point for point in known}.values())
+
+def falls_at(path: Sequence[tuple[float, float]], level: float) -> tuple[float, bool]:
+    """The first value (value, α*) at which a level is not below α*, straight between two; else the last one."""
+    before = (path[0][0], math.inf)
+    for value, limit in path:
+        if level >= limit:
+            part = (before[1] - level) / (before[1] - limit) if math.isfinite(before[1]) else 1.0
+            return before[0] + part * (value - before[0]), True
+        before = (value, limit)
+    return before[0], False
 
 
 TIPPED = ("normal", "lognormal")
@@ -418,9 +446,9 @@ def calibrated(
             yield row
         for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
             yield search.simulated(point, HOSTILE, effort.others)
-        if worst and _of_study(rule, replace(trial, unit=""), rows)[SIDES.index(side)] <= ALPHA:
-            for point in search.tipping(worst[0]["size"]):
-                yield search.simulated(point, TIPPING, effort.others)
+        level = _of_study(rule, trial, rows)[SIDES.index(side)]
+        if worst and level <= ALPHA:
+            yield from search.tipping(worst[0]["size"], level)
         yield from _powers(search, sizes[side], min([ALPHA, *limits]))
 
 
