@@ -78,7 +78,9 @@ def tried(rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe."""
     worlds = worlds_of_line("gain", "log_ratio", WEAK)
     many = AT_ONCE if test is ranked else None
-    trial = Trial(lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, many=many)
+    trial = Trial(
+        lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, larger="", many=many
+    )
     return {"primary": NEGATIVE, "trial": trial}
 
 
@@ -100,6 +102,14 @@ def right(evidence: Evidence) -> pd.DataFrame:
         return sound(evidence)[lambda rows: rows["comparable"]].reset_index(drop=True)
     rows = measured(evidence)
     return rows[rows["right_matrix"]].reset_index(drop=True)
+
+
+def with_both(evidence: Evidence) -> int:
+    """Models with a balanced ratio and `ov_read`, which no change of weights moves that leaves the outputs."""
+    weights = evidence.table("weights", matrix=["W_V", "OV"])
+    columns = (("W_V", "balanced_norm"), ("OV", "ov_read_norm"))
+    balanced, read = (weights[weights["matrix"].eq(matrix) & weights[column].notna()] for matrix, column in columns)
+    return len(set(balanced["model_id"]) & set(read["model_id"]))
 
 
 def every_gain(evidence: Evidence) -> pd.DataFrame:
@@ -124,6 +134,7 @@ def right_value_matrix(evidence: Evidence) -> Result:
         "ends": [rows.loc[rows["ratio"].idxmin()], rows.loc[rows["ratio"].idxmax()]],
         "by_norm": ranks(every_gain(evidence), "W_V"),
         "side": min((own["gain"] < 1).sum(), (own["gain"] >= 1).sum()),
+        "unmoved": {"here": with_both(evidence), "trained": with_both(evidence.named(NURSERY))},
         "disagree": list(labels.loc[(labels["known_gain"] < 1) != (labels["behaviour"] == "DAMPEN"), "model_id"]),
     }
     table = cut[["model_id", "heritage", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]]
@@ -169,6 +180,7 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="
         lambda rows: of_labs(rows.assign(W_V=np.exp(rows["log_norm"]))),
         "",
         LABS_APART,
+        larger="",
     ),
     views=Views(models=4, groups=2, including=LABS, sets=OTHERS),
 )

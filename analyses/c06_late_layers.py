@@ -47,7 +47,7 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="
     primary=Decide(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST)), Each("pairs", (RATIO < LEAST) | (RATIO > MOST))),
     evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
-    trial=Trial(late_norms, of_pairs, "", LABS_APART),
+    trial=Trial(late_norms, of_pairs, "", LABS_APART, larger=""),
 )
 def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
@@ -127,7 +127,7 @@ for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
-    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS)  # about one recipe
+    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, larger="")  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))
 

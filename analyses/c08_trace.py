@@ -51,7 +51,7 @@ def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Res
 def tried(behaviour: str, variant: str) -> dict[str, Any]:
     """How one way is judged, tried in worlds and without each model: a counterexample must not be one model."""
     worlds = worlds_of_shift("log_trace", np.log(FOLD), ALIKE, "expander")
-    trial = Trial(lambda e: as_said(mean_traces(e), behaviour, variant), by_files, "model_id", worlds)
+    trial = Trial(lambda e: as_said(mean_traces(e), behaviour, variant), by_files, "model_id", worlds, larger="")
     return {"primary": SEPARATES, "trial": trial}
 
 

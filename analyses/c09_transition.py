@@ -98,7 +98,7 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, column="n_layers")
-TRIAL = Trial(by_definition, nearer, worlds=WORLDS)
+TRIAL = Trial(by_definition, nearer, worlds=WORLDS, larger="")
 FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
 
 
@@ -142,7 +142,7 @@ def over_labs(rows: pd.DataFrame) -> Result:
     "across_labs",
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
-    trial=Trial(rows_without_own_lab, over_labs, worlds=WORLDS),
+    trial=Trial(rows_without_own_lab, over_labs, worlds=WORLDS, larger=""),
 )
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""

@@ -130,9 +130,9 @@ class Calibration:
         return f"its limits are those of a design of {plural(self.size, 'row')}, the nearest to the {self.here:,} here"
 
     def takes(self, group: str, larger: str, least: int = 0) -> str:
-        """What a study takes that finds the declared effect mostly; empty where that is not known, or below `least`."""
+        """What a study takes that finds the declared effect mostly; empty if unknown, below `least` or no `larger`."""
         models, groups = self.side(SUPPORTED).wanted
-        if math.isnan(models) or models <= least:
+        if not larger or math.isnan(models) or models <= least:
             return ""
         needed = plural(int(models), larger)
         needed += f" of {plural(int(groups), group)}" if larger == "model" else ""

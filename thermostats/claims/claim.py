@@ -34,6 +34,7 @@ from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
 from thermostats.claims.trial import Trial
 from thermostats.errors import DataError, ThermostatsError
+from thermostats.tables.gauge_moves import effects
 from thermostats.tables.vocabulary import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
@@ -48,6 +49,11 @@ Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]
 
 def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]) -> Finding:
     return make(evidence)
+
+
+def _exact(words: Template) -> str:
+    """The section Exact with the figures of the committed table of moves."""
+    return words.line("Exact", "", {"effects": effects}) if "Exact" in words.sections else ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,8 @@ class Claim:
     """What a verdict means for readers who pick or tune models, in one sentence; most claims have some."""
     settles: Mapping[str, str] = field(default_factory=dict)
     """What would settle or reopen a verdict, by verdict or by its reason, one sentence; most claims have some."""
+    exact: str = ""
+    """What holds whatever was measured: the changes of weights that move what it is about and leave the outputs."""
     words: Template | None = field(default=None, compare=False, repr=False)
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
 
@@ -103,7 +111,7 @@ class Claim:
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
         answers, practice, settles = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
-        return cls(words.id, words.title, *stated, answers, practice, settles, words)
+        return cls(words.id, words.title, *stated, answers, practice, settles, _exact(words), words)
 
     def answer(self, verdict: str) -> str:
         """The short sentence for a verdict; empty where none is written."""
@@ -254,7 +262,16 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         stated = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        rest = (self.source, self.rows, self.measures, self.history, self.answers, self.practice, self.settles)
+        rest = (
+            self.source,
+            self.rows,
+            self.measures,
+            self.history,
+            self.answers,
+            self.practice,
+            self.settles,
+            self.exact,
+        )
         return Claim(self.id, self.title, self.statement, self.estimand, self.rule or stated, *rest)
 
     def main(self) -> None:
@@ -273,6 +290,8 @@ class Claim:
             sys.exit(error.exit_code)
         with readable_in_part():
             print(f"{self.id}  {self.title}\n")
+            if self.exact:
+                print(wrapped(f"Exact: {self.exact}"))
             print(wrapped(f"Said: {self.statement}") + "\n" + wrapped(f"Rule: {self.stated().rule}"))
             for finding in findings:
                 print("\n" + text_of(finding))

@@ -34,6 +34,10 @@ from thermostats.settings import calibrating, drawing
 from thermostats.tables.vocabulary import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
+AT_WILL = (
+    "As a cause, more models settle nothing: it can be set at will while the outputs stay. They could only show what "
+    "training does with it."
+)
 NAMED = 12
 """Models up to which a set is listed."""
 
@@ -329,12 +333,14 @@ def settles(question: Question, weighed: Weighed, group: str) -> str:
     if weighed.unit:
         return f"Without {weighed.unit} the verdict would not stand, so it is left open."
     known, trial = weighed.known, question.trial
-    if weighed.verdict != OPEN or trial is None or not known.tried:
+    if weighed.verdict != OPEN or trial is None:
         return ""
-    power = known.side(SUPPORTED).power
+    power = known.side(SUPPORTED).power if known.tried else math.nan
     if math.isnan(power):
-        return ""
+        return "" if trial.larger else AT_WILL
     here = f"A study of this size finds an effect of the declared size in {power:.0%} of simulations."
+    if not trial.larger:
+        return f"{AT_WILL} {here}"
     takes = known.takes(group, trial.larger) if power < FAIR or weighed.reason == Reason.TOO_LITTLE else ""
     if power < FAIR and not takes:
         takes = "One 18 times as large does not find it in 80% of them."

@@ -18,6 +18,10 @@
     ## Settles
     too little data: More labs with several models each.
 
+    ## Exact
+    {% set heads = effects("r03-1", "W_V × 8 and W_O / 8 in every block") %}
+    What holds whatever was measured; `effects` is that of `tables/gauge_moves.py` …
+
     ## order
     ### estimand
     share of variance of heritage minus that of geometry, {{ gain.words }}

@@ -26,7 +26,8 @@ class Trial:
     worlds: Worlds | None = None
     """Worlds in which the rule is tried; None: its levels are taken as they are, and the page says so."""
     larger: str = "model"
-    """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`."""
+    """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`;
+    empty where the quantity can be set at will while the outputs stay, so that none is asked for."""
     many: AtOnce | None = None
     """The numbers that `test` gives the rule, of many studies at once."""
     version: int = 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
@@ -38,3 +40,16 @@ def what_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:
     chosen = rows[(rows["quantity"] == quantity) & (rows["moved"] > 0)]
     chosen = chosen[chosen["model"] != CLASSES] if shipped_only else chosen
     return chosen.sort_values("moved", ascending=False, kind="stable", ignore_index=True)
+
+
+def effects(model: str, how: str) -> dict[str, Mapping[str, Any]]:
+    """What one change does to one model: rows of `table` by quantity, each with before, after and moved.
+
+    how: the change in the words of the table. Raises UsageError for a model or a change that is not in the table.
+    """
+    rows = table()
+    for column, name, what in (("model", model, "model"), ("how", how, "change")):
+        if name not in set(rows[column]):
+            raise unknown(f"the table of moves has no such {what}", name, sorted(set(rows[column])))
+        rows = rows[rows[column] == name]
+    return {str(row["quantity"]): row for row in rows.to_dict("records")}

@@ -1,0 +1,47 @@
+"""What a claim's page says exactly: figures of the committed table, of changes that leave gains and entropies."""
+
+import re
+
+import pytest
+from altered import analysis
+
+from thermostats.errors import UsageError
+from thermostats.formatting import figure, number
+from thermostats.tables.gauge_moves import effects
+
+HEADS, BLOCK = "W_V × 8 and W_O / 8 in every block", "W_V × 32 and W_O / 32 in block 2"
+MOVES = {
+    "c05": (HEADS, number, ("wv_wo_ratio", "wv_norm")),
+    "c06": (HEADS, number, ("wv_norm",)),
+    "c08": (HEADS, figure, ("trace of exact", "trace of multi_head")),
+    "c09": (BLOCK, number, ("L_star_first_sign_change_multi_head", "L_star_max_abs_gradient_multi_head")),
+    "c16": (HEADS, number, ("operator_norm of exact",)),
+}
+"""The change that a claim names, how its figures are written, and what it says is moved."""
+LEFT = ("penultimate_gain", "entropy", "contraction_ratio of exact", "L_star_minimum_contraction_ratio")
+
+
+@pytest.mark.parametrize("claim", MOVES)
+def test_a_claim_begins_with_a_change_that_moves_what_it_is_about_and_leaves_the_rest(claim: str) -> None:
+    how, written, moved = MOVES[claim]
+    rows, exact = effects("r03-1", how), analysis(claim).CLAIM.stated().exact
+    assert how in exact and "docs/explanation/properties.md" in exact
+    for quantity in moved:
+        row = rows[quantity]
+        assert row["moved"] > 0.1
+        assert re.search(rf"from {re.escape(written(row['before']))} to {re.escape(written(row['after']))}\b", exact)
+    assert {quantity: rows[quantity]["moved"] for quantity in LEFT} == dict.fromkeys(LEFT, 0)
+
+
+def test_other_claims_say_nothing_exact_and_unknown_changes_are_refused() -> None:
+    assert analysis("c01").CLAIM.exact == ""
+    with pytest.raises(UsageError, match="no such change"):
+        effects("r03-1", "W_V × 9")
+    with pytest.raises(UsageError, match="no such model"):
+        effects("r99", HEADS)
+
+
+@pytest.mark.parametrize("claim", ["c05", "c06", "c08", "c09"])
+def test_no_models_are_promised_for_what_can_be_set_at_will(claim: str) -> None:
+    questions = analysis(claim).CLAIM.questions
+    assert questions and all(question.trial and not question.trial.larger for question in questions)
