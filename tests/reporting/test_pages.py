@@ -177,6 +177,19 @@ def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[
     return claim_files(CLAIM, made, "c01.py", MADE_OF)
 
 
+def test_what_holds_whatever_was_measured_comes_before_the_verdict() -> None:
+    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""})
+    made, guide = [Made(found, b"", (), {})], "docs/explanation/properties.md"
+    with_it, without = (
+        claim_files(replace(CLAIM, exact=exact), made, "c01.py", MADE_OF)["c01/index.md"].decode()
+        for exact in ("Doubled at no cost.", "")
+    )
+    exact, _, rest = with_it.partition(f"`{guide}`")
+    assert "Doubled at no cost." in exact and "supported" in rest and "supported" not in exact
+    assert "Exact" not in without and guide not in without
+    assert (Path(__file__).resolve().parents[2] / guide).is_file()
+
+
 def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:
     """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
     published = {f"figure {i}": 1.0 for i in range(figures)}
