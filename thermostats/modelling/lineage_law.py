@@ -20,7 +20,8 @@ from thermostats.modelling.fitted import Constants, Laid
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.heritage.quantities import POPULATION_MEAN
-from thermostats.modelling.lineage_drift import Drift
+from thermostats.modelling.lineage_along import along_tree
+from thermostats.modelling.lineage_drift import DENSE, Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.predictions import LOG
@@ -72,10 +73,17 @@ class Lineage:
             "design": Design(x=constants["x"], groups=self._clades(models, of, like)),
         }
         gaussians = tuple(self._gaussian(rows, bases | errors) for bases in constants["nodes"])
+        if like is None and self.pruned(models):
+            model = along_tree(gaussians[0], f"u_{DESCENT}", drifts[0][DESCENT], models)
+            return Laid(model=model, constants=constants)
         model: Gaussian | Mixture = gaussians[0]
         if len(gaussians) > 1:
             model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
         return Laid(model=model, constants=constants, scale=LOG, covariates=constants["columns"])
+
+    def pruned(self, models: Sequence[str]) -> bool:
+        """Whether the fit goes along the tree: of many models, each with one row, that Brownian motion relates."""
+        return len(models) > DENSE and self.process == BROWNIAN and not (self.repeated or self.tree.merges)
 
     def without(self, *names: str) -> Lineage:
         """The law without some blocks, or without descent."""
