@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: report snapshot golden worlds test test-slow test-long coverage docs clean
+.PHONY: report snapshot golden worlds test lint unit test-slow test-long coverage docs clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -23,19 +23,26 @@ snapshot: $(VENV)/.report
 worlds: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/worlds.py $(CLAIMS)
 
+# Linters and types run while the tests do; what they say comes whole, when they end, and either failing fails.
 test: $(VENV)/.test
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
+
+lint: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/codespell && $(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow"
+
+# The plus has make show the progress of the tests at once.
+unit: $(VENV)/.test
+	+OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "slow and not long"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "slow and not long"
 
 test-long: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m long
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m long
 
 # Lines of thermostats/ that the tests run, the slow ones left out; fails below what pyproject.toml asks for.
 coverage: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m "not slow" --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow" --cov --cov-report=term
 
 # The documentation site, into site/: reference pages from the code, then the build; a warning or dead link fails.
 docs: $(VENV)/.test

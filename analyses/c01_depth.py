@@ -1,8 +1,6 @@
 """C01: in the Pythia family the gain falls with depth."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,9 +8,9 @@ import pandas as pd
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
+from thermostats.claims.trial import correlations_of
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
-from thermostats.modelling.classical.many import Many, correlations
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification.estimators import correlation_with
 from thermostats.modelling.specification.null import within_labs
@@ -60,11 +58,6 @@ def by_depth(rows: pd.DataFrame) -> Result:
     return Result.of(rows, found, table=None, words={"permutation": r.permutation})
 
 
-def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The same of many studies."""
-    return {"r": correlations(rows["n_layers"].to_numpy(float), outcomes["outcome"], groups=rows["family"])}
-
-
 def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
     """Depth and the log of size in one model of the log gain, for each way to count weights."""
     found = {}
@@ -81,7 +74,7 @@ TRIAL = Trial(
     by_depth,
     "model_id",
     worlds_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB, group=""),
-    many=at_once,
+    many=correlations_of("r", "n_layers", "outcome", groups="family"),
 )
 
 

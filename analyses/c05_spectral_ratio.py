@@ -11,6 +11,7 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
+from thermostats.claims.trial import correlations_of
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
@@ -70,10 +71,14 @@ def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Re
     return replace(found, table=None, words=words)
 
 
+AT_ONCE = correlations_of(R.name, "log_ratio", "gain", least=FEWEST, method="spearman")
+
+
 def tried(rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked) -> dict[str, Any]:
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe."""
     worlds = worlds_of_line("gain", "log_ratio", WEAK)
-    trial = Trial(lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds)
+    many = AT_ONCE if test is ranked else None
+    trial = Trial(lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, many=many)
     return {"primary": NEGATIVE, "trial": trial}
 
 

@@ -10,6 +10,7 @@ from scipy import stats
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
+from thermostats.claims.trial import correlations_of
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
@@ -47,7 +48,8 @@ FALLS = Decide(
     (RANK < 0) & (RANK.p <= ALPHA), ((RANK > 0) & (RANK.p <= ALPHA)) | ((RANK.p > ALPHA) & (RANK.lower > WEAK))
 )
 ENDS, COMMONER = "ends of the published range", "share of the commoner sign"
-BETTER = Decide(Some(ENDS, V("p") <= ALPHA), Each(ENDS, V("accuracy").upper < V(COMMONER)))
+ACCURACY = V("accuracy")
+BETTER = Decide(Some(ENDS, (V(COMMONER) < ACCURACY) & (ACCURACY.p <= ALPHA)), Each(ENDS, ACCURACY.upper < V(COMMONER)))
 """Against it is a rule that is clearly worse than always guessing the commoner side, not one that merely looks so."""
 STEP = Posterior("threshold within the published range, expanding below and dampening above")
 SLOPE = Posterior("slope over log ρ < 0", draws=V("slope on log_rho") < 0)
@@ -144,13 +146,15 @@ def association(rows: pd.DataFrame) -> Result:
     return ranks(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 
+AT_ONCE = correlations_of(RANK.name, "rho", "log_gain", method="spearman")
 INSIDE = Trial(
     partial(by_family, inside=True),
     ranks,
     "model_id",
     worlds_of_line("log_gain", "rho", DRIVES, kinds=IN_ONE_LAB, group=""),
+    many=AT_ONCE,
 )
-OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=worlds_of_line("log_gain", "rho", DRIVES))
+OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=worlds_of_line("log_gain", "rho", DRIVES), many=AT_ONCE)
 
 
 @CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5))

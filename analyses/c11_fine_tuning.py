@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
+from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
@@ -113,7 +114,7 @@ def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
 
 VIEWS = Views(models=2)
 ACROSS, CHANGES = worlds_of_share("flips", 0.0, MOST_FLIPS), worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
-SIGN = Trial(related, flips, "", ACROSS, "pair")
+SIGN = Trial(related, flips, "", ACROSS, "pair", many=shares_of(SHARE.name, "flips", FLIPS.name))
 MAGNITUDE = Trial(ratios, changes, "category", CHANGES, "prompt")
 
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
+from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.shares import fit_share
@@ -31,7 +32,8 @@ SIGNS = 0.8
 """Share of models whose side the norm changes under "artifact", against `MISJUDGED`."""
 ACCURACY = "accuracy without the norm"
 INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95%"
-RAISES = Decide(V(ACCURACY).p < ALPHA, V("models put right") <= V("models put wrong"))
+GAINED, LOST = V("models put right"), V("models put wrong")
+RAISES = Decide((GAINED > LOST) & (V(ACCURACY).p < ALPHA), GAINED <= LOST)
 PUT_RIGHT = Posterior("share put right > 0.5", draws=V("share") > 0.5)
 
 CLAIM = Claim.read(__file__)
@@ -141,7 +143,12 @@ def changed(known: pd.DataFrame) -> Result:
     return Result.of(known, {"share that changes sides": share}, words={"changed": n})
 
 
-SIGN = Trial(known_both_ways, changed, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
+SIGN = Trial(
+    known_both_ways,
+    changed,
+    worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED),
+    many=shares_of("share that changes sides", "changes_sides"),
+)
 
 
 @CLAIM.finding(

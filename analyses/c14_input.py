@@ -11,6 +11,7 @@ from scipy import stats
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
+from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.mixed import variance_components
@@ -191,7 +192,7 @@ def every_prompt(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     return result.adding(draw=draw, words={**which, "crossing": list(models.loc[models["crosses"], "model_id"])})
 
 
-OF_EVERY = partial(Trial, test=crossing, unit="", worlds=EVERY)
+OF_EVERY = partial(Trial, test=crossing, unit="", worlds=EVERY, many=shares_of(CROSSING, "crosses", CROSSES))
 OF_FAMILY = OF_EVERY(lambda evidence: both_sides(of_the_family(evidence)))
 OF_LAST = OF_EVERY(lambda evidence: both_sides(published(evidence)))
 

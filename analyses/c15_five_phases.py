@@ -6,6 +6,7 @@ import pandas as pd
 
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
+from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.phases import LEAST_POINTS, phases
@@ -107,7 +108,8 @@ def decided(evidence: Evidence, here: bool) -> pd.DataFrame:
     return either(known(evidence, here)[1])
 
 
-TRIED = partial(Trial, test=shares, worlds=worlds_of_share("five", MOSTLY, HALF))
+AT_ONCE = shares_of(SHARE.name, "five", n="models that prefer either")
+TRIED = partial(Trial, test=shares, worlds=worlds_of_share("five", MOSTLY, HALF), many=AT_ONCE)
 OTHERS, HERE = (TRIED(partial(decided, here=here)) for here in (False, True))
 PREFERS = Posterior("share > 0.5")
 

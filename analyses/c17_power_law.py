@@ -9,6 +9,7 @@ from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Posterior, V
+from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
 from thermostats.modelling.classical.counts import proportion
@@ -72,8 +73,14 @@ LINE = Trial(last_blocks, line, "model_id", WORLDS)
 contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
 expanding = partial(every, column="expands", counterexamples=EXPANDED)
 ATTENTION, MLP = (
-    Trial(last_blocks, test, "", worlds_of_share(column, ALWAYS, HALF))
-    for test, column in ((contracting, "contracts"), (expanding, "expands"))
+    Trial(
+        last_blocks,
+        partial(every, column=column, counterexamples=against),
+        "",
+        worlds_of_share(column, ALWAYS, HALF),
+        many=shares_of("share of models", column, false=against),
+    )
+    for column, against in (("contracts", CONTRACTS), ("expands", EXPANDED))
 )
 
 

@@ -11,6 +11,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pandas as pd
 
 import thermostats
 from thermostats.claims.calibration import table
+from thermostats.claims.finding import OWN, from_columns
 from thermostats.claims.levels import TIPPING
 from thermostats.claims.scripts import scripts
 from thermostats.formatting import number, with_interval
@@ -27,9 +29,12 @@ from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
+from thermostats.tables.evidence import POOLED
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
+STATED = ("estimand", "verdict", "reason", "leans", "unless", "provisional")
+"""Columns of which the line of a verdict is made."""
 IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05")
 SETTING = """
 import thermostats
@@ -131,19 +136,32 @@ def verdicts(reports: Path) -> str:
     """Table of some claims with verdicts, estimates, models and labs, and a sentence on all claims."""
     found = store.read(reports / "findings.csv", "findings")
     first = found[found["headline"]].sort_values("claim")
-    lines = ["| claim | verdict | estimate [interval] | models / labs or recipes |", "|---|---|---|---|"]
+    heads = ("claim", "on the study’s own files", "on all evidence", "estimate [interval]", "models / labs or recipes")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in first[first["claim"].isin(IN_README)].to_dict("records"):
         page = f"{row['claim'].lower()}.md"
         title = (reports / page).read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
         lower, upper = (None if pd.isna(row[end]) else row[end] for end in ("lower", "upper"))
         estimate = "" if pd.isna(row["estimate"]) else with_interval(row["estimate"], lower, upper)
         of = f"{estimate}: {row['estimand']}" if estimate else row["estimand"]
-        verdict = row["verdict"] + f" ({row['reason']})" * bool(row["reason"])
+        both = " | ".join(two(found[found["finding"] == row["finding"]], row))
         rests = f"{row['n_models']} / {row['n_heritages']}"
-        lines.append(f"| [{row['claim']}](reports/snapshot/{page}) {title} | {verdict} | {of} | {rests} |")
+        lines.append(f"| [{row['claim']}](reports/snapshot/{page}) {title} | {both} | {of} | {rests} |")
     counts = first["verdict"].value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
+
+
+def two(rows: pd.DataFrame, first: Mapping[str, Any]) -> tuple[str, str]:
+    """Verdicts of one question on the study's own files and on all evidence; one over findings stands in both."""
+    said = {row["evidence"]: stands(row) for row in rows.to_dict("records")}
+    own = next((said[name] for name in OWN if name in said), "")
+    return (own, said.get(POOLED, "")) if set(said) & {*OWN, POOLED} else (stands(first),) * 2
+
+
+def stands(row: Mapping[str, Any]) -> str:
+    """A verdict as a line has it, from a row of the table of findings."""
+    return from_columns({"id": row["finding"], "plain": "", **{name: row[name] for name in STATED}}).stands
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "measurement"))
@@ -24,12 +22,10 @@ import tiny  # noqa: E402 - the conformance suite's builder
 import wide  # noqa: E402 - classes in float64
 
 from thermostats.measurement import gauge  # noqa: E402
-from thermostats.measurement.batching import tokenise  # noqa: E402
 from thermostats.measurement.forward import Decoder  # noqa: E402
 from thermostats.measurement.gauge import ModelWeights  # noqa: E402
 from thermostats.measurement.gauge_models import weights_of, with_weights  # noqa: E402
-from thermostats.measurement.gauge_moves import moves, tables_of  # noqa: E402
-from thermostats.tables import store  # noqa: E402
+from thermostats.measurement.gauge_moves import moves, opened, tables_of  # noqa: E402
 from thermostats.tables.gauge_moves import CLASSES  # noqa: E402
 
 FILE = ROOT / "data" / "gauge.csv"
@@ -43,7 +39,6 @@ LEFT = 1e-10
 NOISE = "printed_factor"
 """A published variant of the trace that is zero but for rounding."""
 OTHER_STATISTICS = ("_n", "_sd", "_geometric")
-PROMPTS = 12
 Change = tuple[str, str, Callable[[ModelWeights], ModelWeights]]
 
 HEADS: tuple[Change, ...] = (
@@ -85,18 +80,6 @@ def trained() -> Iterator[tuple[str, Path, dict[str, Any], tuple[Change, ...]]]:
         yield "stories260k", STORIES, {}, (*HEADS, FOLD, LOGITS)
 
 
-def opened(folder: Path, changes: dict[str, Any]) -> tuple[Decoder, list[Any]]:
-    """A trained model in float64 with eager attention, and its prompts."""
-    config = AutoConfig.from_pretrained(folder, attn_implementation="eager", **changes)
-    model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float64).eval()
-    texts = store.load("prompts", ROOT / "data")
-    texts = texts[texts["prompt_set"] == "core"].head(PROMPTS)
-    tokens, _ = tokenise(
-        AutoTokenizer.from_pretrained(folder), texts[["prompt_id", "text"]].itertuples(index=False, name=None)
-    )
-    return tiny.places(model), list(tokens)
-
-
 def rows_of(places: Decoder, prompts: list[Any], changes: tuple[Change, ...]) -> pd.DataFrame:
     """Rows of the file for one model."""
     weights, frames = weights_of(places), []
@@ -130,7 +113,9 @@ def of_classes() -> pd.DataFrame:
 
 def main() -> None:
     """Write the file."""
-    frames = [rows_of(*opened(path, changed), changes).assign(model=name) for name, path, changed, changes in trained()]
+    frames = [
+        rows_of(*opened(path, **changed), changes).assign(model=name) for name, path, changed, changes in trained()
+    ]
     rows = pd.concat([*frames, of_classes()], ignore_index=True)
     others = rows["table"].eq("features") & rows["quantity"].str.endswith(OTHER_STATISTICS)
     noise = others | rows["quantity"].str.contains(NOISE)

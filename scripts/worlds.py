@@ -19,6 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -73,14 +74,15 @@ def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
     """Rows of rules as they stand; those of other claims stay."""
     stands = {(*design, question.digest()) for c in claims for design, (question, _) in designs(c).items()}
     rows = zip(table["rule"], table["n_models"], table["digest"], strict=True)
-    return table[[row in stands or row[0].partition(".")[0] not in claims for row in rows]]
+    kept = [row in stands or row[0].partition(".")[0] not in claims for row in rows]
+    return table[np.array(kept, dtype=bool)]
 
 
 def written(table: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     """The table with the rows of a rule and design in the place of those that it had, as it is on the disk."""
     design = set(zip(made["rule"], made["n_models"], strict=True))
     others = [row not in design for row in zip(table["rule"], table["n_models"], strict=True)]
-    parts = [part for part in (table[others], made) if len(part)]
+    parts = [part for part in (table[np.array(others, dtype=bool)], made) if len(part)]
     every = pd.concat(parts, ignore_index=True).reindex(columns=list(calibration.ORDER))
     every = every.sort_values(["rule", "n_models", "side", "box", "point"], ignore_index=True)
     every.to_csv(TABLE, index=False, float_format="%.4g", lineterminator="\n")

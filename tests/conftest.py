@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +21,7 @@ import hypothesis
 import pandas as pd
 import pytest
 
-from thermostats.cli.app import main
+from thermostats.claims.evidence import Evidence
 from thermostats.tables import store
 from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.runs import run_id
@@ -33,6 +34,16 @@ SHA = "0" * 64
 WORDS = ("it", "is", "a", "truth", "that", "single", "men", "of", "good", "fortune", "must", "want", "some", "wife")
 STUDY = Path(__file__).parent / "studies" / "delia2026" / "files"
 """The study's result files with their sentences replaced: see `scripts/study_figures.py`."""
+
+
+@cache
+def _loaded() -> Evidence:
+    return Evidence()
+
+
+def shipped_tables() -> Evidence:
+    """The shipped tables, loaded once a process, with no selection remembered."""
+    return _loaded().fork()
 
 
 def table(name: str, *rows: dict[str, object]) -> pd.DataFrame:
@@ -139,7 +150,31 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def report_of_five(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report that tests of its pages read and none changes."""
+    from workplaces import report_of_five
+
+    return report_of_five(tmp_path_factory.mktemp("five"))["out"]
+
+
+@pytest.fixture(scope="session")
+def rows_of_atlas() -> pd.DataFrame:
+    """Rows that the atlas draws of the shipped tables."""
+    from thermostats.reporting.pages import atlas_rows
+
+    return atlas_rows.rows(shipped_tables())
+
+
+@pytest.fixture(scope="session")
+def page_of_atlas(rows_of_atlas: pd.DataFrame) -> str:
+    """The atlas of the shipped tables."""
+    from thermostats.reporting.pages import atlas
+
+    return atlas.page(shipped_tables(), rows_of_atlas)
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A Chromium without a window."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -201,6 +236,8 @@ def command(
 
 
 def _here(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
+    from thermostats.cli.app import main
+
     handler, printed, errors = signal.getsignal(signal.SIGINT), io.StringIO(), io.StringIO()
     try:
         with (

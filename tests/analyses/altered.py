@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from conftest import shipped_tables
 from matplotlib.figure import Figure
 
 from thermostats.claims.evidence import Evidence
@@ -66,8 +67,8 @@ def is_drawn(finding: Finding) -> bool:
 
 @cache
 def shipped() -> Evidence:
-    """The shipped tables, loaded once."""
-    return Evidence(ROOT / "data")
+    """The shipped tables, and what shared functions compute of them, once."""
+    return shipped_tables()
 
 
 def altered(**change: Change) -> Evidence:

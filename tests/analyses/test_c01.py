@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis
+from conftest import shipped_tables
 
-from thermostats.claims.evidence import Evidence
 from thermostats.claims.judge import weigh
 from thermostats.studies.delia2026.gains import NAMED_GAINS
 
@@ -36,4 +36,4 @@ def test_a_correlation_of_one_model_is_left_open(first: int, slope: float, verdi
     rows = rows.assign(heritage="lab", outcome=gains.where(rows.index > 0, 1.5))
     assert question.primary.verdict(question.trial.test(rows)) == YES
     untried = replace(question, trial=replace(question.trial, worlds=None))
-    assert weigh(untried, Evidence(), question.trial.test(rows), rows).verdict == verdict
+    assert weigh(untried, shipped_tables(), question.trial.test(rows), rows).verdict == verdict

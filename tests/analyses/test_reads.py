@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import ROWS, Evidence
+from thermostats.claims.evidence import ROWS
 from thermostats.claims.needs import needs
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
@@ -30,7 +31,7 @@ def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
 
 def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone() -> None:
     """C01 asks of published rows first; of the models of Pythia nobody else published gains, and `needs` says so."""
-    evidence, claim = Evidence(), CLAIMS["C01"]
+    evidence, claim = shipped_tables(), CLAIMS["C01"]
     findings = claim.judge(evidence)
     assert {finding.sample.evidence for finding in findings if not finding.sample.view_of} == {"published"}
     unasked = sets(claim) - {finding.sample.evidence for finding in findings}

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
@@ -65,7 +66,7 @@ def claim(tmp_path: Path) -> Claim:
 
 
 def test_findings_have_ids_verdicts_and_words(claim: Claim) -> None:
-    whole, low, high, few = claim.judge(Evidence())
+    whole, low, high, few = claim.judge(shipped_tables())
     assert [one.id for one in (whole, low, high, few)] == ["U01.all", "U01.one.low", "U01.one.high", "U01.one.few"]
     assert [one.verdict for one in (whole, low, high, few)] == [
         "not supported",
@@ -93,7 +94,7 @@ def test_a_shared_function_is_computed_once(claim: Claim) -> None:
         calls.append(name)
         return len(calls)
 
-    evidence = Evidence()
+    evidence = shipped_tables()
     assert [slow(evidence, "a"), slow(evidence.named("published"), "a"), slow(evidence, "a"), slow(evidence, "b")] == [
         1,
         2,
@@ -115,7 +116,7 @@ def test_words_that_do_not_fit_are_named(tmp_path: Path, text: str, said: str) -
     with pytest.raises(DataError, match=said):
         claim = Claim.read(tmp_path / "u01_a.py")
         claim.finding("one", primary=Above("x", 1))(lambda evidence: Result(quantities={"x": Estimate(1, 0, 2)}))
-        claim.judge(Evidence())
+        claim.judge(shipped_tables())
 
 
 def test_a_missing_file_and_an_unknown_set_are_named(tmp_path: Path, claim: Claim) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 from matplotlib.figure import Figure
 
-from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import text_of
 from thermostats.claims.fits import posterior_of
 from thermostats.claims.judge import answered
@@ -57,7 +57,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
     drawn = {"slope on x < 0": fit.quantities["slope on x"] < 0}
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, statements=drawn))
     agreed = statement == "slope on x > 0"
-    found = answered(words, question, Evidence(), result, None)
+    found = answered(words, question, shipped_tables(), result, None)
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
     assert ("agrees" in found.plain) == agreed and found.criterion.words.endswith("it is shown and decides nothing")
@@ -77,7 +77,7 @@ def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(fit: Fit, m
 
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(later=later))
     shown = Question("U01.one", "one", None, Result, primary=Above("slope", 0), robustness=rule)
-    found = answered(words, shown, Evidence(), result, None)
+    found = answered(words, shown, shipped_tables(), result, None)
     assert not drawn and found.plain == f"{SUPPORTED.sentence}." and found.convergence.ess_min is None
     assert found.posterior == Undrawn(
         model="y on x.",
@@ -87,9 +87,9 @@ def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(fit: Fit, m
     )
     assert "P(slope on x > 0) is not drawn: thermostats report U01 --draw" in text_of(found)
     decides = Question("U01.one", "one", None, Result, primary=rule)
-    assert answered(words, decides, Evidence(), result, None).verdict == SUPPORTED and drawn == [1]
+    assert answered(words, decides, shipped_tables(), result, None).verdict == SUPPORTED and drawn == [1]
     monkeypatch.setenv(DRAW_VARIABLE, "1")
-    again = answered(words, shown, Evidence(), result, None)
+    again = answered(words, shown, shipped_tables(), result, None)
     assert drawn == [1, 1] and isinstance(again.posterior, FittedModel) and again.verdict == found.verdict
 
 

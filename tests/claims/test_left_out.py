@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.evidence import MEASURED, Evidence
 from thermostats.claims.own_models import own_models_missing
@@ -58,4 +59,4 @@ def test_every_model_left_out_has_its_reason(mine: Path) -> None:
 
 
 def test_nobody_is_named_without_own_rows() -> None:
-    assert not list(own_models_missing("C03", ["gains"], set(), Evidence().named(MEASURED)))
+    assert not list(own_models_missing("C03", ["gains"], set(), shipped_tables().named(MEASURED)))

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 from scipy import stats
 
 from thermostats.claims import calibration, levels
 from thermostats.claims.calibration import Calibration, Side
 from thermostats.claims.claim import Claim
 from thermostats.claims.conditions import Condition
-from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample, Strength, two_verdicts
 from thermostats.claims.judge import answered, calibration_of, together, weigh
 from thermostats.claims.question import Question
@@ -42,7 +42,9 @@ from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.worlds import World, Worlds, worlds_of_line, worlds_of_mean, worlds_of_share
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.classical.association import correlation
-from thermostats.modelling.classical.many import Many, correlations
+from thermostats.modelling.classical.counts import clustered_sign_permutation, proportion
+from thermostats.modelling.classical.many import Many, correlations, differences, means, shares
+from thermostats.modelling.classical.means import one_sample
 from thermostats.settings import CALIBRATE_VARIABLE
 
 R = V("r")
@@ -158,6 +160,33 @@ def test_correlations_of_many_studies_are_those_of_single_ones(method: str, grou
         known = (single.estimate, single.lower, single.upper)
         assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(known)
         assert found.p[place] == pytest.approx(single.p_permutation, abs=0.03 if groups is None else 0.04)
+
+
+def test_means_and_shares_of_many_studies_are_those_of_single_ones() -> None:
+    rng = np.random.default_rng(5)
+    outcomes = rng.normal(0.3, 1, (5, 12))
+    of_means, of_shares = means(outcomes), shares(outcomes > 0)
+    for place, y in enumerate(outcomes):
+        single, share = one_sample(y, seed=1, resamples=1), proportion(int((y > 0).sum()), 12)
+        for found, known in ((of_means, single), (of_shares, share)):
+            at = [getattr(found, name)[place] for name in ("estimate", "lower", "upper", "p")]
+            assert at == pytest.approx([known.estimate, known.lower, known.upper, known.p_value])
+
+
+@pytest.mark.parametrize("families", [7, 24])
+def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
+    rng = np.random.default_rng(6)
+    family = np.array([f"f{i % families}" for i in range(3 * families)])
+    focal = np.isin(family, ["f0", "f1", "f2"])
+    outcomes = rng.random((3, len(family))) < np.where(focal, 0.8, 0.3)
+    found = differences(outcomes, focal, family)
+    for place, y in enumerate(outcomes):
+        labs = np.where(focal, "own", "other")
+        single = clustered_sign_permutation(y, labs, family, focal="own", seed=1)
+        by = pd.Series(y).groupby(family).mean()
+        apart = by[["f0", "f1", "f2"]].mean() - by.drop(["f0", "f1", "f2"]).mean()
+        assert found.estimate[place] == pytest.approx(apart)
+        assert found.p[place] == pytest.approx(single.p_value, abs=1e-9 if families == 7 else 0.03)
 
 
 def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> None:
@@ -291,7 +320,7 @@ def weighed(monkeypatch: pytest.MonkeyPatch, result: Result, rule: Rule = RISES,
     asked = question(LINE, rule)
     known = table_of(**limits).assign(digest=asked.digest())
     monkeypatch.setattr(calibration, "table", lambda: known)
-    return weigh(asked, Evidence(), result, study())
+    return weigh(asked, shipped_tables(), result, study())
 
 
 def test_a_side_is_given_below_its_limit_and_below_five_per_cent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +350,7 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
         row = {**known.iloc[0].to_dict(), "box": "power", "power": power, "models_wanted": 60, "groups_wanted": 15}
         known = pd.concat([known, pd.DataFrame([row])], ignore_index=True)
         monkeypatch.setattr(calibration, "table", lambda known=known: known)
-        found = answered(WORDS, question(LINE), Evidence(), of(0.3, p=0.2), study())
+        found = answered(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
         assert (found.verdict, found.reason) == (OPEN, reason)
         assert ("60 models of 15 labs would find" in found.criterion.settles) == (power < 0.5)
         assert f"{power:.0%} of simulations" in found.criterion.settles
@@ -338,12 +367,12 @@ def test_a_verdict_that_one_unit_carries_hangs_on_it(
     rows.loc[0, ["x", "y"]] += outlier
     asked = question(None, unit="model_id")
     monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0])
-    found = weigh(asked, Evidence(), of_line(rows), rows)
+    found = weigh(asked, shipped_tables(), of_line(rows), rows)
     assert (found.unit, found.reason) == (unit, Reason.ONE_UNIT if unit else Reason.NONE)
     at = levels.attained(RISES, asked.trial, rows, of_line(rows), SUPPORTED)
     assert (at.without > levels.WITHOUT * ALPHA) == bool(unit)
     every = replace(asked, trial=replace(asked.trial, unit="")) if asked.trial else asked
-    assert weigh(every, Evidence(), of_line(rows), rows).verdict == SUPPORTED
+    assert weigh(every, shipped_tables(), of_line(rows), rows).verdict == SUPPORTED
 
 
 def test_a_study_that_hangs_on_a_unit_has_a_larger_level_in_the_simulation() -> None:

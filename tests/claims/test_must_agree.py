@@ -6,9 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Criterion, Finding
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below
@@ -56,4 +56,4 @@ def test_a_claim_that_decides_both_ways_is_refused(tmp_path: Path) -> None:
         declare = claim.finding(name, primary=rule, evidence=None, statement="gains grow")
         declare(lambda evidence: Result(quantities={"gain": gain}))
     with pytest.raises(DataError, match=r"U01\.one, U01\.other"):
-        claim.judge(Evidence())
+        claim.judge(shipped_tables())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
 from thermostats.claims.judge import again, hangs_on_source, settles, weigh
@@ -83,7 +84,7 @@ def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
 
 @pytest.fixture(scope="module")
 def shipped() -> Evidence:
-    return Evidence()
+    return shipped_tables()
 
 
 def test_rows_of_a_source_are_left_out_and_the_whole_set_is_remembered_alone(shipped: Evidence) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 
 import thermostats
 from thermostats.claims.claim import Claim
@@ -124,9 +125,9 @@ def test_a_lab_that_is_asked_about_must_be_there() -> None:
 
 
 def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> None:
-    every = Evidence().named(POOLED)
+    every = shipped_tables().named(POOLED)
     rows = model_rows(every, incomparable=True).set_index("model_id")
-    single = model_rows(Evidence().named(PUBLISHED), incomparable=True).set_index("model_id")
+    single = model_rows(shipped_tables().named(PUBLISHED), incomparable=True).set_index("model_id")
     assert rows.index.is_unique
     once = [
         name
@@ -142,13 +143,13 @@ def test_the_files_of_a_study_are_one_instrument(monkeypatch: pytest.MonkeyPatch
     seen: set[str] = set()
     combine = model_rows_module.pooled
     monkeypatch.setattr(model_rows_module, "pooled", lambda rows: seen.update(rows["source"]) or combine(rows))
-    model_rows(Evidence().named(POOLED))
-    others = set(Evidence().named(EXTERNAL).table("runs")["source"])
+    model_rows(shipped_tables().named(POOLED))
+    others = set(shipped_tables().named(EXTERNAL).table("runs")["source"])
     assert {PUBLISHED, "thermostats"} <= seen <= {PUBLISHED, "thermostats"} | others
 
 
 def test_recipes_stand_in_the_place_of_labs_in_the_controlled_study_alone() -> None:
-    tables = Evidence()
+    tables = shipped_tables()
     assert set(tables.named(NURSERY).table("features")["heritage"]) == {f"r{k:02}" for k in range(1, 17)}
     assert "EleutherAI" in set(tables.named(PUBLISHED).table("features")["heritage"])
     assert set(tables.table("models", source=NURSERY)["heritage"]) == {NURSERY}
@@ -185,14 +186,14 @@ def test_other_sets_are_all_but_the_one_that_a_finding_asks() -> None:
 def test_a_question_without_a_trial_has_no_views() -> None:
     question = Question("T01.x", "x", None, lambda _: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(DataError, match="one set of evidence"):
-        again(question, Evidence().named(MEASURED))
+        again(question, shipped_tables().named(MEASURED))
 
 
 @pytest.fixture(scope="module")
 def own_nursery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The controlled study's models at the end of training as a user's own rows, recipes as labs."""
     folder = tmp_path_factory.mktemp("nursery") / "mine"
-    whole = Evidence().named(NURSERY)
+    whole = shipped_tables().named(NURSERY)
     models = whole.table("models")
     last = models.groupby("model_id")["revision"].max()
     models = models[models["revision"] == models["model_id"].map(last)]
@@ -233,7 +234,7 @@ def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(own_n
 @pytest.mark.slow
 def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
     question = next(q for q in asked(CLAIMS["C04"]) if q.id == "C04.size.penultimate_gain")
-    evidence = Evidence().named(POOLED)
+    evidence = shipped_tables().named(POOLED)
     assert not again(question, evidence).notes
     features = evidence._joined("features")
     repeats = features["model_id"] == "EleutherAI/pythia-1b"

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
-import statsmodels.api as sm
 from calls import NAMED, OURS, REFUSED, RUN
 
 import thermostats
@@ -33,6 +31,9 @@ def own_table() -> pd.DataFrame:
 
 
 def fresh() -> dict[str, Any]:
+    import arviz as az
+    import statsmodels.api as sm
+
     modules = {"thermostats": thermostats, "pd": pd, "np": np, "az": az, "sm": sm, "json": json, "pickle": pickle}
     return {**modules, "pyarrow": pyarrow, "OURS": OURS, "df": own_table()}
 
@@ -123,9 +124,11 @@ def test_own_names_and_ours_are_one_fit() -> None:
 
 def test_a_formula_is_least_squares_where_the_prior_is_wide() -> None:
     """Posterior means of a line with a wide prior are statsmodels' estimates, in the formula's own units."""
+    from statsmodels.formula.api import ols
+
     df = own_table()
     fit = thermostats.fit_line(df, "np.log(gain) ~ np.log(layers) + heads", scale=50.0)
-    plain = sm.OLS.from_formula("np.log(gain) ~ np.log(layers) + heads", df).fit()
+    plain = ols("np.log(gain) ~ np.log(layers) + heads", df).fit()
     slopes = fit.params[["slope on np.log(layers)", "slope on heads"]].to_numpy()
     assert np.allclose(slopes, plain.params.iloc[1:].to_numpy(), atol=3 * plain.bse.iloc[1:].max() / 4000**0.5)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,16 @@ def stored(weights: NDArray[Any], kind: str) -> tuple[NDArray[Any], Any]:
     return gguf.quantize(np.ascontiguousarray(weights, np.float32), scheme), scheme
 
 
-def write(path: Path, held: Tensors, *, part: tuple[int, int, int] | None = None, file_type: int = 0) -> Path:
-    """A GGUF file of these tensors. part: its number from 0, how many there are, tensors of all of them."""
+def write(
+    path: Path,
+    held: Tensors,
+    *,
+    part: tuple[int, int, int] | None = None,
+    file_type: int = 0,
+    stating: Mapping[str, Any] | None = None,
+) -> Path:
+    """A GGUF file of these tensors. part: its number from 0, how many there are, tensors of all of them. stating:
+    metadata that it has besides, or in the place of its own."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("small")
     writer.add_license("mit")
@@ -90,6 +98,10 @@ def write(path: Path, held: Tensors, *, part: tuple[int, int, int] | None = None
         writer.add_uint16("split.no", part[0])
         writer.add_uint16("split.count", part[1])
         writer.add_int32("split.tensors.count", part[2])
+    add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+    for key, value in (stating or {}).items():
+        writer.kv_data[0].pop(key, None)
+        add.get(type(value), writer.add_array)(key, value)
     for name, (data, scheme) in held.items():
         writer.add_tensor(name, data, raw_dtype=scheme)
     writer.write_header_to_file()

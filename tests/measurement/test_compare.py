@@ -61,6 +61,7 @@ def test_tensors_that_changed_by_how_much_and_in_what_rank(base: Path, tuned: Pa
 @pytest.mark.slow
 def test_a_model_is_at_no_distance_from_itself_and_gains_stand_beside(base: Path, tuned: Path, tmp_path: Path) -> None:
     same = thermostats.compare(base, base)
+    assert same.function < 1e-12 and same.function_notes == ()
     assert same.distance == 0 and same.changed.empty and same.tensors["rank"].isna().all() and same.gains.empty
     prompts, data = str(small.save_prompts(tmp_path)), tmp_path / "data"
     for folder in (base, tuned):
@@ -90,7 +91,8 @@ def test_the_command_prints_what_changed(base: Path, tuned: Path, capsys: pytest
 
     compare(base, tuned)
     said = capsys.readouterr().out
-    assert said.startswith("2 of ") and CHANGED in said and "no gains of both" in said
+    assert said.startswith("As functions: ") and "it says only how far" in said
+    assert "As stored: 2 of " in said and CHANGED in said and "no gains of both" in said
     compare(base, tuned, as_json=True)
     assert json.loads(capsys.readouterr().out)["tensors"][0].keys() >= {"tensor", "distance", "rank"}
 

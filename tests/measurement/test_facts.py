@@ -242,6 +242,9 @@ def test_a_model_that_computes_with_other_numbers_than_its_files_is_refused(tmp_
         ("roformer", {}, {"n_positions": 0, "position_scheme": "rotary"}),
         ("phimoe", {}, {"norm_kind": "LayerNorm"}),
         ("swin", {}, {"position_scheme": "relative"}),
+        ("granitemoehybrid_dense", {"position_embedding_type": "rope"}, {"position_scheme": "rotary"}),
+        ("granitemoehybrid_dense", {"position_embedding_type": "nope"}, {"position_scheme": "none"}),
+        ("granitemoehybrid_dense", {}, {"position_scheme": "none"}),
     ],
 )
 def test_facts_by_hand(name: str, changes: dict[str, Any], facts: dict[str, Any], tmp_path: Path) -> None:

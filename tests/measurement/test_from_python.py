@@ -158,3 +158,45 @@ def test_a_weight_that_is_computed_from_others_is_named(model: Any, tokenizer: A
     torch.nn.utils.parametrizations.weight_norm(model.lm_head)
     with pytest.raises(UsageError, match=r"computed from others.*got lm_head: weight.*remove_parametrizations"):
         measure(model, tokenizer, prompts=TEXTS, what="gains")
+
+
+def other_activation(model: Any) -> None:
+    model.transformer.h[1].mlp.act = torch.nn.ReLU()
+
+
+def other_forward(model: Any) -> None:
+    plain = model.transformer.h[0].mlp.forward
+    model.transformer.h[0].mlp.forward = lambda x: 0.5 * plain(x)
+
+
+def other_attribute(model: Any) -> None:
+    model.transformer.h[2].attn.scale_attn_weights = False
+    model.transformer.h[2].attn.scaling = 3.0
+
+
+def other_head(model: Any) -> None:
+    plain = model.lm_head.forward
+    model.lm_head.forward = lambda x: 2 * plain(x)
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "dtype"),
+    [
+        (other_activation, "block 2", torch.float32),
+        (other_forward, "block 1", torch.float32),
+        (other_forward, "block 1", torch.bfloat16),
+        (other_attribute, "block 3", torch.float32),
+        (other_head, "the logits", torch.float32),
+    ],
+)
+def test_a_model_that_is_more_than_its_weights_is_refused_where_it_differs(
+    change: Any, place: str, dtype: torch.dtype, folder: Path, tokenizer: Any, tmp_path: Path
+) -> None:
+    """As in ablations: nothing of the change stands in the files."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    assert len(measure(model, tokenizer, tmp_path / "mine", prompts=TEXTS, what="gains"))
+    change(model)
+    with pytest.raises(UsageError, match=rf"computes something else than its weights do.*\({place}\)"):
+        measure(model, tokenizer, tmp_path / "mine", prompts=TEXTS, what="gains")
+    measure(model, tokenizer, tmp_path / "mine", what="weights")
+    assert not store.load("weights", tmp_path / "mine").empty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from thermostats.errors import UsageError
 from thermostats.measurement import gauge
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.gauge_models import weights_of, with_weights
+from thermostats.measurement.gguf_files import RECORD
 
 ROUNDING = 1000
 """An output may move by so many ε of the narrowest type that a class computes in: 2e-13 in float64, 1e-4 in float32."""
@@ -129,3 +131,10 @@ def test_half_precision_is_read_exactly(tmp_path: Path, dtype: torch.dtype) -> N
     held, read = weights_of(places), gauge.read_weights(tmp_path)
     assert all(np.array_equal(read.tensors[name], held.tensors[name]) for name in read.tensors)
     assert gauge.allows("heads", read) == ""
+
+
+def test_a_dequantised_copy_is_named_as_one(tmp_path: Path) -> None:
+    tiny.opened("llama").model.save_pretrained(tmp_path)
+    assert gauge.read_weights(tmp_path).notes == ()
+    (tmp_path / RECORD).write_text(json.dumps({"scheme": "Q4_K_M"}))
+    assert gauge.read_weights(tmp_path).notes == (f"{tmp_path}: weights are a dequantised copy of Q4_K_M",)

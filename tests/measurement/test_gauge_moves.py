@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import gauge_table  # noqa: E402 - a script of the repository
 
 from thermostats.errors import UsageError  # noqa: E402
 from thermostats.tables.feature_columns import FEATURES, TRANSITION  # noqa: E402
+from thermostats.tables.folders import shipped_models  # noqa: E402
 from thermostats.tables.gauge_moves import CLASSES, table, what_moves  # noqa: E402
 from thermostats.tables.schemas import FLOAT, FUNCTION, STORED, TABLES  # noqa: E402
 
@@ -35,7 +37,7 @@ MEASURED = ("layers", "outputs", "weights", "attention", "transitions")
 def test_the_committed_rows_of_a_trained_model_are_what_it_gives(name: str, how: str) -> None:
     _, folder, changed, changes = next(each for each in gauge_table.trained() if each[0] == name)
     chosen = tuple(change for change in changes if how in change[1])
-    rows = gauge_table.rows_of(*gauge_table.opened(folder, changed), chosen)
+    rows = gauge_table.rows_of(*gauge_table.opened(folder, **changed), chosen)
     both = table()[table()["model"] == name].merge(
         rows, on=["change", "how", "table", "quantity"], suffixes=("", "_now")
     )
@@ -88,3 +90,38 @@ def test_a_number_that_comes_or_goes_has_moved_without_end() -> None:
         "last_gain": 0.5,
         "L_star_peak_exact": np.inf,
     }
+
+
+def of(rows: pd.DataFrame, *quantities: str) -> dict[str, tuple[float, float]]:
+    """Before and after of some quantities."""
+    chosen = rows.set_index("quantity").loc[list(quantities)]
+    return dict(zip(quantities, zip(chosen["before"], chosen["after"], strict=True), strict=True))
+
+
+def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
+    from thermostats.measurement import gauge
+    from thermostats.measurement.gauge_moves import before_and_after
+
+    folders = {path.name: path for path in shipped_models()}
+    eight = partial(gauge.turn_heads, turn=gauge.scaled(8.0))
+    knob = of(before_and_after(folders["r03-1"], eight), "wv_wo_ratio", "penultimate_gain", "entropy", "trace of exact")
+    assert knob["wv_wo_ratio"] == pytest.approx((1.251, 80.077), abs=5e-4)
+    assert knob["trace of exact"] == pytest.approx((44.699, 2860.72), abs=5e-3)
+    for same in ("penultimate_gain", "entropy"):
+        assert knob[same][1] == pytest.approx(knob[same][0], rel=1e-5)
+
+    def dampened(weights: gauge.ModelWeights) -> gauge.ModelWeights:
+        early = gauge.add_ones(weights, 64.0, layer=0, spread=0.0)
+        return gauge.add_ones(early, -64.0, layer=7, spread=0.0)
+
+    late = partial(gauge.add_ones, amount=64.0, layer=7, spread=0.0)
+    for change, gain in ((dampened, 0.612), (late, 1.815)):
+        sign = of(before_and_after(folders["r07-5"], change), "penultimate_gain", "penultimate_read_gain", "entropy")
+        assert sign["penultimate_gain"] == pytest.approx((1.073, gain), abs=5e-4)
+        for same in ("penultimate_read_gain", "entropy"):
+            assert sign[same][1] == pytest.approx(sign[same][0], rel=1e-5)
+    table = before_and_after(folders["r15-2"], gauge.rescale_post_norms, do_layer_norm_before=False)
+    post = of(table, "penultimate_gain", "last_gain", "entropy")
+    assert post["penultimate_gain"][1] == pytest.approx(4 * post["penultimate_gain"][0], rel=1e-5)
+    assert post["last_gain"][1] == pytest.approx(post["last_gain"][0] / 4, rel=1e-5)
+    assert post["entropy"][1] == pytest.approx(post["entropy"][0], rel=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -19,8 +20,10 @@ import transformers
 from safetensors.numpy import load_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.measurement.architectures import lookup
 from thermostats.measurement.execute import execute
 from thermostats.measurement.gguf_files import gguf_folder, record
+from thermostats.measurement.gguf_metadata import Made, check_metadata
 from thermostats.measurement.spec import specs
 from thermostats.measurement.spectra import weights
 from thermostats.tables import store
@@ -254,3 +257,99 @@ def test_without_a_cache_nothing_is_made(tmp_path: Path, monkeypatch: pytest.Mon
     path = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False)))
     with pytest.raises(UsageError, match="switched off"):
         gguf_folder(path)
+
+
+READ = {
+    *("block_count", "rope.freq_base", "rope.dimension_count", "attention.head_count", "attention.head_count_kv"),
+    "attention.layer_norm_rms_epsilon",
+}
+"""Keys of a Llama that transformers makes its configuration of, so that the file is the model that they say."""
+CHANGE_NO_NUMBER = {
+    *("vocab_size", "context_length", "embedding_length", "feed_forward_length", "expert_count", "ssm.inner_size"),
+    *("expert_feed_forward_length", "expert_shared_feed_forward_length"),
+    *("rope.scaling.finetuned", "decoder_start_token_id"),
+}
+"""Widths, which the shapes of the tensors state once more, and what no gain depends on."""
+
+
+def keys_of(group: type) -> list[str]:
+    """Every key of an architecture that the package gguf names, without the architecture."""
+    named = [each for name, each in vars(group).items() if not name.startswith("_")]
+    own = [each.format(arch="", dense="dense_2")[1:] for each in named if isinstance(each, str) and "{arch}" in each]
+    return own + [key for each in named if isinstance(each, type) for key in keys_of(each)]
+
+
+def test_every_key_of_an_architecture_is_read_or_refused_by_its_name(tmp_path: Path, cache: Path) -> None:
+    keys = keys_of(gguf.Keys)
+    assert len(keys) > 90
+    assert {*READ, *CHANGE_NO_NUMBER, "rope.scaling.factor", "attn_logit_softcapping"} <= set(keys)
+    held = small.tensors(small.model(tied=True))
+    passed = []
+    for key in set(keys) - READ - CHANGE_NO_NUMBER:
+        file = small.write(tmp_path / "m.gguf", held, stating={f"llama.{key}": 3})
+        try:
+            gguf_folder(file, cache)
+        except UsageError as error:
+            assert f"llama.{key} = 3" in error.got
+        else:
+            passed.append(key)
+    assert not passed
+
+
+def test_keys_that_change_no_number_leave_the_model_as_it_is(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=True))
+    plain = load_file(gguf_folder(small.write(tmp_path / "m.gguf", held), cache) / "model.safetensors")
+    widths = {"vocab_size", "embedding_length", "feed_forward_length"}
+    stating: dict[str, object] = {f"llama.{key}": 16 for key in CHANGE_NO_NUMBER - widths}
+    usual = {"attention.key_length": 8, "attention.value_length": 8, "attention.causal": True}
+    none = {"rope.scaling.type": "none", "rope.scaling.factor": 1.0, "attention.scale": 8**-0.5}
+    stating |= {f"llama.{key}": value for key, value in {**usual, **none}.items()}
+    folder = gguf_folder(small.write(tmp_path / "m.gguf", held, stating=stating), cache)
+    assert record(folder)["files"] == ["m.gguf"]
+    other = load_file(folder / "model.safetensors")
+    assert plain.keys() == other.keys()
+    assert all(np.array_equal(plain[name], other[name]) for name in plain)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind", "right", "wrong"),
+    [
+        ("gemma2", "Gemma2", {"attn_logit_softcapping": 50.0, "attention.sliding_window": 4096}, {}),
+        ("gemma2", "Gemma2", {"attn_logit_softcapping": 50.0}, {"final_logit_softcapping": 20.0}),
+        ("gemma3", "Gemma3Text", {"rope.freq_base": 1e6, "rope.freq_base_swa": 1e4}, {"rope.scaling.factor": 8.0}),
+        ("stablelm", "StableLm", {"rope.dimension_count": 20}, {"rope.dimension_count": 80}),
+        ("bloom", "Bloom", {"attention.head_count_kv": 8}, {"attention.head_count_kv": 4}),
+        ("qwen3moe", "Qwen3Moe", {"expert_weights_norm": False}, {"expert_weights_norm": True}),
+        ("lfm2", "Lfm2", {"attention.head_count_kv": [0, 8, 0]}, {"shortconv.l_cache": 4}),
+    ],
+)
+def test_a_key_that_transformers_does_not_read_may_say_what_its_class_does(
+    architecture: str, kind: str, right: dict[str, object], wrong: dict[str, object]
+) -> None:
+    """Defaults of the classes as their documentation states them: Gemma 2 caps at 50 and 30, StableLM rotates a quarter
+    of 80."""
+    config = getattr(transformers, f"{kind}Config")().to_dict()
+    made = Made(lookup(config), config)
+    stated = {f"{architecture}.{key}": value for key, value in right.items()}
+    check_metadata({"general.architecture": architecture, **stated}, made, Path("m.gguf"))
+    other = {f"{architecture}.{key}": value for key, value in wrong.items()}
+    if other:
+        with pytest.raises(UsageError, match=re.escape(next(iter(other)))):
+            check_metadata({"general.architecture": architecture, **stated, **other}, made, Path("m.gguf"))
+
+
+def test_a_tokenizer_that_is_read_as_another_one_is_refused(tmp_path: Path, cache: Path) -> None:
+    held = small.tensors(small.model(tied=True))
+    for key, value in {"pre": "smollm", "add_bos_token": "yes"}.items():
+        name = f"tokenizer.ggml.{key}"
+        assert f"{name} = {value}" in refused(small.write(tmp_path / "m.gguf", held, stating={name: value}), cache)
+    pieces = ["<unk>", "<s>", "</s>", "▁", *(chr(ord("a") + i) for i in range(26)), "▁a", "ab"]
+    spaced = {"model": "llama", "tokens": pieces, "scores": [-float(i) for i in range(32)]}
+    stating = {f"tokenizer.ggml.{key}": value for key, value in spaced.items()}
+    for prefixed in (True, False):
+        stating["tokenizer.ggml.add_space_prefix"] = prefixed
+        file = small.write(tmp_path / "m.gguf", held, stating=stating)
+        if prefixed:
+            assert gguf_folder(file, cache)
+        else:
+            assert "add_space_prefix = False" in refused(file, tmp_path / "other")

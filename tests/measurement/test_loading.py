@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +24,13 @@ from safetensors.torch import load_file, save_file
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import loading
 from thermostats.measurement.batching import TokenisedPrompt, tokenise
+from thermostats.measurement.estimate import built
+from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
+from thermostats.measurement.proof import check_proof
+from thermostats.tables import store
 
 WORDS = ("[UNK]", "<s>", "</s>", "the", "cat", "sat")
 
@@ -175,4 +181,92 @@ def test_a_prefix_of_all_names_in_the_files_is_named(prefix: str, folder: Path) 
     tensors = {f"{prefix}{name}": tensor for name, tensor in load_file(path).items()}
     save_file(tensors, path, metadata={"format": "pt"})
     with pytest.raises(DataError, match=rf"all names in the files begin with '{prefix}'.*model\._orig_mod"):
+        opened(folder)
+
+
+def test_a_prompt_of_the_beginning_token_alone_is_found_behind_the_one_in_front(folder: Path) -> None:
+    words = opened(folder).tokenizer
+    assert words("<s>")["input_ids"] == [1, 1]
+    with pytest.raises(UsageError, match=r"there twice \(prompt b\).*remove the prompt"):
+        tokenise(words, [("a", "the cat"), ("b", "<s>")])
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"_attn_implementation": "flash_attention_2"},
+        {"attn_implementation": "flash_attention_3"},
+        {"output_attentions": True},
+        {"return_dict": False},
+        {"output_hidden_states": True, "return_dict": False},
+    ],
+    ids=str,
+)
+def test_what_a_configuration_says_of_kernels_and_outputs_changes_no_number(
+    stated: dict[str, Any], folder: Path
+) -> None:
+    prompts = [TokenisedPrompt("a", (1, 3, 4, 5)), TokenisedPrompt("b", (1, 3))]
+    plain = opened(folder).decoder
+    before = measure_gains(plain, prompts, decode=str)
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **stated}))
+    decoder = opened(folder).decoder
+    after = measure_gains(decoder, prompts, decode=str)
+    pd.testing.assert_frame_equal(after.layers, before.layers)
+    assert after.outputs is not None
+    pd.testing.assert_frame_equal(after.outputs, before.outputs)
+    assert check_proof(decoder).passed
+    assert built(folder).config.return_dict  # type: ignore[union-attr]
+
+
+HEADLESS = {
+    "an embedding model": ("LlamaModel", "layers", {}),
+    "a reward model": ("LlamaForSequenceClassification", "layers", {"pad_token_id": 0}),
+    "one with tied embeddings": ("LlamaModel", "layers", {"tie_word_embeddings": True}),
+    "another class": ("GPT2Model", "h", {}),
+}
+
+
+@pytest.mark.parametrize("kind", HEADLESS)
+def test_a_decoder_without_its_head_is_measured_as_plain_hooks_see_it(kind: str, folder: Path, tmp_path: Path) -> None:
+    name, place, changes = HEADLESS[kind]
+    config = tiny.build("gpt2" if name.startswith("GPT2") else "llama").config
+    for key, value in changes.items():
+        setattr(config, key, value)
+    model = tiny.noisy(getattr(transformers, name)(config))
+    path = tmp_path / "headless"
+    model.save_pretrained(path)
+    write_tokenizer(path)
+    rows = measure(str(path), tmp_path / "data", prompts=["the cat sat", "cat"], what=["weights", "gains", "attention"])
+    row = store.load("models", tmp_path / "data").set_index("model_id").loc["headless"]
+    runs = store.load("runs", tmp_path / "data")
+    runs = set(runs.loc[runs["model_id"] == "headless", "run_id"])
+    weights = store.load("weights", tmp_path / "data")
+    weights = weights[weights["run_id"].isin(runs) & (weights["layer"] == 0)]
+    base = transformers.AutoModel.from_pretrained(path)
+    assert (row["modality"], row["n_params"]) == ("decoder", sum(p.numel() for p in base.parameters()))
+    assert set(weights["matrix"]) == {"embedding"}
+    norms: list[float] = []
+    for block in base.get_submodule(place):
+        block.register_forward_pre_hook(lambda _module, args: norms.append(float(args[0][0, -1].double().norm())))
+        last = block
+    last.register_forward_hook(
+        lambda _m, _a, x: norms.append(float((x if isinstance(x, torch.Tensor) else x[0])[0, -1].double().norm()))
+    )
+    for prompt, ids in {"p001": [1, 3, 4, 5], "p002": [1, 4]}.items():
+        norms.clear()
+        with torch.no_grad():
+            base(input_ids=torch.tensor([ids]))
+        measured = rows[(rows["prompt_id"] == prompt) & (rows["position"] == "last")].sort_values("layer")
+        assert measured["gain_block"].tolist() == pytest.approx([b / a for a, b in itertools.pairwise(norms)], rel=1e-5)
+    with pytest.raises(UsageError, match=r"none of the requested quantities: got outputs"):
+        measure(str(path), tmp_path / "data", prompts=["the cat sat"], what="outputs")
+
+
+def test_a_decoder_that_lost_its_head_is_still_refused(folder: Path) -> None:
+    """Its configuration says that it has one."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": False}))
+    rewrite(folder, lambda tensors: tensors.pop("lm_head.weight"))
+    with pytest.raises(DataError, match=r"1 missing \(lm_head\.weight"):
         opened(folder)

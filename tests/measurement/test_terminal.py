@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,10 +13,14 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import small
+
 from thermostats.errors import UsageError
 from thermostats.measurement import progress
+from thermostats.measurement.execute import execute
 from thermostats.measurement.outcome import Cost, Outcome, Problem
 from thermostats.measurement.progress import Bars, Lines
+from thermostats.measurement.spec import specs
 from thermostats.measurement.terminal import measure_models
 
 
@@ -84,3 +89,22 @@ def test_measuring_without_its_extra_says_how_to_install_it(monkeypatch: pytest.
     with pytest.raises(UsageError, match=r"pip install -e '.*\[measure\]'"):
         measure_models(["gpt2"], {}, tmp_path / "mine", dry_run=False)
     assert list(tmp_path.iterdir()) == []
+
+
+NOTHING_TO_DO = """
+import sys
+from pathlib import Path
+from thermostats.measurement.terminal import measure_models
+outcomes = measure_models([sys.argv[1]], {"prompts": sys.argv[2], "heritage": "Us"}, sys.argv[3], dry_run=False)
+print([outcome.status for outcome in outcomes], sorted({"torch", "transformers", "scipy"} & set(sys.modules)))
+"""
+
+
+def test_where_nothing_is_left_to_measure_torch_is_not_loaded(tmp_path: Path) -> None:
+    """In a process of its own, as this one has loaded it."""
+    folder, prompts = small.save_model(tmp_path / "m"), small.save_prompts(tmp_path)
+    data = tmp_path / "data"
+    list(execute(specs([str(folder)], {"prompts": str(prompts), "heritage": "Us"}), data))
+    command = [sys.executable, "-c", NOTHING_TO_DO, str(folder), str(prompts), str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['skipped'] []"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import arviz
 import numpy as np
 import pandas as pd
 import pytest
@@ -152,11 +151,13 @@ def written_out(model: Gaussian, levels: int) -> Sampled:
 
 def moments(draws: Array, effective: float | None = None) -> tuple[Array, Array, Array, Array]:
     """Mean and SD of columns (chain × draw × k) and their Monte-Carlo errors."""
+    from arviz import ess
+
     flat = draws.reshape(-1, draws.shape[-1])
     if effective is None:
-        size = np.array([arviz.ess(np.ascontiguousarray(draws[..., k])) for k in range(draws.shape[-1])])
+        size = np.array([ess(np.ascontiguousarray(draws[..., k])) for k in range(draws.shape[-1])])
         of_squares = np.square(draws - draws.mean(axis=(0, 1)))
-        again = np.array([arviz.ess(np.ascontiguousarray(of_squares[..., k])) for k in range(draws.shape[-1])])
+        again = np.array([ess(np.ascontiguousarray(of_squares[..., k])) for k in range(draws.shape[-1])])
     else:
         size = again = np.full(draws.shape[-1], effective)
     sd = flat.std(axis=0)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 from scipy import stats
 from simulated import benchmark_table, pairs_of_log_gains, pairs_table
 
-from thermostats.claims.evidence import Evidence
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
@@ -143,7 +143,7 @@ def agree(exact: Fit, sampled: Fit, name: str, *, sds: float, rel: float) -> Non
 @pytest.mark.slow
 @pytest.mark.long
 def test_pairs_of_the_study_are_as_the_sampled_law_has_them() -> None:
-    rows = tuned_pairs.by_prompt(Evidence())
+    rows = tuned_pairs.by_prompt(shipped_tables())
     exact, sampled = (fit(rows, margin=1.05, seed=11) for fit in (fit_pair_means, fit_invariance))
     agree(exact, sampled, "change", sds=1.0, rel=1.6)
     agree(exact, sampled, "level", sds=1.0, rel=1.6)
@@ -154,7 +154,7 @@ def test_pairs_of_the_study_are_as_the_sampled_law_has_them() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_families_of_the_study_rank_as_in_the_sampled_law() -> None:
-    rows = hierarchy.members(published_or_set(Evidence(), "last_gain", *LAST_GAIN_FILES))
+    rows = hierarchy.members(published_or_set(shipped_tables(), "last_gain", *LAST_GAIN_FILES))
     exact, sampled = (fit(rows, order=hierarchy.ORDER, seed=12) for fit in (fit_rank_means, fit_benchmark))
     agree(exact, sampled, "level", sds=1.5, rel=2.0)
     assert exact.probabilities["order"] == pytest.approx(sampled.probabilities["order"], abs=0.05)
@@ -165,7 +165,7 @@ def test_families_of_the_study_rank_as_in_the_sampled_law() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_means_of_the_study_are_as_the_sampled_law_has_them() -> None:
-    rows = published_or_set(Evidence(), "last_gain", GPT2).assign(y=lambda t: np.log(t["value"]))
+    rows = published_or_set(shipped_tables(), "last_gain", GPT2).assign(y=lambda t: np.log(t["value"]))
     exact = fit_unit_means(rows, "y", scale=0.25, seed=19)
     sampled = fit_means(rows, "y", scale=0.25, seed=19, settings=SHORT)
     agree(exact, sampled, "mean", sds=1.0, rel=2.0)

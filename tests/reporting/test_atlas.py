@@ -8,16 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import command, layer, run, table
+from conftest import command, layer, run, shipped_tables, table
 from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
 from thermostats.reporting.pages import atlas, atlas_rows
 from thermostats.tables import store
-
-SHIPPED = Evidence()
-ROWS = atlas_rows.rows(SHIPPED)
-PAGE = atlas.page(SHIPPED, ROWS)
 
 
 def line(drawn: pd.DataFrame, quantity: str, model_id: str) -> pd.Series:
@@ -103,49 +99,57 @@ def test_measured_weights_and_exact_traces_are_shown(small_store: Path) -> None:
     assert atlas_rows.missing(drawn, Evidence(small_store)) == {name: [] for name in atlas_rows.QUANTITIES}
 
 
-def test_every_line_is_of_one_run_and_lies_within_its_model() -> None:
-    assert not ROWS.duplicated([*atlas_rows.MODEL, "quantity", "layer"]).any()
-    assert ROWS["depth"].between(0, 1, inclusive="right").all()
-    assert (ROWS["value"] > 0).all() and np.isfinite(ROWS["value"]).all()
-    assert (ROWS.groupby([*atlas_rows.MODEL, "quantity"])["source"].nunique() == 1).all()
+def test_every_line_is_of_one_run_and_lies_within_its_model(rows_of_atlas: pd.DataFrame) -> None:
+    assert not rows_of_atlas.duplicated([*atlas_rows.MODEL, "quantity", "layer"]).any()
+    assert rows_of_atlas["depth"].between(0, 1, inclusive="right").all()
+    assert (rows_of_atlas["value"] > 0).all() and np.isfinite(rows_of_atlas["value"]).all()
+    assert (rows_of_atlas.groupby([*atlas_rows.MODEL, "quantity"])["source"].nunique() == 1).all()
 
 
-def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table() -> None:
+def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table(rows_of_atlas: pd.DataFrame) -> None:
     """Pythia-70m: the mean over prompts that its file gives."""
-    rows = SHIPPED.table("layers", model_id="EleutherAI/pythia-70m", prompt_id="", position="last")
+    rows = shipped_tables().table("layers", model_id="EleutherAI/pythia-70m", prompt_id="", position="last")
     published = rows.dropna(subset="gain_block").set_index("layer")["gain_block"]
-    assert line(ROWS, "gain", "EleutherAI/pythia-70m").to_dict() == pytest.approx(published.to_dict())
+    assert line(rows_of_atlas, "gain", "EleutherAI/pythia-70m").to_dict() == pytest.approx(published.to_dict())
 
 
-def test_models_without_data_are_named_and_a_third_is_no_w_v() -> None:
-    lacking = {row["quantity"]: row["models"] for row in atlas.lacking(ROWS, SHIPPED)}
+def test_models_without_data_are_named_and_a_third_is_no_w_v(rows_of_atlas: pd.DataFrame) -> None:
+    lacking = {row["quantity"]: row["models"] for row in atlas.lacking(rows_of_atlas, shipped_tables())}
     named = lacking[atlas_rows.QUANTITIES["trace"]]
-    without = set(SHIPPED.table("models")["model_id"]) - set(ROWS.loc[ROWS["quantity"] == "trace", "model_id"])
+    without = set(shipped_tables().table("models")["model_id"]) - set(
+        rows_of_atlas.loc[rows_of_atlas["quantity"] == "trace", "model_id"]
+    )
     assert named.startswith(f"{len(without)} of ") and "bloom-3b" in named
     assert "pythia-1.4b" in lacking[atlas_rows.QUANTITIES["W_V"]]
 
 
-def test_the_page_is_small() -> None:
-    assert len(PAGE.encode()) < 1_500_000
+def test_the_page_is_small(page_of_atlas: str) -> None:
+    assert len(page_of_atlas.encode()) < 1_500_000
 
 
-def test_without_scripts_the_page_shows_six_models_of_different_labs() -> None:
-    shown = [line for line in lines_of(PAGE) if "hidden" not in line and "first" in line]
+def test_without_scripts_the_page_shows_six_models_of_different_labs(
+    rows_of_atlas: pd.DataFrame, page_of_atlas: str
+) -> None:
+    shown = [line for line in lines_of(page_of_atlas) if "hidden" not in line and "first" in line]
     labs = {line["model"].partition(" @ ")[0]: line["lab"] for line in shown}
-    assert set(labs) == set(atlas_rows.contrasting(ROWS, atlas.FIRST))
+    assert set(labs) == set(atlas_rows.contrasting(rows_of_atlas, atlas.FIRST))
     assert len(labs) == len(set(labs.values())) == atlas.FIRST
-    assert all("hidden" in line for line in lines_of(PAGE) if line["source"] == atlas_rows.TRAINED_ORIGIN)
+    assert all("hidden" in line for line in lines_of(page_of_atlas) if line["source"] == atlas_rows.TRAINED_ORIGIN)
 
 
-def test_every_value_of_the_rows_is_in_a_line_and_stands_at_its_place() -> None:
+def test_every_value_of_the_rows_is_in_a_line_and_stands_at_its_place(
+    rows_of_atlas: pd.DataFrame, page_of_atlas: str
+) -> None:
     """Gains stand in two panels, of the common and of the whole range, and from block 2 on."""
     held = [
         (line["model"].partition(" @ ")[0], line["source"], line["lab"], int(layer), float(value))
-        for line in lines_of(PAGE)
+        for line in lines_of(page_of_atlas)
         for layer, value in zip(line["layers"].split(), line["values"].split(), strict=True)
     ]
-    gains = ROWS["quantity"] == atlas_rows.GAIN
-    drawn = pd.concat([ROWS[~gains], *2 * [ROWS[gains & (ROWS["layer"] >= atlas.SHOWN_GAIN_FROM)]]])
+    gains = rows_of_atlas["quantity"] == atlas_rows.GAIN
+    drawn = pd.concat(
+        [rows_of_atlas[~gains], *2 * [rows_of_atlas[gains & (rows_of_atlas["layer"] >= atlas.SHOWN_GAIN_FROM)]]]
+    )
     columns = ["model_id", "origin", "heritage", "layer"]
     expected = sorted(zip(*(drawn[name] for name in columns), drawn["value"], strict=True))
     assert [row[:4] for row in sorted(held)] == [row[:4] for row in expected]
@@ -172,14 +176,14 @@ def test_an_axis_has_a_few_round_numbers(low: float, high: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_page_is_the_same_in_every_process() -> None:
+def test_the_page_is_the_same_in_every_process(page_of_atlas: str) -> None:
     code = (
         "import hashlib; from thermostats.reporting.pages import atlas; "
         "from thermostats.claims.evidence import Evidence; "
         "print(hashlib.sha256(atlas.page(Evidence()).encode()).hexdigest())"
     )
     other = command(code=code, PYTHONHASHSEED=7)
-    assert other.stdout.strip() == hashlib.sha256(PAGE.encode()).hexdigest()
+    assert other.stdout.strip() == hashlib.sha256(page_of_atlas.encode()).hexdigest()
 
 
 def test_names_with_markup_stay_text(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,9 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from workplaces import report_of_five
 
-from thermostats.claims.evidence import Evidence
 from thermostats.reporting.pages import atlas, atlas_rows
 
 CLAIMS = ("c01", "c02", "c03", "c05")
@@ -26,15 +23,15 @@ pytestmark = pytest.mark.slow
 axe = pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed")
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return report_of_five(tmp_path_factory.mktemp("browser"))["out"]
+@pytest.fixture
+def out(report_of_five: Path) -> Path:
+    return report_of_five
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shipped(tmp_path_factory: pytest.TempPathFactory, page_of_atlas: str) -> Path:
     path = tmp_path_factory.mktemp("atlas") / "atlas.html"
-    path.write_text(atlas.page(Evidence(), shipped_rows()), encoding="utf-8")
+    path.write_text(page_of_atlas, encoding="utf-8")
     return path
 
 
@@ -72,14 +69,8 @@ def lines_of(page: Any) -> int:
     return int(page.locator(LINES).count())
 
 
-@cache
-def shipped_rows() -> pd.DataFrame:
-    return atlas_rows.rows(Evidence())
-
-
-def curves_of(model: str, *, whole: bool = False) -> int:
+def curves_of(rows: pd.DataFrame, model: str, *, whole: bool = False) -> int:
     """Curves in the atlas of models whose name begins so, or is so: one a quantity, instrument and source."""
-    rows = shipped_rows()
     mine = rows["model_id"] == model if whole else rows["model_id"].str.startswith(model)
     return len(rows[mine].drop_duplicates([*atlas_rows.MODEL, "quantity"]))
 
@@ -192,9 +183,9 @@ def test_labs_of_the_atlas_are_chosen_with_the_keyboard_alone(opened: Any, shipp
 
 @pytest.mark.parametrize("words", ["bigscience", "Bloom"])
 def test_the_atlas_is_searched_by_lab_and_family_and_its_address_keeps_the_choice(
-    opened: Any, shipped: Path, words: str
+    opened: Any, shipped: Path, rows_of_atlas: pd.DataFrame, words: str
 ) -> None:
-    page, bloom = opened(shipped), curves_of("bigscience/bloom")
+    page, bloom = opened(shipped), curves_of(rows_of_atlas, "bigscience/bloom")
     page.get_by_label("Search").fill(words)
     assert lines_of(page) == bloom > 1 and f"search={words}" in page.url
     page.reload()
@@ -221,7 +212,9 @@ def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(opened:
     assert page.locator("#tip").is_hidden()
 
 
-def test_one_model_is_chosen_by_a_click_or_from_the_list_and_let_go_by_the_keyboard(opened: Any, shipped: Path) -> None:
+def test_one_model_is_chosen_by_a_click_or_from_the_list_and_let_go_by_the_keyboard(
+    opened: Any, shipped: Path, rows_of_atlas: pd.DataFrame
+) -> None:
     page = opened(shipped)
     x, y = point_at(page, 5)
     page.mouse.click(x, y)
@@ -234,7 +227,7 @@ def test_one_model_is_chosen_by_a_click_or_from_the_list_and_let_go_by_the_keybo
     assert page.get_by_label("Model", exact=True).input_value() == "" and page.locator(".faded").count() == 0
     page.get_by_label("Model", exact=True).select_option("tiiuae/falcon-7b")
     assert "Chosen model: tiiuae/falcon-7b." in status(page)
-    assert page.locator(f"{LINES}:not(.faded)").count() == curves_of("tiiuae/falcon-7b", whole=True)
+    assert page.locator(f"{LINES}:not(.faded)").count() == curves_of(rows_of_atlas, "tiiuae/falcon-7b", whole=True)
 
 
 @pytest.mark.parametrize("scripts", [True, False])

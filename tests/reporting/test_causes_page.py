@@ -9,22 +9,23 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.causes import GAIN, declared, go_together, rivals_of_lab, separation
 from thermostats.claims.descent import inherited
-from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.evidence import POOLED
 from thermostats.reporting.pages import PAGES, causes
 from thermostats.tables.model_rows import model_rows
 
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, bytes]:
-    return causes.files(Evidence())
+    return causes.files(shipped_tables())
 
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    pooled = Evidence().named(POOLED)
+    pooled = shipped_tables().named(POOLED)
     table = model_rows(pooled, "penultimate_gain")
     return table.join(inherited(pooled, table["model_id"]))
 

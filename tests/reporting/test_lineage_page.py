@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 
 from thermostats.claims.descent import tree_of
-from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.evidence import POOLED
 from thermostats.modelling.lineage_likelihood import Restricted
 from thermostats.reporting.pages import PAGES, lineage
 from thermostats.tables.model_rows import model_rows
@@ -18,15 +19,15 @@ from thermostats.tables.model_rows import model_rows
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, bytes]:
-    return lineage.files(Evidence())
+    return lineage.files(shipped_tables())
 
 
 def test_every_model_with_a_gain_is_listed_with_what_is_stated_of_it(page: dict[str, bytes]) -> None:
-    gains = model_rows(Evidence().named(POOLED), incomparable=True).set_index("model_id")["gain"]
+    gains = model_rows(shipped_tables().named(POOLED), incomparable=True).set_index("model_id")["gain"]
     listed = pd.read_csv(io.BytesIO(page["lineage.csv"])).set_index("model_id")
     assert set(listed.index) == set(gains.index)
     assert listed["gain"].to_dict() == pytest.approx(gains.to_dict())
-    stated = Evidence().table("lineage").set_index("model_id")
+    stated = shipped_tables().table("lineage").set_index("model_id")
     assert listed.loc["Qwen/Qwen3-8B", "parent"] == stated.loc["Qwen/Qwen3-8B", "parent"] == "Qwen/Qwen3-8B-Base"
 
 
@@ -41,8 +42,8 @@ def test_what_is_stated_is_counted_and_the_navigation_leads_to_the_page(page: di
 
 def test_the_page_says_what_its_tree_can_tell(page: dict[str, bytes]) -> None:
     """The power of the sentence is that of simulations of the likelihood ratio on the same tree."""
-    gains = model_rows(Evidence().named(POOLED), incomparable=True)
-    k = tree_of(Evidence().named(POOLED), gains).covariance(list(gains["model_id"]))
+    gains = model_rows(shipped_tables().named(POOLED), incomparable=True)
+    k = tree_of(shipped_tables().named(POOLED), gains).covariance(list(gains["model_id"]))
     test = Restricted.of(np.zeros(len(k)), np.ones((len(k), 1)), k)
     said = re.search(
         r"a share of descent of 0.6 is separated from none in (\d+)% of simulated", page["lineage.md"].decode()

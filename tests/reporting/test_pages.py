@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workplaces import EVIL, make_workplace, report_of_five, write_analysis
+from workplaces import EVIL, make_workplace, write_analysis
 
 from thermostats.claims.claim import Audit, Claim
 from thermostats.claims.finding import Finding, from_columns
@@ -48,9 +48,9 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return report_of_five(tmp_path_factory.mktemp("pages"))["out"]
+@pytest.fixture
+def out(report_of_five: Path) -> Path:
+    return report_of_five
 
 
 ABOUT = ("index.html", "means.html", "methods.html", "data.html")

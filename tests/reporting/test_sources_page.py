@@ -7,20 +7,21 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 
-from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.evidence import POOLED
 from thermostats.claims.sources import coincidence
 from thermostats.reporting.pages import sources
 
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, bytes]:
-    return sources.files(Evidence())
+    return sources.files(shipped_tables())
 
 
 @pytest.mark.slow
 def test_the_first_sentence_says_where_lab_and_source_coincide(page: dict[str, bytes]) -> None:
-    pooled = Evidence().named(POOLED)
+    pooled = shipped_tables().named(POOLED)
     said = coincidence(pooled, set(pooled.table("features")["model_id"]))
     body = page["sources.md"].decode().split("[All claims](index.md)")[1].strip()
     assert said and body.startswith(said)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 from scipy import stats
 
-from thermostats.claims.evidence import Evidence
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.seeds import one_a_recipe, seed_noise
 from thermostats.tables.vocabulary import GAINS, NURSERY
@@ -57,7 +57,7 @@ def test_seeds_of_one_model_are_one_row() -> None:
 
 
 def test_the_controlled_study_has_sixteen_pairs_of_seeds() -> None:
-    rows = model_rows(Evidence().named(NURSERY))
-    repeats = Evidence().named(NURSERY).table("models").loc[lambda models: models["seed_of"] != ""]
+    rows = model_rows(shipped_tables().named(NURSERY))
+    repeats = shipped_tables().named(NURSERY).table("models").loc[lambda models: models["seed_of"] != ""]
     assert repeats["model_id"].nunique() == 16
     assert not set(rows["model_id"]) & set(repeats["model_id"])

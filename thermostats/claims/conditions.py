@@ -149,7 +149,7 @@ def _opposite(first: Condition, second: Condition) -> bool:
 
 
 def _stated_by_both(first: Condition, second: Condition) -> Callable[[], Condition] | None:
-    """What two conditions state together: p-values and gates beside an estimate state nothing."""
+    """What two conditions state together: p-values and gates next to an estimate state nothing."""
     if first.states is None or second.states is None:
         return first.states or second.states
     one, other = first.states, second.states

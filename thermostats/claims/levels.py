@@ -46,6 +46,8 @@ POINTS = 48
 """Points of a box that are tried with a test that is made study by study."""
 WORST = 3
 """Worst worlds of a box that are simulated anew."""
+EVERY = 10
+"""Studies after which the time is looked at."""
 LONGER = 10
 """Times that a worst world may take as long as another of its search."""
 WANTED = 0.8
@@ -67,11 +69,11 @@ class Effort:
     few: int
     more: int
     fresh: int
-    beside: int
+    others: int
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE, HERE = Effort(40, 60, 1000, 300), Effort(400, 1000, 4000, 2000), Effort(30, 40, 400, 150)
+STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(400, 1000, 4000, 2000), Effort(20, 30, 400, 150)
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,12 @@ def levels(question: Question, rows: pd.DataFrame, world: World, n: int, seed: s
     outcomes = world.draw(rows, random_of(question, rows, n, seed))
     if trial.many is not None:
         return _at_once(rule, trial, rows, outcomes)
-    made, started = [], time.process_time()
+    made: list[list[float]] = []
+    started = time.process_time()
     for study in _studies(rows, outcomes):
-        made.append(_of_study(rule, trial, study))
-        if time.process_time() - started > seconds:
+        if len(made) % EVERY == EVERY - 1 and time.process_time() - started > seconds:
             break
+        made.append(_of_study(rule, trial, study))
     return np.array(made)
 
 
@@ -414,10 +417,10 @@ def calibrated(
             limits.append(row["bound_05"])
             yield row
         for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
-            yield search.simulated(point, HOSTILE, effort.beside)
+            yield search.simulated(point, HOSTILE, effort.others)
         if worst and _of_study(rule, replace(trial, unit=""), rows)[SIDES.index(side)] <= ALPHA:
             for point in search.tipping(worst[0]["size"]):
-                yield search.simulated(point, TIPPING, effort.beside)
+                yield search.simulated(point, TIPPING, effort.others)
         yield from _powers(search, sizes[side], min([ALPHA, *limits]))
 
 
@@ -427,8 +430,8 @@ def _powers(search: Search, false: Sequence[str], limit: float) -> Iterator[dict
     if size in false:
         return
     point = {"size": size, "kind": "normal"}
-    row = search.simulated(point, POWER, search.effort.beside)
-    made = search._levels(point, search.effort.beside, "power")
+    row = search.simulated(point, POWER, search.effort.others)
+    made = search._levels(point, search.effort.others, "power")
     power = float((made <= ALPHA).mean() if limit >= ALPHA else (made < limit).mean())
     models, groups = larger(search, point, power, limit) if search.side == SUPPORTED else (np.nan, np.nan)
     yield {**row, "power": power, "models_wanted": models, "groups_wanted": groups}

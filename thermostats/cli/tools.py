@@ -52,10 +52,12 @@ def compare(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Compare two models of one shape: which tensors changed, by how much and in what rank, and their gains.
+    """Compare two models of one shape, as functions and as they are stored, and their gains.
 
-    Distance is the Frobenius norm of the change over that of the first model's tensor; rank is effective, the
-    participation ratio of the change's squared singular values. Gains are shown where both models were measured.
+    As functions: distance of their canonical forms, 0 for models that changes of weights connect which leave every
+    output; anything else says only how far. As stored: which tensors changed, by how much and in what rank. Distance
+    is the Frobenius norm of the change over that of the first model's tensor; rank is effective, the participation
+    ratio of the change's squared singular values. Gains are shown where both models were measured.
 
     Example: `thermostats compare models/base models/tuned`
     """
@@ -66,9 +68,17 @@ def compare(
     gains = comparison.gains.to_dict("records")
     if as_json:
         tensors = comparison.tensors.replace([math.inf, math.nan], None).to_dict("records")
-        print_json({"distance": comparison.distance, "notes": comparison.notes, "tensors": tensors, "gains": gains})
+        function = None if math.isnan(comparison.function) else comparison.function
+        of_function = {"function": function, "function_notes": comparison.function_notes}
+        stored = {"distance": comparison.distance, "notes": comparison.notes}
+        print_json({**of_function, **stored, "tensors": tensors, "gains": gains})
         return
+    if not math.isnan(comparison.function):
+        print(f"As functions: {comparison.function:.4g} ({_meaning(comparison.function)}).")
+    for note in comparison.function_notes:
+        print(note)
     print(
+        "As stored: "
         f"{len(changed)} of {len(comparison.tensors)} tensors changed; "
         f"distance of all together {comparison.distance:.4g}"
     )
@@ -81,6 +91,14 @@ def compare(
     else:
         step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
+
+
+SAME = 1e-5
+"""Distance as functions below which weights stored in float32 do not tell two models apart."""
+
+
+def _meaning(distance: float) -> str:
+    return "the same function, as far as weights can say" if distance < SAME else "it says only how far"
 
 
 @app.command("set")

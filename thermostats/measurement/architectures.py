@@ -19,6 +19,13 @@ Config = Mapping[str, Any]
 """A model's configuration as in its config.json."""
 
 
+HEADLESS = "files_without_head"
+"""Key that `spectra.read_config` adds to a configuration: its class is one without a head of next tokens, as embedding
+and reward models are, and its files hold none."""
+OTHER_HEADS = ("score", "classifier", "qa_outputs", "v_head", "summary")
+"""Modules of such classes that are no part of the decoder."""
+
+
 class UnknownArchitectureError(UsageError):
     """No entry describes this model class."""
 
@@ -136,6 +143,8 @@ class Architecture:
     """Parameter below the block that attention's output is multiplied by to be what it writes."""
     mlp_scale: str = ""
     """The same for the feed-forward layer."""
+    headless: bool = False
+    """The files hold a decoder without the head that its class would have; see `HEADLESS`."""
     shared: bool = False
     """One block is run L times (ALBERT): its weights are there once, its gains L times."""
     any_size: bool = False
@@ -808,6 +817,13 @@ def _as_configured(entry: Architecture, config: Config) -> Architecture:
     return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
 
 
+def _without_head(entry: Architecture, config: Config) -> Architecture:
+    """The entry of the decoder alone, where the files hold no head for it."""
+    if not config.get(HEADLESS) or entry.loader != LLAMA.loader:
+        return entry
+    return replace(entry, loader="AutoModel", headless=True, outside=(*entry.outside, *OTHER_HEADS))
+
+
 def _inside(tower: Architecture, model_type: str, of_tower: str) -> Architecture:
     """The entry of a text tower where it is a part of a model that reads images or sound too.
 
@@ -858,7 +874,7 @@ def lookup(config: Config) -> Architecture:
     variants = [entry for entry in ARCHITECTURES if entry.model_type == described]
     for entry in variants:
         if _matches(config_of(config), entry.when):
-            tower = _as_configured(entry, config)
+            tower = _without_head(_as_configured(entry, config), config)
             return tower if by_itself or stated not in TEXT_TOWERS else _inside(tower, stated, model_type)
     if variants:
         raise _no_variant(config_of(config), variants)

@@ -117,23 +117,33 @@ def tokenise(
     tokenizer adds itself.
     """
     prompts, before = [], set()
+    usual = _in_front(tokenizer)
     for prompt_id, text in texts:
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]
         if not bare:
             step = "remove it or give it a text"
             raise UsageError("the prompt is empty", where=f"prompt {prompt_id}", got=repr(text), next_step=step)
         ids = list(tokenizer(text)["input_ids"])
-        start = next((i for i in range(len(ids)) if ids[i : i + len(bare)] == bare), 0)
+        places = (usual, *range(len(ids)))  # a text of the first token alone is found in front, too
+        start = next((i for i in places if ids[i : i + len(bare)] == bare), 0)
         read = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
         if start and bare[0] == ids[start - 1] and bare[0] in tokenizer.all_special_ids:
             raise UsageError(
                 "the text begins with a token that the tokenizer puts in front of it, which would be there twice",
                 where=f"prompt {prompt_id}",
                 got=repr(text[:40]),
-                next_step=f"leave {tokenizer.convert_ids_to_tokens(bare[0])} out of the text",
+                next_step=f"leave {tokenizer.convert_ids_to_tokens(bare[0])} out of the text"
+                if len(bare) > 1
+                else "remove the prompt: every other one begins with it",
             )
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
         behind = 0 if causal else len(ids) - len(read)
         first = 1 if causal else max(start, 1)
         prompts.append(TokenisedPrompt(prompt_id, tuple(ids if behind else read), first, behind))
-    return prompts, " | ".join(sorted(before))
+    return prompts, " | ".join(sorted(filter(None, before)))
+
+
+def _in_front(tokenizer: Any) -> int:
+    """How many tokens a tokenizer puts in front of a letter."""
+    ids, bare = (list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (True, False))
+    return next((i for i in range(len(ids)) if bare and ids[i : i + len(bare)] == bare), 0)

@@ -10,7 +10,7 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.digest import model_sha
+from thermostats.measurement.same_function import function_distance
 from thermostats.measurement.spectra import find_named
 from thermostats.next_steps import command
 from thermostats.tables import reading, store
@@ -48,9 +49,15 @@ class Comparison:
     """Distance of all tensors together."""
     notes: tuple[str, ...] = ()
     """What is not compared: heads that only one of the two has."""
+    function: float = math.nan
+    """Distance as functions, see `same_function`: 0, but for rounding, says that they are the same."""
+    function_parts: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """layer, part and distance of the canonical forms."""
+    function_notes: tuple[str, ...] = ()
+    """Why there is no such distance, or what it does not see."""
 
     def __repr__(self) -> str:
-        lines = [f"{self.first} and {self.second}: distance {self.distance:.4g}"]
+        lines = [f"{self.first} and {self.second}: as functions {self.function:.4g}, as stored {self.distance:.4g}"]
         lines.append(f"{len(self.changed)} of {len(self.tensors)} tensors differ; {len(self.gains)} gains of both")
         return "\n".join([*lines, *self.notes])
 
@@ -66,7 +73,8 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
 
     Tensors are read one at a time and compared in float64; bfloat16 and float16 are exact there. Of masks, frequencies
     and numbers of positions nothing is said, and heads that only one has are named in `notes`. Gains are those of runs
-    whose hash is the folder's, of one source on one prompt set.
+    whose hash is the folder's, of one source on one prompt set. As functions models of some classes are compared, of
+    others `function_notes` says why not.
 
     Raises UsageError for models of different blocks or shapes, DataError for folders that cannot be read.
     """
@@ -83,7 +91,18 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
         shape = " × ".join(map(str, x.shape))
         rows.append((name, shape, x.size, _ratio(moved, size), effective_rank(matrix), min(matrix.shape)))
     tensors = pd.DataFrame(rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"])
-    return Comparison(here, there, tensors, _gains(here, there, data), _ratio(square, total), tuple(notes))
+    as_functions = _as_functions(here, there)
+    return Comparison(
+        here, there, tensors, _gains(here, there, data), _ratio(square, total), tuple(notes), *as_functions
+    )
+
+
+def _as_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tuple[str, ...]]:
+    try:
+        apart = function_distance(here, there)
+    except UsageError as error:
+        return math.nan, pd.DataFrame(), (f"not compared as functions: {error.what} ({error.got})",)
+    return apart.distance, apart.parts, apart.notes
 
 
 def effective_rank(change: Matrix) -> float:

@@ -130,14 +130,31 @@ def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) ->
 
     auto: Any = getattr(transformers, loader)
     try:
-        kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
-        config = kind.from_pretrained(folder, local_files_only=True, **values)
+        config = class_config(folder, loader, **values)
         with torch.device("meta"):
             model: torch.nn.Module = auto.from_config(config) if loader.startswith("Auto") else auto(config)
     except UNLOADABLE as error:
         raise ThermostatsError("transformers cannot build the model", where=folder, got=first_line(error)) from error
     model.tie_weights()  # type: ignore[operator]
     return model
+
+
+def class_config(folder: Path, loader: str, *, trust_remote_code: bool = False, **values: bool) -> Any:
+    """transformers' configuration of the model in a folder, `values` in the place of its own.
+
+    What it says of the kernel that computes attention, which may not be installed here, and of the form in which
+    outputs are returned is no part of the model, and left out.
+    """
+    import transformers  # noqa: PLC0415 - loaded only where it is needed
+
+    auto: Any = getattr(transformers, loader)
+    kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
+    config = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code, **values)
+    config._attn_implementation = None
+    for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", ()))):
+        if part is not None:
+            part.return_dict, part.output_hidden_states, part.output_attentions = True, False, False
+    return config
 
 
 def memory(n_params: int, dtype: str) -> int:

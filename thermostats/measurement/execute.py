@@ -39,11 +39,13 @@ def execute(
     retries: int = RETRIES,
     budget: int | None = None,
     progress: Progress | None = None,
+    prepare: Callable[[], None] | None = None,
 ) -> Iterator[Outcome]:
     """Measure specs, the largest first, and yield the outcome of each as soon as it is known.
 
-    Without an engine they are measured in this process. What fails by the machine's or the network's fault is tried
-    again so many times. `budget`: bytes that models downloaded to the specs' `cache` may take.
+    Without an engine they are measured in this process. `prepare` is called before the first that is not finished. What
+    fails by the machine's or the network's fault is tried again so many times. `budget`: bytes that models downloaded
+    to the specs' `cache` may take.
     """
     folder = store.data_folder(data) if dry_run else writable_folder(data)
     engine = engine or Inline(EngineSettings(), folder, progress)
@@ -59,6 +61,10 @@ def execute(
             if not dry_run:
                 spec_states.clear(folder, session.spec_id(spec))
             yield Outcome(model_id(spec), "skipped", spec.revision, finished=finished)
+        if not left:
+            return
+        if prepare is not None:
+            prepare()
         texts = {name: [] if rows is None else [str(text) for text in rows["text"]] for name, rows in sets.items()}
         jobs = largest_first(left, texts, engine.place)
         if dry_run:

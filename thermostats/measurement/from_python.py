@@ -95,8 +95,8 @@ def measure(
     model: a hub id or a model's folder, in whose case the data folder may stand second; or a transformers model in
     memory, compiled or spread over devices, with its tokenizer (of images, its processor). Of one in memory the weights
     as they are now are written to a temporary folder and loaded again, so that there must be room for them twice; it
-    is called `name`, or else as its configuration says, and its revision is a digest of its weights. Without a data
-    folder rows are returned and kept nowhere.
+    is refused where it computes something else than they do. It is called `name`, or else as its configuration says,
+    and its revision is a digest of its weights. Without a data folder rows are returned and kept nowhere.
 
     prompts: a prompt set, a file of prompts, a folder of images, or a list of texts, whose prompt_id are p001, p002, ….
     what: any of weights, gains, outputs, attention. revision: one or several branches, tags or commits. layers: numbers
@@ -135,11 +135,14 @@ def measure(
             spec_of("in memory", fields)  # refuses before anything is written
             _check_words(asked, kinds)
             specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
+            return _rows(specs, data, wanted, plain)
         return _rows(specs, data, wanted)
 
 
-def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[int] | None) -> pd.DataFrame:
-    """Rows of `layers` of some specs, measured where they are not yet."""
+def _rows(
+    specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[int] | None, model: Any = None
+) -> pd.DataFrame:
+    """Rows of `layers` of some specs, measured where they are not yet. model: the one in memory that they are of."""
     own_folder(data)
     tables = begun_or_shipped(data)
     for spec in specs:
@@ -158,6 +161,10 @@ def _rows(specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[in
         depth = int(planned.model["n_layers"])
         if beyond := [number for number in wanted or () if number > depth]:
             raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
+        if model is not None and any(run.kind != "weights" for run in planned.runs):
+            from thermostats.measurement.in_memory import check_same  # noqa: PLC0415 - needs the extra
+
+            check_same(model, planned)
     measured = []
     display = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
     with begun(data) as folder, display.bars if display else nullcontext():

@@ -2,29 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+import transformers
 from numpy.typing import NDArray
 
+from thermostats.measurement.architectures import lookup
 from thermostats.measurement.attention import measure_attention
+from thermostats.measurement.batching import tokenise
 from thermostats.measurement.checkpoint import StoredTensor
-from thermostats.measurement.forward import Decoder
+from thermostats.measurement.forward import Decoder, configuration, decoder
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.gauge import ModelWeights
-from thermostats.measurement.gauge_models import weights_of
+from thermostats.measurement.gauge_models import weights_of, with_weights
 from thermostats.measurement.spectra import embedding_rows, layer_rows
 from thermostats.measurement.transitions import transitions
+from thermostats.tables import store
 from thermostats.tables.features import combine
 from thermostats.tables.schemas import TABLES, dtypes, key, with_added
 
 COLUMNS = ["change", "table", "quantity", "before", "after", "moved"]
+PROMPTS = 12
 NAME = "changed"
 """Run and model that rows of a model in memory are of."""
+
+
+def before_and_after(
+    folder: str | Path, change: Callable[[ModelWeights], ModelWeights], *, name: str = "", **config: Any
+) -> pd.DataFrame:
+    """What a change does to a trained model in a folder, as `moves` has it; nothing is written.
+
+    change: of the model's weights, such as `gauge.fold_norms`; name: what it is called in the table. config: values of
+    the configuration that are other than in the folder. Measured on the first prompts of the set core, with weights in
+    float64; what the class computes in float32 is left to 1e-6.
+
+    Raises DataError where the folder cannot be read, UsageError for a class that is not measured.
+    """
+    places, prompts = opened(folder, **config)
+    changed = with_weights(places, change(weights_of(places)))
+    return moves(name, tables_of(places, prompts), tables_of(changed, prompts))
+
+
+def opened(folder: str | Path, **config: Any) -> tuple[Decoder, list[Any]]:
+    """A trained model of a folder with its weights in float64 and eager attention, and its prompts."""
+    said = transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager", **config)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, config=said, dtype=torch.float64)
+    texts = store.load("prompts")
+    texts = texts[texts["prompt_set"] == "core"].head(PROMPTS)[["prompt_id", "text"]]
+    tokens, _ = tokenise(transformers.AutoTokenizer.from_pretrained(folder), texts.itertuples(index=False, name=None))
+    places = configuration(model)
+    return decoder(model.eval(), lookup(places), places), list(tokens)
 
 
 def tables_of(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame]:

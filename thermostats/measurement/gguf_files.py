@@ -23,6 +23,7 @@ import numpy as np
 from thermostats.errors import DataError, ThermostatsError, UsageError, first_line, not_installed
 from thermostats.measurement.architectures import lookup
 from thermostats.measurement.checkpoint import SINGLE
+from thermostats.measurement.gguf_metadata import Made, check_metadata, check_tokenizer
 from thermostats.measurement.gguf_parts import SUFFIX, parts, stem
 from thermostats.tables.atomic import only_writer
 from thermostats.tables.caching import cache_folder
@@ -33,6 +34,8 @@ EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 COPIED = 0.5
 """‖U − E‖/‖E‖ below which a head U stored apart from the embedding E is a copy of it, rounded otherwise: rounding to 2
 bits moves a matrix by less than that; two matrices that were trained apart lie about √2 apart."""
+VOCABULARY = tuple(f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type", "merges"))
+"""Metadata that are as long as a vocabulary."""
 UNROUNDED = ("F32", "F16", "BF16")
 """Schemes that are precisions, no quantisation."""
 ROWS = 4096
@@ -44,9 +47,9 @@ def gguf_folder(path: Path, cache: Path | None = None) -> Path:
 
     cache: folder to keep it in; by default the package's cache.
 
-    Raises UsageError where the package gguf is not installed or the model's class is not measured; DataError where a
-    part is missing, files are cut off, of another model or damaged, or a tensor is stored by a scheme that cannot be
-    read.
+    Raises UsageError where the package gguf is not installed, the model's class is not measured or the metadata
+    describe another model than transformers would compute; DataError where a part is missing, files are cut off, of
+    another model or damaged, a tensor is stored by a scheme that cannot be read, or the tokenizer is another one.
     """
     files = parts(path)
     place = cache or cache_folder()
@@ -138,6 +141,11 @@ def _value(reader: Any, name: str) -> Any:
     return None if field is None else field.contents()
 
 
+def _metadata(reader: Any) -> dict[str, Any]:
+    """What a file states, but for the vocabulary of its tokenizer."""
+    return {name: field.contents() for name, field in reader.fields.items() if not name.endswith(VOCABULARY)}
+
+
 def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
     """Raise DataError where parts of a split are not those of one model, in order."""
     stated = [_value(reader, "split.no") for reader in readers]
@@ -202,6 +210,8 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
         what, step = "transformers does not read this model from GGUF", "measure the model in safetensors instead"
         raise UsageError(what, where=named, got=first_line(error), next_step=step) from error
     entry = lookup(config.to_dict())
+    stated = _metadata(reader)
+    check_metadata(stated, Made(entry, config.to_dict()), named)
     apart = _apart(tensors)
     if apart is not None and apart < COPIED:
         config.tie_word_embeddings = True
@@ -214,6 +224,7 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     except UNLOADABLE as error:
         what, step = "transformers cannot load the model from GGUF", "measure the model in safetensors instead"
         raise DataError(what, where=named, got=first_line(error), next_step=step) from error
+    check_tokenizer(stated, tokenizer, named)
     names = _names(model, config, str(_value(reader, "general.architecture")))
     _check_all(tensors, names, info, named, tied=bool(config.tie_word_embeddings))
     folder.mkdir()

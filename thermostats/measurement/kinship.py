@@ -8,6 +8,7 @@ variances of drift do, and lengths do not. Others: the angle between the spectra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pandas as pd
 from thermostats.errors import UsageError
 from thermostats.measurement.checkpoint import decode
 from thermostats.measurement.compare import shared_tensors
+from thermostats.measurement.same_function import function_distance
 from thermostats.tables.tree import Array
 
 MATRICES, MEASURES = ("W_V", "W_O"), ("spectral_norm", "frobenius_norm")
@@ -23,8 +25,14 @@ DEPTHS, RANKS = 16, 8
 """Places in depth and among the heads of a block, the largest first, at which spectra are read."""
 
 
-def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path]) -> pd.DataFrame:
+FORMS = ("stored", "function")
+
+
+def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path], *, form: str = "stored") -> pd.DataFrame:
     """Squared relative distances of models of one shape, models × models; for `neighbour_joining`.
+
+    form: of the weights as ``stored``, or as a ``function``: in the canonical form that `compare` describes, in which
+    models are at no distance that changes connect which leave every output; each is the mean of both directions.
 
     models: folders, by name or called as they are. Tensors that not all have, such as heads for a task, are left out
     and named in `attrs["notes"]`. One tensor of all models is in memory at a time, in float64.
@@ -34,7 +42,11 @@ def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path]) ->
     folders = models if isinstance(models, Mapping) else {Path(model).name: model for model in models}
     if len(folders) < max(2, len(models)):
         raise UsageError("too few models, or two of one name", got=", ".join(folders), allowed="two or more")
+    if form not in FORMS:
+        raise UsageError("no such form", where="form", got=repr(form), allowed=" or ".join(FORMS))
     paths = [Path(folder) for folder in folders.values()]
+    if form == "function":
+        return _as_functions(list(folders), paths)
     shared, notes = shared_tensors(list(zip(map(str, folders), paths, strict=True)))
     apart, size = np.zeros((len(paths), len(paths))), np.zeros(len(paths))
     for tensors in shared:
@@ -45,6 +57,16 @@ def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path]) ->
     distances = pd.DataFrame((apart + apart.T) / size.mean(), index=list(folders), columns=list(folders))
     distances.attrs["notes"] = notes
     return distances
+
+
+def _as_functions(names: Sequence[str], paths: Sequence[Path]) -> pd.DataFrame:
+    table, notes = pd.DataFrame(0.0, index=list(names), columns=list(names)), dict[str, None]()
+    for i, j in combinations(range(len(paths)), 2):
+        both = [function_distance(*pair) for pair in ((paths[i], paths[j]), (paths[j], paths[i]))]
+        table.iloc[i, j] = table.iloc[j, i] = float(np.mean([each.distance**2 for each in both]))
+        notes |= dict.fromkeys(both[0].notes)
+    table.attrs["notes"] = list(notes)
+    return table
 
 
 def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from torch import nn
 from thermostats.errors import DataError, TransientError, UsageError, first_line
 from thermostats.measurement.architectures import Architecture, eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import BUFFERS, open_checkpoint
-from thermostats.measurement.estimate import UNLOADABLE, check_memory
+from thermostats.measurement.estimate import UNLOADABLE, check_memory, class_config
 from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.spectra import read_config
@@ -97,9 +97,11 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
     open_checkpoint(folder.path)  # says precisely what is missing or damaged
     if attention != "default":
         options["attn_implementation"] = attention
-    options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True, **entry.set_values}
+    options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True}
+    values = {"trust_remote_code": options["trust_remote_code"], **entry.set_values}
     try:
         auto: Any = getattr(transformers, entry.loader)
+        options["config"] = class_config(folder.path, entry.loader, **values)
         model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
         step = "try --dtype bfloat16 or --set device_map=auto"

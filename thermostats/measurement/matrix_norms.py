@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from thermostats.measurement.checkpoint import decode
 
@@ -119,6 +117,8 @@ def _largest(matrix: Matrix, seed: int) -> tuple[float, float] | None:
     """σ_max and the bound on its relative error; None where `TOLERANCE` is not reached."""
     n = matrix.shape[1]
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415 - slow to load
+
     gram = LinearOperator((n, n), matvec=lambda x: _gram_product(matrix, x.ravel()), dtype=dtype)
     try:
         values, vectors = eigsh(
@@ -172,14 +172,13 @@ def _verified(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, float]
 
 def _dense(matrix: Matrix) -> float:
     """σ_max from the Gram matrix of the shorter side, accumulated in float64."""
+    from scipy.linalg import eigh  # noqa: PLC0415 - as above
+
     rows = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     gram: Matrix = np.zeros((rows.shape[1], rows.shape[1]))
     for _, block in row_blocks(rows):
         wide = block.astype(np.float64)
         gram += wide.T @ wide
     last = gram.shape[0] - 1
-    return float(
-        np.sqrt(
-            max(0.0, eigh(gram, eigvals_only=True, subset_by_index=[last, last], driver="evx", overwrite_a=True)[0])
-        )
-    )
+    largest = eigh(gram, eigvals_only=True, subset_by_index=[last, last], driver="evx", overwrite_a=True)[0]
+    return float(np.sqrt(max(0.0, largest)))

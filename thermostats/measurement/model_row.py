@@ -26,6 +26,8 @@ SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet", "swin", "t5", "mt5",
 SCHEMES |= dict.fromkeys(("marian", "pegasus", "m2m_100"), "sinusoidal")
 SCHEMES |= dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba"), "none")
 SCHEMES |= {"roformer": "rotary"}
+ROTATES_IF_SAID = ("granitemoehybrid",)
+"""Classes without positions, unless their configuration's `position_embedding_type` is ``rope``."""
 FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim", "hidden_dim")
 ROUTERS = {"gate", "router", "wg", "shared_expert_gate", "moe_statics"}
 """Modules of a block that choose experts."""
@@ -87,7 +89,11 @@ def model_row(
         "position_scheme": _scheme(entry, config, learned=table is not None),
         "parallel_block": entry.parallel,
         "year": None,
-        "modality": "vision" if entry.reads == "image" else "decoder" if entry.has_head else "encoder",
+        "modality": "vision"
+        if entry.reads == "image"
+        else "decoder"
+        if entry.has_head or entry.headless
+        else "encoder",
         "stages": len(entry.depths) or 1,
         "source": COUNTED,
         "quantised": "" if origin.get("scheme") in (None, *UNROUNDED) else origin["scheme"],
@@ -210,6 +216,8 @@ def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
     kind = str(decoder.get("position_embedding_type") or "")
     if kind.startswith("relative"):
         return "relative"
+    if kind == "nope" or (entry.model_type in ROTATES_IF_SAID and kind != "rope"):
+        return "none"
     if not entry.has_head and learned:
         return "learned"
     if entry.model_type == "beit":

@@ -267,7 +267,8 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
         step = "thermostats measure MODEL --dry-run says what can be measured"
-        raise UsageError("the model has none of the requested quantities", got=", ".join(kinds), next_step=step)
+        asked = ", ".join(name for names in kinds.values() for name in names)
+        raise UsageError("the model has none of the requested quantities", got=asked, next_step=step)
     return {kind: names for kind, names in left.items() if names}
 
 

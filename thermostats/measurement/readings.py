@@ -31,7 +31,7 @@ Vectors = Callable[[str, str], NDArray[Any] | None]
 
 
 @dataclass(frozen=True)
-class Side:
+class MatrixSide:
     """What multiplies the d columns of a matrix, and whether their mean is taken away afterwards."""
 
     factors: NDArray[Any] | None = None
@@ -44,7 +44,7 @@ class Side:
             return scaled - scaled.mean(axis=1, keepdims=True) if self.centred else scaled
 
 
-AS_STORED = Side()
+AS_STORED = MatrixSide()
 """A side that nothing is done to."""
 
 
@@ -52,8 +52,8 @@ AS_STORED = Side()
 class AsRead:
     """Both sides of the OV circuit of one block."""
 
-    of_values: Side
-    of_output: Side
+    of_values: MatrixSide
+    of_output: MatrixSide
     no_ov: str = ""
     """Why the norm of OV as read is no number of the function; empty: it is, over that of the stream."""
     no_balance: str = ""
@@ -85,8 +85,8 @@ def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bo
     scale = vectors(entry.attention_scale, "") if entry.attention_scale else None
     multiplier = float(config_of(config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
     written = multiplier if scale is None else multiplier * decode(scale)
-    of_values = Side(gamma, centred and normed and not latent)
-    of_output = Side(None if np.ndim(written) == 0 and written == 1 else np.asarray(written), centred)
+    of_values = MatrixSide(gamma, centred and normed and not latent)
+    of_output = MatrixSide(None if np.ndim(written) == 0 and written == 1 else np.asarray(written), centred)
     post = "" if entry.additive else POST_NORM
     return AsRead(of_values, of_output, post or (NORMED_WRITE if entry.attention_write else ""), post)
 

@@ -7,6 +7,7 @@ matrices of its heads, d_h × d_h each.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError
-from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer, stack_of
+from thermostats.errors import DataError, ThermostatsError
+from thermostats.measurement.architectures import HEADLESS, Architecture, Config, config_of, lookup, of_layer, stack_of
 from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint, same_bits
 from thermostats.measurement.gguf_files import record
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
 from thermostats.measurement.matrix_norms import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
-from thermostats.measurement.readings import AS_STORED, AsRead, Side, as_read, balanced
+from thermostats.measurement.readings import AS_STORED, AsRead, MatrixSide, as_read, balanced
 from thermostats.tables.limits import CONFIG, read_bytes
 
 Tensors = Mapping[str, StoredTensor]
 Row = dict[str, object]
 MEASURES = ["spectral_norm", "frobenius_norm", "stable_rank", "ov_read_norm", "balanced_norm"]
 COLUMNS = ["layer", "matrix", "head", *MEASURES, "missing"]
+WITHOUT_HEAD = re.compile(
+    r"(For(Sequence|Token|Text)\w*Classification|ForQuestionAnswering|Reward\w*|(?<!LMHead)(?<!DoubleHeads)Model)$"
+)
+"""How classes of decoders without a head of next tokens are called: embedding, reward and classifying models."""
 NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
@@ -69,7 +74,8 @@ def _stored_as(entry: Architecture, tensors: Tensors, types: Mapping[str, str], 
 
 
 def read_config(folder: Path, reads: str = "text") -> Config:
-    """config.json of a model's folder; of several stacks the one that reads ``text`` or ``image``.
+    """config.json of a model's folder; of several stacks the one that reads ``text`` or ``image``; with `HEADLESS` of a
+    decoder without its head.
 
     Raises DataError where it is missing or damaged.
     """
@@ -83,7 +89,20 @@ def read_config(folder: Path, reads: str = "text") -> Config:
         raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
     if not isinstance(config, dict):
         raise DataError("configuration is not an object", where=path, got=type(config).__name__)
-    return stack_of(config, reads)
+    config = stack_of(config, reads)
+    return {**config, HEADLESS: True} if _lacks_head(config, folder) else config
+
+
+def _lacks_head(config: Config, folder: Path) -> bool:
+    """Whether the class is one without a head of next tokens, and the files hold no such head either."""
+    classes = config.get("architectures")
+    if not isinstance(classes, list) or not classes or not all(WITHOUT_HEAD.search(str(name)) for name in classes):
+        return False
+    try:
+        entry, tensors = lookup(config), open_checkpoint(folder)
+    except ThermostatsError:
+        return False  # said by what needs them
+    return entry.has_head and find_named(tensors, entry.tensor_names(entry.unembedding[0])) is None
 
 
 def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True) -> list[Row]:
@@ -255,7 +274,7 @@ def _plain(stored: StoredTensor) -> NDArray[Any]:
     return raw
 
 
-def _grams(heads: NDArray[Any], side: Side = AS_STORED) -> NDArray[np.float64]:
+def _grams(heads: NDArray[Any], side: MatrixSide = AS_STORED) -> NDArray[np.float64]:
     """M Mᵀ of each head's (d_h × columns) matrix as a side of it is read, in float64: (heads × d_h × d_h)."""
     grams = np.empty((heads.shape[0], heads.shape[1], heads.shape[1]))
     for h, stored in enumerate(heads):

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def measure_models(
         from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
         from thermostats.measurement.session import quiet  # noqa: PLC0415 - as above
 
-        quiet()
+        check_installed()
     except ImportError as error:
         raise not_installed(error) from error
     folder = tables if dry_run else folders.writable_folder(data)
@@ -83,12 +84,19 @@ def measure_models(
     display = Bars() if sys.stderr.isatty() else Lines()
     with display.bars:
         engine = (Inline if alone else open_engine)(settings, folder, display.report)
-        for outcome in execute(wanted, folder, dry_run=dry_run, engine=engine, **limits):
+        for outcome in execute(wanted, folder, dry_run=dry_run, engine=engine, prepare=quiet, **limits):
             outcomes.append(outcome)
             display.done(len(outcomes), len(wanted), outcome)
     if len(outcomes) > 1:
         print(summary(outcomes), file=sys.stderr)
     return outcomes
+
+
+def check_installed() -> None:
+    """Raise ImportError where the extra that measuring needs is not installed, without loading it."""
+    for name in ("torch", "transformers"):
+        if find_spec(name) is None:
+            raise ImportError(f"No module named {name!r}")
 
 
 def _check_places(models: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """log y_i = a + δ·[lab_i is focal] + v_cell(i) + u_family(i) + ε_i: one lab against others at exactly equal shape.
 
 Cells are models of one shape, of which some are of the focal lab and some are not, so that no coding of the shape is
-needed. The exact engine draws δ; beside it stand the ratio of geometric means within cells and its exact permutation,
+needed. The exact engine draws δ; next to it are the ratio of geometric means within cells and its exact permutation,
 families moved whole (`classical.within_cells`).
 """
 
@@ -174,7 +174,7 @@ def _odd(rows: pd.DataFrame, family: str | None) -> list[str]:
     groups = cells_of(rows).of_groups()
     messages = [] if family else ["no families: every model is taken as one of its own, which may change sides alone"]
     if single:
-        messages.append(f"one model of each side, which are told from their labs by nothing: {', '.join(single)}")
+        messages.append(f"one model of each side, so that model and lab are one: {', '.join(single)}")
     if 1 / len(groups) > 0.05:
         messages.append(f"families moved whole have {len(groups)} arrangements, so that no p is below 1/{len(groups)}")
     return messages

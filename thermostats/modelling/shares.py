@@ -22,6 +22,7 @@ from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Pr
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
+from thermostats.next_steps import Code, again, written
 from thermostats.plots.general import MUTED, forest
 
 MU_SD, TAU_SCALE = 1.5, 1.0
@@ -61,7 +62,8 @@ def fit_share(
     if unknown := int(rows[holds].isna().sum()):
         raise _unknown(rows, holds, unknown)
     if not set(rows[holds]) <= {True, False}:
-        step = f'thermostats.fit_share(df.assign(holds=df["{holds}"] > 1), "holds")'
+        above = Code(f"df.assign(holds=df[{written(holds)}] > 1)")
+        step = again(above, holds="holds") if pd.api.types.is_numeric_dtype(rows[holds]) else ""
         wrong = str(sorted(map(str, set(rows[holds])))[:5])
         raise UsageError("neither true nor false", where=holds, got=wrong, next_step=step)
     if rows.empty:

@@ -80,7 +80,7 @@ def not_read(table: pd.DataFrame, outcome: str, se: str | float | None, *others:
             f'{column} is not read: se="{column}" takes it as known' for column in (f"{outcome}_se",) if column in table
         ]
     if left := [name for name in others if name in table]:
-        return [f"not read beside se: {', '.join(left)}"]
+        return [f"not read with se: {', '.join(left)}"]
     return []
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import shipped_tables
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
@@ -17,7 +18,7 @@ from thermostats.plots.column import column_style
 from thermostats.studies.delia2026 import figures
 from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, gains, spectra, svg, transition
 
-TABLES = Evidence()
+TABLES = shipped_tables()
 DRAWN: dict[str, pd.DataFrame] = {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import shipped_tables
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
@@ -14,7 +15,7 @@ from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains
 
 @pytest.fixture(scope="module")
 def tables() -> Evidence:
-    return Evidence()
+    return shipped_tables()
 
 
 def test_one_row_a_model_from_the_file_with_more_prompts(tables: Evidence) -> None:

@@ -8,7 +8,6 @@ from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables import store
 from thermostats.tables.folders import shipped_models
 
-pytest.importorskip("torch")
 LIMIT = 2_000_000
 CHECKPOINTS = 6
 
@@ -32,6 +31,7 @@ def test_three_models_of_different_recipes_each_under_two_megabytes():
     [pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (k > 0)) for k, path in enumerate(shipped_models())],
 )
 def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
+    pytest.importorskip("torch")
     from thermostats.measurement.from_python import measure
 
     again = measure(str(path), tmp_path / "mine", prompts="nursery", what=("gains",), device="cpu", download=False)

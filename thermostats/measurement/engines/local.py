@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 from contextlib import suppress
+from functools import cached_property
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,13 @@ class Inline:
     """Specs in this very process, one after the other; for a single one there is nothing to keep apart."""
 
     def __init__(self, settings: EngineSettings, data: Path, progress: Progress | None = None) -> None:
-        self.place = local_place(settings)
-        self.data, self.progress = data, progress
+        self.settings, self.data, self.progress = settings, data, progress
         self.jobs: list[Job] = []
+
+    @cached_property
+    def place(self) -> Place:
+        """The room of this machine, looked at once something is to be measured."""
+        return local_place(self.settings)
 
     def submit(self, job: Job) -> None:
         self.jobs.append(job)
@@ -62,8 +67,12 @@ class Local(Inline):
 
     def __init__(self, settings: EngineSettings, data: Path, progress: Progress | None = None) -> None:
         super().__init__(settings, data, progress)
-        self.environments = _environments(settings, self.place)
         self.workers: list[Worker] = []
+
+    @cached_property
+    def environments(self) -> list[dict[str, str]]:
+        """Variables of each process that there may be at once."""
+        return _environments(self.settings, self.place)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Jobs that are through; progress is passed on meanwhile."""

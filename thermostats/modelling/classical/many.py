@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -64,6 +65,64 @@ def correlations(
     with np.errstate(divide="ignore"):
         lower, upper = np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)
     return Many(r, lower, upper, _permutation_p(_rearranged(x, codes, seed), y, np.abs(r)))
+
+
+def means(outcomes: Array, against: float = 0.0) -> Many:
+    """Mean of every study with its t interval, and the two-sided p of the same t against a number."""
+    n, mean = outcomes.shape[1], outcomes.mean(axis=1)
+    error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Many(mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1))
+
+
+def shares(outcomes: Array, against: float = 0.5) -> Many:
+    """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p against a share."""
+    n, k = outcomes.shape[1], outcomes.sum(axis=1).astype(np.int64)
+    tail, counts = (1 - LEVEL) / 2, np.arange(n + 1)
+    lower = np.r_[0.0, stats.beta.ppf(tail, counts[1:], n - counts[1:] + 1)]
+    upper = np.r_[stats.beta.isf(tail, counts[:-1] + 1, n - counts[:-1]), 1.0]
+    p = np.array([stats.binomtest(int(count), n, against).pvalue for count in counts])
+    return Many(k / n, lower[k], upper[k], p[k])
+
+
+def counted(numbers: Array) -> Many:
+    """Numbers without interval and p."""
+    none = np.full(len(numbers), math.nan)
+    return Many(numbers.astype(np.float64), none, none, none)
+
+
+def differences(
+    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series, *, seed: int = 0
+) -> Many:
+    """Mean over groups of the means of those inside minus that of the others, as `clustered_sign_permutation` has it.
+
+    p: two-sided, groups moved whole between the two sides. Of truth values it is a difference of shares. There is no
+    interval. Raises UsageError for fewer than two groups on a side.
+    """
+    codes, names = pd.factorize(np.asarray(groups))
+    by_group = outcomes.astype(np.float64) @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
+    inside = np.array([bool(focal[codes == code].all()) for code in range(len(names))])
+    k, n = int(inside.sum()), inside.size
+    if min(k, n - k) < 2:
+        raise UsageError("too few groups to exchange", got=f"{k} and {n - k}", allowed="two or more on a side")
+    sides = _sides(inside, seed)
+    weights = np.where(sides, 1 / k, -1 / (n - k))
+    difference = by_group @ np.where(inside, 1 / k, -1 / (n - k))
+    return replace(counted(difference), p=_permutation_p(weights, by_group, np.abs(difference)))
+
+
+def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
+    """Which groups are inside, the observed ones first; then all other choices of so many, or some drawn at random."""
+    k, n = int(inside.sum()), inside.size
+    if math.comb(n, k) <= MOST_ARRANGEMENTS:
+        chosen = np.array(list(combinations(range(n), k)))
+    else:
+        drawn = np.random.default_rng(seed).random((RESAMPLES, n)).argsort(axis=1)[:, :k]
+        chosen = np.vstack([np.flatnonzero(inside), drawn])
+    sides = np.zeros((len(chosen), n), dtype=bool)
+    sides[np.arange(len(chosen))[:, None], chosen] = True
+    return sides
 
 
 def _unit(values: Array) -> Array:

@@ -108,7 +108,7 @@ class Permutation:
 
 @dataclass(frozen=True, kw_only=True)
 class RatioOfCells(ClassicalEstimate):
-    """T with its t interval over cells and p of whole groups; exponentials; p of units moved within cells beside it."""
+    """T with its t interval over cells and p of whole groups; exponentials; p of units moved within cells."""
 
     ratio: float
     ratio_lower: float

@@ -77,7 +77,7 @@ def columns_once(
     for column, named in places.items():
         if len(named) > 1:
             raise UsageError(
-                "a column stands in two blocks" if len(set(named)) > 1 else "a column stands twice in a block",
+                "a column stands in two blocks" if len(set(named)) > 1 else "a column is named twice in a block",
                 where=column,
                 got=" and ".join(dict.fromkeys(named)),
                 allowed="each column once",
