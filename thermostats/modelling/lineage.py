@@ -79,7 +79,8 @@ def fit_lineage(
     quadrature; siblings may resemble each other more than parent and child do), `levels` (labs, families and parents
     each with a scale; the nested heritage model). The covariance is that of a tree whose highest model stands at 1, not
     a correlation; in trees of unequal heights lower models vary less. More than 400 models, up to 2,000, are drawn
-    along the tree (Brownian motion, one row a model, no merges); their errors count as known. total_sd: scale of the half-normal prior of τ.
+    along the tree (Brownian motion, one row a model, no merges); their errors count as known. total_sd: scale of the
+    half-normal prior of τ.
 
     Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
     parent_child and siblings of `free`. Statements: orders of the blocks. Tables: slopes (least squares,
@@ -240,8 +241,8 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     models = list(dict.fromkeys(means["model_id"]))
     if len(models) < LEAST:
         raise UsageError("too few models", got=len(models), allowed=f"{LEAST} or more")
-    pruned = process == BROWNIAN and not tree.merges and not means["model_id"].duplicated().any()
-    if len(models) > (MOST if pruned else DENSE):
+    prunable = process == BROWNIAN and not tree.merges and not means["model_id"].duplicated().any()
+    if len(models) > (MOST if prunable else DENSE):
         raise UsageError(
             "too many models for draws",
             got=len(models),

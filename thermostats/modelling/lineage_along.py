@@ -44,9 +44,10 @@ class AlongTree(Gaussian):
     def rows(self, which: NDArray[np.bool_]) -> AlongTree:
         """The same model of some of the outcomes."""
         fewer = super().rows(which)
+        assert isinstance(fewer, AlongTree)  # noqa: S101 - made by `replace`
         pruning = replace(self.pruning, models=self.pruning.models[which])
-        own = {"rows_of_sources": self.rows_of_sources[which], "common": self.common[which]}
-        return replace(self, **{name: getattr(fewer, name) for name in _SHARED}, pruning=pruning, **own)
+        rows, common = self.rows_of_sources[which], self.common[which]
+        return replace(fewer, pruning=pruning, rows_of_sources=rows, common=common)
 
     def log_density(self, theta: Array, square: Array | None = None) -> Array:
         """log p(y | θ) + log p(θ) of every row of θ = log s."""
@@ -122,17 +123,18 @@ class AlongTree(Gaussian):
         yield from np.array_split(theta, max(1, numbers // NUMBERS))
 
 
-_SHARED = ("y", "X", "blocks", "error", "freedom")
-
-
 def along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> AlongTree:
     """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors count as exact."""
     tree = drift.sources.tree
     held = drift.sources.rows[[tree.place(name) for name in names]][:, drift.mask]
     common = held @ drift.mean
-    fields = {name: getattr(model, name) for name in ("y", "X", "sd", "blocks", "prior", "error")}
     return AlongTree(
-        **fields,
+        y=model.y,
+        X=model.X,
+        sd=model.sd,
+        blocks=model.blocks,
+        prior=model.prior,
+        error=model.error,
         along=block,
         drift=drift,
         pruning=Pruning.of(tree, names),

@@ -74,8 +74,8 @@ class Lineage:
         }
         gaussians = tuple(self._gaussian(rows, bases | errors) for bases in constants["nodes"])
         if like is None and self.pruned(models):
-            model = along_tree(gaussians[0], f"u_{DESCENT}", drifts[0][DESCENT], models)
-            return Laid(model=model, constants=constants)
+            along = along_tree(gaussians[0], f"u_{DESCENT}", drifts[0][DESCENT], models)
+            return Laid(model=along, constants=constants)
         model: Gaussian | Mixture = gaussians[0]
         if len(gaussians) > 1:
             model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
