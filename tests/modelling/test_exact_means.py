@@ -36,7 +36,7 @@ def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
     for j, (pair, rows) in enumerate(fit.rows.groupby("pair")):
         line = stats.linregress(rows["base"], rows["change"])
         assert fit.model.y[[j, j + 3]] == pytest.approx([rows["base"].mean(), line.intercept])
-        assert fit.constants["slope"][j] == pytest.approx(line.slope), pair
+        assert fit.design.slope[j] == pytest.approx(line.slope), pair
     pairs = fit.table("pairs")
     assert np.log(pairs["ratio"].to_numpy()) == pytest.approx([-0.3, 0.02, 0.4], abs=4 * 0.05 / 25**0.5)
     assert pairs["p_sign_changes"].round(2).tolist() == [0, 0, 1]
@@ -88,6 +88,15 @@ def test_columns_that_a_law_reads_are_needed(fit: Callable[..., Fit]) -> None:
     table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02]).assign(category="a")
     with pytest.raises(UsageError, match="no such column"):
         fit(table, seed=1).predict(table[["value"]])
+
+
+def test_one_unit_is_fitted_and_checked_without_leaving_it_out() -> None:
+    table = benchmark_table(np.random.default_rng(1), LEVELS[:1]).assign(y=lambda t: np.log(t["value"]))
+    fit = fit_unit_means(table, "y", scale=0.25, seed=1)
+    gate = fit.check()
+    assert gate.passes and "LOO-PIT warned: not asked, since there is one outcome" in gate.reasons
+    below = stats.t.cdf(-fit.model.y[0] / fit.model.error[0], fit.model.freedom[0])
+    assert fit.probabilities["every mean < 0"] == pytest.approx(below, abs=0.03)
 
 
 def student(rng: np.random.Generator, scale: float, n: int) -> np.ndarray:
