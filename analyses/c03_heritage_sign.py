@@ -1,6 +1,7 @@
 """C03: the lab that trained a model fixes the sign: EleutherAI dampens, every other lab expands."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.descent import covariance_of
 from thermostats.claims.posterior import Panel
-from thermostats.claims.rule import Decide, Posterior, V
+from thermostats.claims.rule import ACCIDENTS, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.formatting import listed, number
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
@@ -30,17 +31,18 @@ ALPHA = 0.05
 SEED = 3
 HERITAGE_SEED = 4
 """The same fit as in C04."""
-STATED, ALIKE = (0.8, 0.0), 0.4
-"""Shares of dampening models of EleutherAI and of the others as claimed; the share of both where the lab is nothing."""
-DIFFERENCE, ELSEWHERE = V("difference between families"), V("models of other labs clearly below 1")
-DAMPENS = V(f"dampening models of {FOCAL}")
-FIXES_THE_SIGN = Decide(
-    (DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA) & (ELSEWHERE <= 0),
-    (DAMPENS <= 0) | ((DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA)) | (ELSEWHERE > 1),
-)
+STATED, FIXED, ALIKE = (0.8, 0.0), (1.0, 0.0), 0.4
+"""Shares of dampening models of EleutherAI and of the others: as published, as the claim's words have them, and of both
+where the lab is nothing."""
+DIFFERENCE, OTHER_SIDE = V("difference between families"), V("models on the other side of 1")
+CLEARLY = V("models clearly on the other side of 1")
+DIFFERS = Decide((DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA), (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA))
+FIXES_THE_SIGN = Decide(DIFFERS.supported & (OTHER_SIDE <= 0), DIFFERS.against | (CLEARLY > ACCIDENTS))
+"""That labs differ, and that no model lies on the other side: a statement about every unit, refuted by a few."""
 LABS = Posterior(f"{FOCAL}'s mean log gain < 0 and every other lab's > 0")
 
 GAINS_AXIS = "penultimate gain (block L − 1)"
+LAYER_NORM, TIE = "LayerNorm", 1e-9
 
 CLAIM = Claim.read(__file__)
 
@@ -62,28 +64,34 @@ def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
 
 
 def by_families(rows: pd.DataFrame) -> Result:
-    """Mean share of dampening models over EleutherAI's families minus the mean over the others', and who is against."""
+    """Mean share of dampening models over EleutherAI's families minus the mean over the others'."""
     focal, dampens = rows["focal"].astype(bool), rows["dampens"].astype(bool)
-    against = rows.loc[dampens & rows["clear"] & ~focal, "model_id"]
-    quantities = {
-        DIFFERENCE.name: Estimate(None),
-        DAMPENS.name: Estimate(int((dampens & focal).sum())),
-        ELSEWHERE.name: Estimate(len(against)),
-    }
-    words: dict[str, Any] = {"against": list(against)}
-    if (dampens & focal).any() and not dampens.all():
-        labs = rows["heritage"].where(~focal, FOCAL)
-        test = clustered_sign_permutation(dampens, labs, rows["family"], focal=FOCAL, seed=SEED)
-        share = dampens.groupby([focal, rows["family"]]).mean().groupby(level=0).mean()
-        quantities[DIFFERENCE.name] = Estimate(float(share[True] - share[False]), p=test.p_value)
-        words["test"] = test
-    return Result.of(rows, quantities, table=None, words=words)
+    if not (dampens & focal).any() or dampens.all():
+        return Result.of(rows, {DIFFERENCE.name: Estimate(None)}, table=None)
+    labs = rows["heritage"].where(~focal, FOCAL)
+    test = clustered_sign_permutation(dampens, labs, rows["family"], focal=FOCAL, seed=SEED)
+    share = dampens.groupby([focal, rows["family"]]).mean().groupby(level=0).mean()
+    difference = Estimate(float(share[True] - share[False]), p=test.p_value)
+    return Result.of(rows, {DIFFERENCE.name: difference}, table=None, words={"test": test})
+
+
+def by_every_model(rows: pd.DataFrame) -> Result:
+    """The same, and how many models lie on the other side of 1 than the claim has their lab."""
+    focal, dampens = rows["focal"].astype(bool), rows["dampens"].astype(bool)
+    against = dampens != focal
+    clear = rows[against & rows["clear"].astype(bool)]
+    counts = {OTHER_SIDE.name: Estimate(int(against.sum())), CLEARLY.name: Estimate(len(clear))}
+    differ = by_families(rows)
+    names = {lab: list(clear.loc[clear["focal"].astype(bool) == lab, "model_id"]) for lab in (True, False)}
+    words = {**differ.words, "inside_clear": names[True], "against": names[False]}
+    return replace(differ, quantities={**counts, **differ.quantities}, words=words)
 
 
 VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
-TRIAL = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, (ALIKE, *DAMPENING), "family"))
+FAMILIES = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, (ALIKE, *DAMPENING), "family"))
+MODELS = Trial(signs, by_every_model, "", worlds_of_contrast("dampens", "focal", FIXED, (ALIKE, *DAMPENING), "family"))
 
 
 DESIGN = {
@@ -159,10 +167,10 @@ def with_audit(evidence: Evidence, gain: Case) -> Result:
     if a:
         words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
         words |= {"fisher_stated": stated.fisher(a + b, c + d)}
-    return by_families(rows).adding(words=words)
+    return by_every_model(rows).adding(words=words)
 
 
-@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=TRIAL, views=VIEWS)
+@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=MODELS, views=VIEWS)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
     every = models(evidence)
@@ -187,8 +195,31 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     )
 
 
+def by_whole_labs(rows: pd.DataFrame) -> float:
+    """p of a difference as large as EleutherAI's, labs moved whole: the share of labs that lie as far from the rest."""
+    share = rows.groupby("heritage")["dampens"].mean()
+    apart = (share - (share.sum() - share) / (len(share) - 1)).abs()
+    return float((apart >= apart[FOCAL] - TIE).mean())
+
+
+@CLAIM.finding("difference", primary=DIFFERS, over=(GAIN,), trial=FAMILIES, views=VIEWS)
+def difference(evidence: Evidence, gain: Case) -> Result:
+    """Whether EleutherAI's models dampen more often than those of other labs, whatever single models do."""
+    rows = signs(evidence, gain)
+    alike = rows[rows["norm_kind"] == LAYER_NORM]
+    below = rows[rows["dampens"]]
+    words = {
+        "labs": rows["heritage"].nunique(),
+        "whole_labs": by_whole_labs(rows),
+        "below": len(below),
+        "below_alike": int((below["norm_kind"] == LAYER_NORM).sum()),
+        "alike": by_families(alike.reset_index(drop=True)) if alike["focal"].nunique() == 2 else None,
+    }
+    return by_families(rows).adding(words=words)
+
+
 CLAIM.curve(
-    f"sign.{GAIN.id}",
+    f"difference.{GAIN.id}",
     rows=curves.every_universe,
     choices=curves.SIGNS,
     estimate=difference_of_fractions("focal", "family"),

@@ -191,7 +191,7 @@ def mean_gains(own: pd.DataFrame) -> Result:
     found, fit = by_prompts(own), fit_last_gains(own, scale=SCALE, seed=SEED)
     table = found.rows["models"]
     worst, above = table.iloc[-1], int((table["lower"] > 1).sum())
-    words = {"n": worst["n"], "worst": worst["model_id"], "above": above, "models": fit.constants["labels"]["mean"]}
+    words = {"n": worst["n"], "worst": worst["model_id"], "above": above, "models": fit.design.labels["mean"]}
     return found.adding(inference=Inference(fit, tables=("means",)), words=words)
 
 

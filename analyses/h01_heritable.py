@@ -1,6 +1,8 @@
 """H01: what a model's descent fixes of its gain, beyond shape and size."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,8 @@ from thermostats.claims.claim import (
 from thermostats.claims.descent import tree_of
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_descent
-from thermostats.modelling.heritability import enough, heritability
+from thermostats.modelling.classical.many import Many
+from thermostats.modelling.heritability import enough, heritabilities
 from thermostats.modelling.lineage_likelihood import ancestors
 from thermostats.plots.tree import draw_tree
 from thermostats.tables.labels import having
@@ -35,6 +38,7 @@ CLAIMED = 0.6
 COLUMNS = ("log_L", "log_H", "log_d_h", "log_n")
 LAMBDA = V("λ")
 HERITABLE = Decide((LAMBDA > 0) & (LAMBDA.p <= ALPHA), (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
+INTERVAL = "likelihood ratio interval, 95%"
 LEAST = AtLeast(models=10)
 CLAIM = Claim.read(__file__)
 GAINS = (
@@ -51,9 +55,8 @@ def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]
-    return (
-        rows[kept].assign(**facts, **logs)[lambda t: np.isfinite(t[list(COLUMNS)]).all(axis=1)].reset_index(drop=True)
-    )
+    complete = rows[kept].assign(**facts, **logs, source=evidence.origin(rows["source"]))
+    return complete[np.isfinite(complete[list(COLUMNS)]).all(axis=1)].reset_index(drop=True)
 
 
 def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
@@ -62,18 +65,29 @@ def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
 
 
 def descent(rows: pd.DataFrame) -> Result:
-    """λ beyond shape and size, with p of none; raises TooFew where models hardly outnumber labs or columns."""
+    """λ beyond shape, size and source, with p of none; raises TooFew where models hardly outnumber labs or columns."""
     if not enough(rows, COLUMNS):
         raise TooFew(Result.of(rows))
-    found = heritability(rows, COLUMNS)
-    kind = "likelihood ratio interval, 95%"
-    known = Estimate(found.estimate, found.lower, found.upper, kind, found.p_value)
-    return Result.of(rows, {LAMBDA.name: known}, table=None)
+    [share] = zip(*astuple(at_once(rows, {"log_gain": rows[["log_gain"]].to_numpy(np.float64).T})["λ"]), strict=True)
+    estimate, lower, upper, p = (float(value) for value in share)
+    return Result.of(rows, {LAMBDA.name: Estimate(estimate, lower, upper, INTERVAL, p)}, table=None)
+
+
+def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The same of many studies."""
+    return {LAMBDA.name: heritabilities(rows, outcomes["log_gain"], COLUMNS)}
 
 
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
-TRIAL = Trial(rows_of, descent, "heritage", worlds_of_descent("log_gain", CLAIMED, "log_n", group=""))
+TRIAL = Trial(
+    rows_of,
+    descent,
+    "heritage",
+    worlds_of_descent("log_gain", CLAIMED, "log_n", group="source"),
+    many=at_once,
+    version=2,
+)
 
 
 def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:

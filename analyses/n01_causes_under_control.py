@@ -25,9 +25,9 @@ from thermostats.studies.nursery.crossed_ratios import (
     NAMES,
     by_other_choices,
     by_ratios,
-    largest_corpus,
     rule,
     spreads_of,
+    weights_of,
     with_choices,
 )
 from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, worlds_of
@@ -51,11 +51,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     first = parts["recipe"]
     words: dict[str, Any] = {"parts": parts}
     if first.table is not None:
-        corpus, least, most = largest_corpus(first.table)
-        words |= {
-            "largest": {"corpus": corpus, "least": least, "most": most},
-            "extent": third.extent(third.ends(evidence)),
-        }
+        words |= {"weights": weights_of(third.enough(evidence)), "extent": third.extent(third.ends(evidence))}
     return Result(
         words=words,
         table=first.table,
@@ -67,7 +63,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 
 def of_third(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
-    trial = Trial(third.read, partial(by_ratios, name=name), "recipe", worlds_of(name, NAMES[name]))
+    trial = Trial(third.read, partial(by_ratios, name=name), "recipe", worlds_of(name, NAMES[name]), version=2)
     return {"primary": rule(name), "trial": trial, **third.STUDY}
 
 

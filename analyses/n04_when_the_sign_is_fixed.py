@@ -7,7 +7,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import glance, third
-from thermostats.studies.nursery.early import SETTLES, along_training, at_end, by_ranks, of_corpus
+from thermostats.studies.nursery.early import SETTLES, along_training, at_end, by_corpora, of_corpus
 from thermostats.studies.nursery.tuning import ACROSS, CAN_CROSS, TUNED, by_bases, crossings
 from thermostats.tables.vocabulary import NURSERY
 
@@ -20,7 +20,7 @@ def crossed(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.finding(
-    "third", primary=SETTLES, trial=Trial(crossed, by_ranks, "recipe", at_end(32, 640), version=2), **third.STUDY
+    "third", primary=SETTLES, trial=Trial(crossed, by_corpora, "recipe", at_end(32, 640), version=3), **third.STUDY
 )
 def of_third_study(evidence: Evidence) -> Result:
     """Does a tenth of training go with the end, among models of one shape and corpus, in four corpora?"""
@@ -33,7 +33,7 @@ def of_third_study(evidence: Evidence) -> Result:
         "on": {words: of_corpus(third.early_and_late(evidence, on=name)) for name, words in third.IN_WORDS.items()},
         "flips": third.pairs(evidence)["flips"],
     }
-    return replace(by_ranks(rows), table=table, words=words, draw=partial(glance.settling, table))
+    return replace(by_corpora(rows), table=table, words=words, draw=partial(glance.settling, table))
 
 
 def tuned_of_third(evidence: Evidence) -> pd.DataFrame:

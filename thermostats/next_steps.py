@@ -36,8 +36,8 @@ MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 READERS = {
     ".csv": "pd.read_csv({}, dtype=str, keep_default_na=False)",
     ".tsv": 'pd.read_csv({}, sep="\\t", dtype=str, keep_default_na=False)',
-    ".json": "pd.read_json({}, dtype=False)",
-    ".jsonl": "pd.read_json({}, lines=True, dtype=False)",
+    ".json": "pd.read_json({}, dtype=False, convert_dates=False, precise_float=True)",
+    ".jsonl": "pd.read_json({}, lines=True, dtype=False, convert_dates=False, precise_float=True)",
     ".parquet": "pd.read_parquet({})",
 }
 """Expressions that read a file of rows as it is, by its ending."""
@@ -67,7 +67,11 @@ class CallMade:
     def line(self, rows: Code | None = None, **changed: Any) -> str:
         """The call with other rows or arguments. What cannot be written is called as its argument is."""
         first, *_ = self.signature.parameters
-        stated = {**self.arguments, **changed, first: rows or Code(self.rows)}
+        usual = {name: each.default for name, each in self.signature.parameters.items()}
+        new = {
+            name: value for name, value in changed.items() if name in self.arguments or not _same(value, usual[name])
+        }
+        stated = {**self.arguments, **new, first: rows or Code(self.rows)}
         ordered = [name for name in self.signature.parameters if stated.get(name, LEFT_OUT) != LEFT_OUT]
         words = {name: value if _can_be_written(value := stated[name]) else Code(name) for name in ordered}
         unnamed = []
@@ -95,6 +99,12 @@ def again(rows: Code | None = None, **changed: Any) -> str:
     """The call that is being made, with other rows or arguments; empty where none is."""
     made = MADE.get()
     return made.line(rows, **changed) if made else ""
+
+
+def argument(name: str) -> Any:
+    """An argument of the call that is being made; None where it has none."""
+    made = MADE.get()
+    return made.arguments.get(name) if made else None
 
 
 def in_words(function: Callable[P, T], of: str = "") -> Callable[P, T]:
@@ -170,6 +180,12 @@ def _placeholder(word: str, parameter: Parameter, *, first: bool) -> Code:
 
 def _is_table(value: Any) -> bool:
     return hasattr(value, "columns") or hasattr(value, "to_pandas")
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether two arguments are one, lists and tuples alike."""
+    value, other = (list(each) if isinstance(each, tuple) else each for each in (value, other))
+    return type(value) is type(other) and bool(value == other)
 
 
 def _can_be_written(value: Any) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -119,7 +119,7 @@ class NoFit:
     probabilities = _Chances()
     sampled: ClassVar = {"changes": _Draws()}
     labels: ClassVar = {"mean": ("a model",), "share": ("model",)}
-    constants: ClassVar[dict[str, object]] = {"labels": labels}
+    design: ClassVar = SimpleNamespace(labels=labels)
     n_models = n_heritages = 2
     statements: ClassVar[dict[str, object]] = {ORDER: lambda drawn: drawn["order"] > 0}
     status = "passed"

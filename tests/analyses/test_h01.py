@@ -1,13 +1,17 @@
-"""H01: models of labs and families that are alike, models that are not, and labs that only differ in spread."""
+"""H01: models of labs and families that are alike, models that are not, and sources that are alike."""
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import numpy as np
 import pandas as pd
+import pytest
 from altered import NO, OPEN, YES, analysis
 from scipy import stats
 
-from thermostats.modelling.heritability import by_flipped_signs, heritability, labs_and_families
+from thermostats.modelling.heritability import SHARES, SOURCES, heritabilities, labs_and_families
+from thermostats.modelling.lineage_likelihood import Restricted
 
 
 def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> pd.DataFrame:
@@ -19,6 +23,7 @@ def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> 
             "model_id": [f"m{i}" for i in range(lab.size)],
             "heritage": [f"lab{i}" for i in lab],
             "family": [f"f{i}" for i in 2 * lab + np.tile(np.arange(each) % 2, n_labs)],
+            "source": "one",
             **{name: rng.normal(size=lab.size) for name in ("log_L", "log_H", "log_d_h", "log_n")},
         }
     )
@@ -42,7 +47,7 @@ def test_shape_that_goes_with_the_lab_is_no_descent() -> None:
     rng = np.random.default_rng(5)
     rows["log_L"] = rng.normal(size=20)[rows["lab"]]
     rows["log_gain"] += 0.5 * rows["log_L"]
-    assert heritability(rows, ()).p_value < 0.001
+    assert heritabilities(rows, rows[["log_gain"]].to_numpy().T, ()).p[0] < 0.001
     assert verdict(rows) != YES
 
 
@@ -52,12 +57,49 @@ def test_families_and_labs_share_a_third_each() -> None:
     assert k[0].tolist() == [3, 2, 1, 1, 0, 0, 0, 0] and k[4].tolist() == [0, 0, 0, 0, 3, 2, 2, 2]
 
 
-def test_flipped_signs_keep_their_level_where_labs_differ_in_spread_and_the_likelihood_does_not() -> None:
-    rows = models(12, each=2)
-    rows = pd.concat([rows, models(3, each=8).assign(heritage=lambda t: "big " + t["heritage"])], ignore_index=True)
-    x, k = np.ones((len(rows), 1)), labs_and_families(rows)
-    spread = np.where(rows["heritage"].str.startswith("big"), 1.0, 3.0)
+def test_one_source_is_the_restricted_likelihood_of_descent_alone() -> None:
+    rows = models(8, each=4, lam=0.5, seed=3)
+    y, x = rows["log_gain"].to_numpy(), np.ones((len(rows), 1))
+    alone = Restricted.of(y, x, labs_and_families(rows))
+    [share], [lower], [upper], [p] = astuple(heritabilities(rows, y[None], ()))
+    assert abs(share - alone.estimate()) <= 0.05
+    assert abs(lower - alone.interval()[0]) <= 0.05 and abs(upper - alone.interval()[1]) <= 0.05
+    assert p == pytest.approx(stats.chi2.sf(float(alone.statistic()), 1) / 2, rel=0.05)
+
+
+def test_the_likelihood_beside_sources_is_that_of_the_normal_density() -> None:
+    rows = models(6, each=3, lam=0.5, seed=5).assign(source=lambda t: ["a", "b", "b"] * 6)
+    y, x = rows["log_gain"].to_numpy(), np.ones((len(rows), 1))
+    source = rows["source"].to_numpy()
+    alike = (source[:, None] == source).astype(float)
+
+    def twice(share: float, ratio: float) -> float:
+        v = ratio * alike + share * labs_and_families(rows) + (1 - share) * np.eye(len(rows))
+        beta, df = gls(v, y, x), len(rows) - 1
+        rest = y - x @ beta
+        sigma = rest @ np.linalg.solve(v, rest) / df
+        density = stats.multivariate_normal(cov=sigma * v, allow_singular=False).logpdf(rest)
+        inside = np.linalg.slogdet(x.T @ np.linalg.solve(sigma * v, x))[1]
+        return float(2 * density - inside + np.log(2 * np.pi))
+
+    ratios = [rest / (1 - rest) for rest in SOURCES]
+    profile = [max(twice(share, ratio) for ratio in ratios) for share in SHARES]
+    [share], _, _, [p] = astuple(heritabilities(rows, y[None], ()))
+    assert share == SHARES[int(np.argmax(profile))]
+    assert p == pytest.approx(stats.chi2.sf(max(profile) - profile[0], 1) / 2, rel=1e-6)
+
+
+def gls(v: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Generalised least squares by the normal equations."""
+    return np.asarray(np.linalg.solve(x.T @ np.linalg.solve(v, x), x.T @ np.linalg.solve(v, y)))
+
+
+def test_sources_that_differ_are_no_descent() -> None:
+    rows = models(12, each=3).assign(source=lambda t: np.where(t["lab"] < 6, "one", "other"))
     rng = np.random.default_rng(1)
-    p = [by_flipped_signs(spread * rng.standard_normal(len(rows)), x, k, flips=200) for _ in range(400)]
-    false = int((np.array(p) <= 0.05).sum())
-    assert stats.binom.sf(false - 1, 400, 0.05) > 0.001
+    levels = np.where(rows["source"] == "one", rng.standard_normal((400, 1)), rng.standard_normal((400, 1)))
+    outcomes = 0.6**0.5 * levels + 0.4**0.5 * rng.standard_normal((400, len(rows)))
+    beside = int((heritabilities(rows, outcomes, ()).p <= 0.05).sum())
+    without = int((heritabilities(rows.assign(source="one"), outcomes, ()).p <= 0.05).sum())
+    assert stats.binom.sf(beside - 1, 400, 0.05) > 0.001
+    assert stats.binom.sf(without - 1, 400, 0.05) < 1e-6

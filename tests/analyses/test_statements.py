@@ -17,7 +17,7 @@ from thermostats.claims.rule import Posterior
 from thermostats.claims.scripts import scripts
 from thermostats.modelling.checks import AS_FITTED
 from thermostats.modelling.draws import Array, Settings
-from thermostats.modelling.fit import Constants, Fit, Laid, Law, law_fitted
+from thermostats.modelling.fit import Design, Fit, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.scales import HalfNormals
 
@@ -33,7 +33,7 @@ class Drawn(dict[str, Array]):
         return np.random.default_rng(list(key.encode())).normal(size=SHAPE)
 
 
-def lay_out(rows: pd.DataFrame, like: Constants | None) -> Laid:
+def design(rows: pd.DataFrame) -> Design:
     n = len(rows)
     model = Gaussian(
         y=rows["y"].to_numpy(),
@@ -43,7 +43,7 @@ def lay_out(rows: pd.DataFrame, like: Constants | None) -> Laid:
         prior=HalfNormals((1.0,)),
         error=np.zeros(n),
     )
-    return Laid(model=model)
+    return Design(model=model)
 
 
 def above_0(name: str, quantities: Mapping[str, Array]) -> Array:
@@ -55,8 +55,8 @@ def stand_in(statements: Iterable[str]) -> Fit:
     rows = pd.DataFrame({"y": [0.1, -0.2, 0.4, 0.0, 0.3], "model_id": list("abcde"), "heritage": list("xxyyz")})
     law = Law(
         name="none",
-        lay_out=lay_out,
-        quantities=lambda values, constants: Drawn(x=values["beta"][..., 0]),
+        of=design,
+        quantities=lambda values, design: Drawn(x=values["beta"][..., 0]),
         reported=("x",),
         statements={name: partial(above_0, name) for name in statements},
     )

@@ -16,7 +16,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.studies.nursery import crossed_factors, third
 from thermostats.studies.nursery import shipped as tables_that_ship
-from thermostats.studies.nursery.crossed_ratios import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, largest_corpus, rule
+from thermostats.studies.nursery.crossed import ratios, table
+from thermostats.studies.nursery.crossed_ratios import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
 from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, CrossedWorld, worlds, worlds_of
 
 FINDINGS = {
@@ -119,12 +120,29 @@ def test_gains_on_prompts_of_others_are_compared_by_recipe() -> None:
         assert others.loc[corpus].drop("words").tolist() == pytest.approx(expected), corpus
 
 
-def test_the_corpus_that_gives_most_of_the_squares_is_named() -> None:
-    sds = {"English": (1, 2, 1), "source code": (3, 2, 1), "all corpora": (9, 9, 9)}
-    blocks = ("recipe", "shape", "size")
-    rows = [(of, block, sd) for of, each in sds.items() for block, sd in zip(blocks, each, strict=True)]
-    spreads = pd.DataFrame([*rows, ("English", "corpus", 99)], columns=["of", "block", "estimate"])
-    assert largest_corpus(spreads) == ("source code", 0.5, 0.9)
+def test_ratios_are_means_of_logs_by_precision_over_corpora_that_have_language() -> None:
+    """By hand: one corpus at a time, weights held fixed while each recipe is left out, t over recipes."""
+    rows = third.ends(study(worlds()[2]))
+    quantity = by_ratios(rows, SHAPE).quantities[OVER_SIZE]
+    y, x, corpora = table(rows[rows["trained_on"] != "shuffled"])
+    assert corpora == ["code", "english", "synthetic"]
+
+    def log_ratios(kept: np.ndarray) -> np.ndarray:
+        return np.log([ratios(y[[c]][:, kept], x)["shape / size"].estimate for c in range(3)])
+
+    n = y.shape[1]
+    left = np.array([log_ratios(np.delete(np.arange(n), r)) for r in range(n)])
+    weights = 1 / left.var(axis=0)
+    weights /= weights.sum()
+    mean, parts = weights @ log_ratios(np.arange(n)), left @ weights
+    half = stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * parts.var())
+    assert [quantity.value, quantity.lower, quantity.upper] == pytest.approx(np.exp([mean, mean - half, mean + half]))
+
+
+def test_what_shuffled_english_does_moves_no_ratio() -> None:
+    rows = third.ends(study(worlds()[2]))
+    loud = rows.assign(log_gain=rows["log_gain"] * np.where(rows["trained_on"] == "shuffled", 5.0, 1.0))
+    assert by_ratios(loud, SHAPE).quantities == by_ratios(rows, SHAPE).quantities
 
 
 def test_slopes_in_two_codings_are_one_plane() -> None:

@@ -13,7 +13,7 @@ from calibrated import FALSE_ALARM
 from scipy import stats
 
 from thermostats.modelling import checks, residuals
-from thermostats.modelling.residuals import Design
+from thermostats.modelling.residuals import Regressors
 
 ROOT = Path(__file__).parents[2]
 FAILS, WARNS = 0.02, 0.10
@@ -27,9 +27,9 @@ def alarms() -> Any:
         return importlib.import_module("alarms")
 
 
-def design(n: int = 40, labs: int = 5, seed: int = 0) -> Design:
+def design(n: int = 40, labs: int = 5, seed: int = 0) -> Regressors:
     rng = np.random.default_rng(seed)
-    return Design(x=rng.standard_normal((n, 2)), groups=np.sort(np.arange(n) % labs))
+    return Regressors(x=rng.standard_normal((n, 2)), groups=np.sort(np.arange(n) % labs))
 
 
 def test_statistics_are_those_of_textbooks() -> None:

@@ -36,7 +36,7 @@ def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
     for j, (pair, rows) in enumerate(fit.rows.groupby("pair")):
         line = stats.linregress(rows["base"], rows["change"])
         assert fit.model.y[[j, j + 3]] == pytest.approx([rows["base"].mean(), line.intercept])
-        assert fit.constants["slope"][j] == pytest.approx(line.slope), pair
+        assert fit.design.slope[j] == pytest.approx(line.slope), pair
     pairs = fit.table("pairs")
     assert np.log(pairs["ratio"].to_numpy()) == pytest.approx([-0.3, 0.02, 0.4], abs=4 * 0.05 / 25**0.5)
     assert pairs["p_sign_changes"].round(2).tolist() == [0, 0, 1]

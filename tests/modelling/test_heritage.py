@@ -59,13 +59,13 @@ def test_an_average_is_worth_its_prompts() -> None:
 
 
 def test_models_and_labs_are_summed_up_from_their_draws(fitted: Fit) -> None:
-    m, models, labs = log_gains(fitted.draws.values, fitted.constants), fitted.table("models"), fitted.table("labs")
-    assert models["model_id"].tolist() == sorted(set(rows()["model_id"])) == list(fitted.constants["outcomes"])
+    m, models, labs = log_gains(fitted.draws.values, fitted.design), fitted.table("models"), fitted.table("labs")
+    assert models["model_id"].tolist() == sorted(set(rows()["model_id"])) == list(fitted.design.outcomes)
     assert models["mean"].to_numpy() == pytest.approx(m.mean(axis=(0, 1)))
     assert models["probability_dampens"].to_numpy() == pytest.approx((m < 0).mean(axis=(0, 1)))
     lower, upper = np.quantile(m.reshape(-1, 12), [0.03, 0.97], axis=0)
     assert (models["lower"].to_numpy(), models["upper"].to_numpy()) == (pytest.approx(lower), pytest.approx(upper))
-    effect = contributions(fitted.draws.values, fitted.constants)["heritage"]
+    effect = contributions(fitted.draws.values, fitted.design)["heritage"]
     assert (labs["mean"] * labs["n_models"]).sum() == pytest.approx(0, abs=1e-9)
     for row in labs.to_dict("records"):
         own = np.flatnonzero(models["heritage"] == row["heritage"])
@@ -81,17 +81,17 @@ def test_a_lab_s_population_is_less_sure_than_its_models_and_its_next_model_less
     table = rows(16, 4).assign(gain=lambda t: t["gain"] * 0.95)
     family = table["model_id"].str[-2:].astype(int) % 3
     fit = fit_heritage(table.assign(family=family.astype(str)), estimand="last_gain", seed=1)
-    rng, values, constants = np.random.default_rng(1), fit.draws.values, fit.constants
+    rng, values, design = np.random.default_rng(1), fit.draws.values, fit.design
     scale = values["scale"].reshape(-1, 5)
-    sizes = constants["levels"]["family"].to_numpy()
+    sizes = design.levels["family"].to_numpy()
     unit = 1 / np.sqrt(1 - np.square(sizes).sum())
-    parts = {name: part.reshape(-1, 16) for name, part in contributions(values, constants).items()}
+    parts = {name: part.reshape(-1, 16) for name, part in contributions(values, design).items()}
     mean = fit.draws.flat("beta") + parts["heritage"] + parts["geometry"] + parts["scale"]
     mean = mean - unit * (fit.draws.flat("u_family") @ sizes)[:, None]
     new = mean + unit * scale[:, [3]] * rng.normal(size=mean.shape) + scale[:, [4]] * rng.normal(size=mean.shape)
     found = fit.table("labs")
     for number, row in found.iterrows():
-        own = constants["codes"]["heritage"] == number
+        own = design.codes["heritage"] == number
         assert row["population_dampens"] == pytest.approx((mean[:, own].mean(axis=1) < 0).mean(), abs=1e-9)
         assert row["next_dampens"] == pytest.approx((new[:, own] < 0).mean(), abs=0.02)
     doubt = {name: (found[name] - 0.5).abs().mean() for name in found if str(name).endswith("dampens")}
@@ -110,11 +110,11 @@ def test_the_spread_of_few_labs_is_shown_under_other_priors(fitted: Fit) -> None
 def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
     quantities, square = fitted.quantities, np.square(fitted.draws["scale"])
     for number, name in enumerate(BLOCKS):
-        part = contributions(fitted.draws.values, fitted.constants)[name]
+        part = contributions(fitted.draws.values, fitted.design)[name]
         assert quantities[f"sd_{name}"] == pytest.approx(part.std(axis=-1))
         assert quantities[f"share_{name}"] == pytest.approx(square[..., number] / square.sum(axis=-1))
     assert quantities["total_sd"] == pytest.approx(np.sqrt(square.sum(axis=-1)))
-    m = log_gains(fitted.draws.values, fitted.constants)
+    m = log_gains(fitted.draws.values, fitted.design)
     assert quantities["models_mean_log_gain"] == pytest.approx(m.mean(axis=-1))
     unprinted = {name for name in quantities if name.startswith("mean log gain of")} | {"models_mean_log_gain"}
     assert set(fitted.summary().index) == set(quantities) - unprinted
@@ -151,7 +151,7 @@ def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit
 
 def test_the_first_statement_is_the_lab_above_shape_and_size_together(fitted: Fit) -> None:
     """The spread of the sum of both contributions, counted draw by draw; it and the order are what is printed first."""
-    parts = contributions(fitted.draws.values, fitted.constants)
+    parts = contributions(fitted.draws.values, fitted.design)
     together = np.mean(parts["heritage"].std(axis=-1) > (parts["geometry"] + parts["scale"]).std(axis=-1))
     first, second = list(fitted.probabilities.items())[:2]
     assert first == ("heritage > geometry and scale", pytest.approx(together)) and second[0] == ORDER
@@ -207,7 +207,7 @@ def test_families_have_a_share_of_their_own_and_lineage_is_both() -> None:
     table = rows(16, 4)
     family = (table["model_id"].str[-2:].astype(int) // 4 % 2).astype(str)
     fit = fit_heritage(table.assign(family=family), estimand="last_gain")
-    parts = contributions(fit.draws.values, fit.constants)
+    parts = contributions(fit.draws.values, fit.design)
     assert list(parts) == ["heritage", "geometry", "scale", "family", "model"]
     assert fit.quantities["sd_lineage"] == pytest.approx((parts["heritage"] + parts["family"]).std(axis=-1))
     both = fit.quantities["share_heritage"] + fit.quantities["share_family"]

@@ -85,7 +85,7 @@ def test_a_fit_without_labs_or_scale_says_what_is_not_possible() -> None:
 
 def test_parts_of_geometry_and_scale(fit: Fit) -> None:
     """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale is all geometry's."""
-    bases = fit.constants["bases"]
+    bases = fit.design.bases
     shared = 0.3 * bases["scale"][:, 0]
 
     def parts(geometry: np.ndarray) -> dict[str, np.ndarray]:

@@ -29,7 +29,7 @@ def test_it_is_the_posterior_by_quadrature() -> None:
     """Of labs alone the two variances are summed over a grid, with the whole covariance at every node."""
     one = simulated(18, 6, n_prompts=1)
     fit = fit_heritage(one, blocks={"heritage": ["heritage"]})
-    y, basis = fit.model.y, fit.constants["bases"]["heritage"]
+    y, basis = fit.model.y, fit.design.bases["heritage"]
     assert (fit.model.error == 0).all()
     nodes = np.array([(h, m) for h in np.linspace(-14, 2, 60) for m in np.linspace(-14, 2, 60)])
     total, share = np.exp(nodes).sum(axis=1), np.exp(nodes[:, 0]) / np.exp(nodes).sum(axis=1)
@@ -83,7 +83,7 @@ def test_it_agrees_with_nuts(seed: int) -> None:
     sampled = fit_heritage(table, estimand="simulated", lab_df=1e4)
     assert (exact.draws.engine, sampled.draws.exact) == ("exact", False)
     agree(exact, sampled, rel=0.12, p=0.04)
-    m = [log_gains(fit.draws.values, fit.constants).mean(axis=(0, 1)) for fit in (exact, sampled)]
+    m = [log_gains(fit.draws.values, fit.design).mean(axis=(0, 1)) for fit in (exact, sampled)]
     assert m[1] == pytest.approx(m[0], abs=0.01)
 
 
@@ -99,10 +99,10 @@ def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
     fits = [fit_heritage(table, residuals=law) for law in ("normal", residuals)]
     assert fits[1].status == "passed", fits[1].draws.failures()
     assert fits[1].loo().elpd > fits[0].loo().elpd
-    values, constants = fits[1].draws.values, fits[1].constants
-    parts = contributions(values, constants)
-    m = log_gains(values, constants)
-    assert m.mean(axis=(0, 1)) == pytest.approx(constants["y"], abs=0.02)
+    values, design = fits[1].draws.values, fits[1].design
+    parts = contributions(values, design)
+    m = log_gains(values, design)
+    assert m.mean(axis=(0, 1)) == pytest.approx(design.y, abs=0.02)
     assert sum(parts.values()) + values["beta"] == pytest.approx(m)
     new = fits[1].predict(facts.head(2).assign(heritage="never seen", model_id=["a", "b"]))
     assert np.isfinite(new.filter(like="_sd")).all(axis=None)
@@ -115,13 +115,13 @@ def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
     """
     rng = np.random.default_rng(seed)
     facts = model_facts(12, 4, rng).assign(error=0.03, freedom=6.0)
-    laid, rows = STANDARD.lay_out(facts, None), []
+    laid, rows = STANDARD.of(facts), []
     truth = laid.model.from_prior(simulations, rng)
-    real = quantities({name: values[None] for name, values in truth.items()}, laid.constants)
+    real = quantities({name: values[None] for name, values in truth.items()}, laid)
     for i, y in enumerate(truth["y"]):
-        again = STANDARD.lay_out(facts.assign(log_gain=y), None)
+        again = STANDARD.of(facts.assign(log_gain=y))
         draws = again.model.sample(seed=int(rng.integers(2**31)))
-        drawn = quantities({name: values[None] for name, values in draws.few(size).items()}, again.constants)
+        drawn = quantities({name: values[None] for name, values in draws.few(size).items()}, again)
         names = [name for name in drawn if name.startswith(("sd_", "share_", "total", "mean_log"))]
         row = {name: float((drawn[name] < real[name][0, i]).sum()) for name in names}
         row["passed"] = float(draws.status == "passed")

@@ -102,8 +102,8 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
     rows = made()
     tree = thermostats.tree(rows)
     fit = thermostats.fit_lineage(rows, tree, blocks={}, seed=2)
-    kept, values = fit.constants["lineage"].tree, fit.draws.few(4000)
-    drift = fit.constants["drifts"][0]["descent"]
+    kept, values = fit.design.lineage.tree, fit.draws.few(4000)
+    drift = fit.design.drifts[0]["descent"]
     scaled = drift.scaled(drift.sources.rows)
     every = scaled @ scaled.T
     at = [kept.place(name) for name in rows["model_id"]]
@@ -111,7 +111,7 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
     for descent, own in values["scale"][:400]:
         v = descent**2 * every[np.ix_(at, at)] + (own**2 + 0.02**2) * np.eye(30) + np.ones((30, 30))
         expected.append((descent**2 * every[:, at] + 1.0) @ np.linalg.solve(v, rows["log_gain"]))
-    drawn = values["beta"] + descended_at(fit.constants, values, Drift.nodes, len(kept))
+    drawn = values["beta"] + descended_at(fit.design, values, Drift.nodes, len(kept))
     assert drawn.mean(axis=0) == pytest.approx(np.mean(expected, axis=0), abs=0.02)
 
 
@@ -152,7 +152,7 @@ def test_a_free_process_is_fitted_by_quadrature() -> None:
     drawn = fit.quantities
     assert fit.status == "passed" and drawn["lambda"].min() > 0 and drawn["lambda"].max() < 1
     assert ((drawn["parent_child"] ** 2 <= drawn["siblings"] + 1e-12) & (drawn["siblings"] < 1)).all()
-    assert len(fit.table("next")) == len(fit.constants["lineage"].tree)
+    assert len(fit.table("next")) == len(fit.design.lineage.tree)
 
 
 def test_where_lambda_cannot_be_told_the_fit_says_so_with_the_size_that_could() -> None:

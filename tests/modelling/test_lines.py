@@ -157,7 +157,7 @@ def test_a_missing_category_is_refused_by_name_at_fit_and_prediction(formula: st
 
 UNSEEN = {
     "vision": ("gain ~ kind", "kind", "vision"),
-    "blank": ("gain ~ kind", "kind", "chat "),
+    "near": ("gain ~ kind", "kind", "chats"),
     "text": ("gain ~ C(v)", "v", "2"),
 }
 

@@ -103,8 +103,7 @@ def fitted(shift: float = 0.0) -> Fit:
     draws = Draws(values=values, diagnostics=table, engine="nutpie", settings=Settings(), effective=effective)
     law = own_law(levels, per_row=["group"], statements={"up": lambda q: q["mu"] > 0})
     rows = thermostats.modelling.columns.frame_of({"group": GROUP, "y": np.append(MODEL.observed[:-1], 9.0)})
-    laid = law.lay_out(rows, None)
-    return Fit(law=law, rows=rows, model=laid.model, constants=laid.constants, draws=draws)
+    return Fit(law=law, rows=rows, design=law.of(rows), draws=draws)
 
 
 def never(*args: object, **more: object) -> None:

@@ -35,8 +35,8 @@ def test_a_source_s_level_is_the_difference_on_the_models_that_both_have() -> No
     assert fit.status == "passed"
     y = np.log(rows.pivot_table(index="model_id", columns=["source", "dtype"], values="penultimate_gain"))
     differences = (y["y", "float32"] - y["x", "float32"]).to_numpy()
-    names = fit.constants["labels"]["source"]
-    sets = fit.constants["labels"]["prompt_set"]
+    names = fit.design.labels["source"]
+    sets = fit.design.labels["prompt_set"]
     source, prompts = (fit.quantities[kind].reshape(-1, 3) for kind in ("source", "prompt_set"))
     # source and prompts coincide: their sum is what the rows tell
     both = source + prompts[:, [sets.index(f"prompts of {name}") for name in names]]

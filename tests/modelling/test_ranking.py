@@ -76,7 +76,7 @@ def test_checks_and_predictions(table, fitted):
 @pytest.mark.long
 def test_calibrated(fitted):
     """Half the prior scales: at the full ones residual scales of a hundredth and of 40% occur side by side."""
-    model = fitted.law.alternatives["half the prior scales"].lay_out(fitted.rows, None).model
+    model = fitted.law.alternatives["half the prior scales"].of(fitted.rows).model
 
     def read(values):
         named = {name: values[name] for name in ("level_mean", "apart", "log_sigma_mean", "sigma_spread", "prompt SD")}
@@ -91,7 +91,7 @@ def test_calibrated(fitted):
 @pytest.mark.long
 def test_normal_errors_are_another_law_on_the_same_rows(fitted):
     law = fitted.law.alternatives["normal errors of the same variance"]
-    model, values = law.lay_out(fitted.rows, None).model, fitted.draws.few(3)
+    model, values = law.of(fitted.rows).model, fitted.draws.few(3)
     mean = values["level"][:, model.data["model"]] + values["effects"] @ model.data["design"].T
     scale = np.exp(values["log_sigma"])[:, model.data["model"]]
     normal, t = stats.norm(mean, 2**0.5 * scale), stats.t(4, mean, scale)

@@ -48,7 +48,7 @@ def test_geometry_as_it_is_met() -> None:
 
 
 def test_contributions_have_the_stated_shares() -> None:
-    bases = STANDARD.lay_out(model_facts(30, 10, np.random.default_rng(1)), None).constants["bases"]
+    bases = STANDARD.of(model_facts(30, 10, np.random.default_rng(1))).bases
     rng = np.random.default_rng(2)
     shares = {"heritage": 0.5, "geometry": 0.2, "scale": 0.1, "model": 0.2}
     drawn = [contributions(bases, shares, 0.3, rng) for _ in range(2000)]

@@ -36,7 +36,7 @@ def test_slopes_and_their_classical_counterpart(fitted):
 
 def test_without_effects_it_is_a_regression_summed_over_its_noise(table):
     """β | r is normal in closed form; r is summed over a grid."""
-    laid = Slopes(blocks=()).lay_out(cells(table, "")[0], None)
+    laid = Slopes(blocks=()).of(cells(table, "")[0])
     draws = laid.model.sample(seed=1, settings=Settings(draws=5000))
     X, y, r = laid.model.X, laid.model.y, np.linspace(0.05, 3, 2000)
     precision = X.T @ X / r[:, None, None] ** 2 + np.eye(2) / SLOPE_SD**2
@@ -55,7 +55,7 @@ def test_without_effects_it_is_a_regression_summed_over_its_noise(table):
 def test_models_without_entropies_that_vary_have_no_slope(table):
     flat = table.assign(entropy=table["entropy"].where(table["model_id"] != "m0", 3.0))
     fit = fit_slopes(flat, seed=1)
-    assert fit.constants["labels"]["slopes"] == ("m1", "m2", "m3")
+    assert fit.design.labels["slopes"] == ("m1", "m2", "m3")
     assert any("no slope of m0" in words for words in fit.warnings)
     for rows in (
         table.assign(entropy=3.0),

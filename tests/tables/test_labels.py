@@ -129,6 +129,11 @@ LAYERS = pd.DataFrame({"model_id": "me/a", "layer": [2, 3], "prompt_id": "p", "g
             "models",
         ),
         (PROMPTS, PROMPTS.iloc[:1].assign(prompt_id="A", text="new"), "prompts"),
+        (
+            PROMPTS.assign(category="Fact"),
+            PROMPTS.iloc[:1].assign(prompt_id="d", text="new", category="fact"),
+            "prompts",
+        ),
         (PROMPTS, PROMPTS.iloc[:1].assign(prompt_set="S", text="new"), "prompts"),
     ],
 )

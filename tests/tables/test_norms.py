@@ -60,6 +60,16 @@ def test_hooks_of_transformer_lens_are_states_and_may_stand_twice() -> None:
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5], rtol=1e-4)
     outputs, _ = gains_from_norms(cache[1::2], STATES, "", of_three(cache))
     assert outputs["layer"].tolist() == [2, 3]  # their names say what they are
+    stacked = states().assign(state=["0_pre", "1_pre", "2_pre", "final_post"])
+    gains, _ = gains_from_norms(stacked, STATES, "", of_three(stacked))
+    np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5])
+    with pytest.raises(DataError, match="1_mid"):
+        gains_from_norms(stacked.assign(state=["0_pre", "1_mid", "2_pre", "final_post"]), STATES, "", of_three(stacked))
+
+
+def test_a_column_without_values_tells_no_rows_apart() -> None:
+    gains, _ = gains_from_norms(states(prompt=np.nan), STATES, "", of_three(states()))
+    assert gains["layer"].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

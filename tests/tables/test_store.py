@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import layer, model, run, table
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thermostats.errors import DataError
@@ -37,19 +37,24 @@ def test_shipped_tables_pass_their_check() -> None:
     assert counts["models"] > 30
 
 
-@given(value=st.floats(min_value=5e-324, max_value=1.7e308))
-def test_floats_survive_the_file_exactly(value: float, tmp_path_factory: pytest.TempPathFactory) -> None:
-    frame = table("layers", layer(run(), 1, value))
+@given(values=st.lists(st.floats(min_value=5e-324, max_value=1.7e308), min_size=1, max_size=40))
+@settings(max_examples=20)
+def test_floats_survive_the_file_exactly(values: list[float], tmp_path_factory: pytest.TempPathFactory) -> None:
+    frame = table("layers", *(layer(run(), number, value) for number, value in enumerate(values, 1)))
     path = tmp_path_factory.mktemp("float") / "layers.csv"
     store.save(frame, "layers", path)
-    assert store.read(path, "layers")["gain_block"][0] == value
+    assert store.read(path, "layers")["gain_block"].tolist() == values
 
 
-@given(token=st.text(st.characters(blacklist_categories=["Cs", "Cc"])))
-def test_text_survives_the_file_exactly(token: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(tokens=st.lists(st.text(st.characters(blacklist_categories=["Cs", "Cc"])), min_size=1, max_size=9))
+@settings(max_examples=20)
+def test_text_survives_the_file_exactly(tokens: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    names = ["null", "NA", *"1234567"][: len(tokens)]
     path = tmp_path_factory.mktemp("text") / "outputs.csv"
-    store.save(table("outputs", {"run_id": "NA", "prompt_id": "null", "top_token": token}), "outputs", path)
-    assert store.read(path, "outputs").iloc[0][["run_id", "prompt_id", "top_token"]].tolist() == ["NA", "null", token]
+    rows = [{"run_id": "NA", "prompt_id": name, "top_token": token} for name, token in zip(names, tokens, strict=True)]
+    store.save(table("outputs", *rows), "outputs", path)
+    read = store.read(path, "outputs")[["run_id", "prompt_id", "top_token"]].to_dict("records")
+    assert sorted(read, key=lambda row: row["prompt_id"]) == sorted(rows, key=lambda row: row["prompt_id"])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.next_steps import lines_for_a_shell
-from thermostats.tables.suggested_map import doubts_of
+from thermostats.tables.suggested_map import _mapping, doubts_of
 
 MODELS = pd.DataFrame(
     {
@@ -21,6 +21,7 @@ MODELS = pd.DataFrame(
         **{"params_m": [1.5, 3.25], "gain": [1.1, 0.9], "note": "x"},
     }
 )
+ONE = {"model_id": "a-1", "heritage": "A", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 10**6}
 LAYERS = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "prompt": "p", "growth": [1.1, 1.2, 0.9, 1.3]})
 WIDE = pd.DataFrame([{"model": "a-1", "prompt": "q", **{f"layer_{k}": 1 + k / 10 for k in range(1, 5)}}])
 
@@ -49,6 +50,27 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
         assert {each.table: each.added for each in done}["layers"] == 4
     assert "which gain it is" in doubts_of(MODELS) and "unit of n_params" in doubts_of(MODELS)
     assert doubts_of(LAYERS) == "check which token's gains these are"
+
+
+def test_names_with_other_spaces_and_capitals_are_known(tmp_path: Path) -> None:
+    odd = MODELS.rename(columns={"layers": "Layers\u00a0", "heads": " heads", "gain": "gain"})
+    done = pasted(refusal(odd, tmp_path / "mine"), odd)
+    assert {each.table: each.added for each in done} == {"models": 2, "runs": 2, "summaries": 2}
+    few = MODELS.rename(columns={"layers": "n_layer", "heads": "n_head", "hidden": "n_embd"})
+    assert thermostats.join(few, mapping=_mapping(few, "x"), data=tmp_path / "other")[0].added == 2
+
+
+def test_norms_are_no_gains_and_are_not_left_out_in_silence(tmp_path: Path) -> None:
+    thermostats.join([ONE], data=tmp_path / "mine")
+    norms = pd.DataFrame({"model": "a-1", "layer": range(5), "prompt": "p", "resid_norm": [1.0, 2.0, 3.0, 4.5, 9.0]})
+    done = pasted(refusal(norms, tmp_path / "mine"), norms)
+    assert {each.table: each.added for each in done} == {"runs": 1, "layers": 4}
+    held = thermostats.load("layers", tmp_path / "mine", models=True).query("source == 'mine'")
+    assert held["gain_block"].tolist() == [2.0, 1.5, 1.5, 2.0]
+    both = LAYERS.assign(norm=[1.0, 1.1, 1.3, 1.2])
+    assert "whether norm is what enters the block" in doubts_of(both)
+    own = MODELS.rename(columns={"gain": "penultimate_gain"})
+    assert _mapping(own, "x")["columns"]["penultimate_gain"] == "penultimate_gain"
 
 
 def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Arr
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, folds
-from thermostats.modelling.residuals import Design
 from thermostats.modelling.statements import LOCATION, Quantities, Statement, Statistic, truth_of
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
@@ -110,7 +109,7 @@ def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed
     for statement in statements.values():
         fit.truth(statement)  # refused before anything is fitted again
     rng = np.random.default_rng(seed)
-    observed, statistics = fit.model.observed, fit.law.statistics(fit.constants)
+    observed, statistics = fit.model.observed, fit.law.statistics(fit.design)
     placed = {name: T for name, T in {**LOCATION, **statistics}.items() if name not in residuals.LARGE_IS_ODD}
     prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
@@ -193,9 +192,9 @@ def shape(fit: Fitted, replicates: Array, rng: np.random.Generator) -> Check:
     Residuals are compared with those of new groups, whose effects are drawn from their population (Marshall and
     Spiegelhalter 2007, doi:10.1214/07-BA228): else a group that is far from the others is reproduced as it is.
     """
-    design, statistics = fit.constants.get("design"), SHAPES
-    if isinstance(design, Design):
-        statistics = residuals.statistics(design, {**residuals.CLOSING, **residuals.WARNING})
+    statistics = SHAPES
+    if fit.design.regressors is not None:
+        statistics = residuals.statistics(fit.design.regressors, {**residuals.CLOSING, **residuals.WARNING})
         if isinstance(fit.model, Gaussian):
             replicates = fit.model.replicate(fit.model.new_levels(fit.draws.few(REPLICATES)), rng)
     return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)

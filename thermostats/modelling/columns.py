@@ -125,9 +125,10 @@ class Columns:
                 likely = usual(table, name, [*chosen.values()])
                 chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "COLUMN"
             elif name not in OURS or names != OURS[name]:
-                chosen[name] = names if isinstance(names, (str, type(None))) else list(names) or None
-        spare = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
-        stated = {name: LEFT_OUT if name in spare else value for name, value in chosen.items()}
+                none: list[str] | None = [] if name in SEVERAL else None
+                chosen[name] = names if isinstance(names, (str, type(None))) else list(names) or none
+        gone = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
+        stated = {name: LEFT_OUT if name in gone else value for name, value in chosen.items()}
         plain = {name: value for name, value in stated.items() if value is not LEFT_OUT}
         return again(**stated) or call(self.call, Code("df"), **plain)
 

@@ -6,7 +6,7 @@ Sign and size within and between labs; and is there a threshold, log gᵢ = a + 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,11 +20,11 @@ from thermostats.modelling.classical.estimates import columns_of, is_constant, n
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.fitted import Design, Fitted, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
 from thermostats.modelling.leave_out import by_model_and_lab
-from thermostats.modelling.lines import Line, lab_statistics, line_law, points
+from thermostats.modelling.lines import Line, LineDesign, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.rivals import compare
@@ -107,7 +107,7 @@ def fit_crowding(
     line = _line(crowded.table, "within", "between")
     law = Law(
         name="crowding",
-        lay_out=line.lay_out,
+        of=line.of,
         quantities=_slopes,
         statements=SLOPES,
         statistics=partial(_statistics, crowded.table),
@@ -151,7 +151,7 @@ def fit_threshold(
     )
     law = Law(
         name="threshold",
-        lay_out=_lay_out_steps,
+        of=_steps_of,
         quantities=_steps,
         statements=STEPS,
         statistics=partial(_statistics, crowded.table),
@@ -205,18 +205,44 @@ def _line(rows: pd.DataFrame, *covariates: str, slope: float | None = None) -> L
     )
 
 
-def _lay_out_steps(rows: pd.DataFrame, like: Constants | None) -> Laid:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepDesign(Design):
+    """Lines of one step each, at every gap."""
+
+    lines: tuple[LineDesign, ...]
+    cuts: Array
+    widths: Array
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[LineDesign], cuts: Array, widths: Array) -> StepDesign:
+        """The mixture of these lines, the width of a gap its prior weight."""
+        nodes = tuple(line.model for line in lines if isinstance(line.model, Gaussian))
+        return cls(
+            model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
+            outcomes=lines[0].outcomes,
+            scale=LOG,
+            groups=lines[0].groups,
+            regressors=lines[0].regressors,
+            lines=tuple(lines),
+            cuts=cuts,
+            widths=widths,
+        )
+
+    def of_new(self, rows: pd.DataFrame) -> StepDesign:
+        """Other models at the same gaps."""
+        pairs = zip(self.lines, self.cuts, strict=True)
+        return self.of_lines([line.of_new(_above(rows, cut)) for line, cut in pairs], self.cuts, self.widths)
+
+
+def _steps_of(rows: pd.DataFrame) -> StepDesign:
     """The step model: one line a gap of log ρ, with its width as prior weight."""
-    cuts, widths = (like["cuts"], like["widths"]) if like else gaps(rows["rho"].to_numpy())
+    cuts, widths = gaps(rows["rho"].to_numpy())
     line = _line(rows, "above", slope=2 * SHARE)
-    laid = [line.lay_out(rows.assign(above=(rows["rho"] > cut).astype(float)), like) for cut in cuts]
-    nodes = tuple(step.model for step in laid if isinstance(step.model, Gaussian))
-    return Laid(
-        model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
-        constants={**laid[0].constants, "cuts": cuts, "widths": widths},
-        scale=LOG,
-        groups=laid[0].groups,
-    )
+    return StepDesign.of_lines([line.of(_above(rows, cut)) for cut in cuts], cuts, widths)
+
+
+def _above(rows: pd.DataFrame, cut: float) -> pd.DataFrame:
+    return rows.assign(above=(rows["rho"] > cut).astype(float))
 
 
 def gaps(rho: Array) -> tuple[Array, Array]:
@@ -231,20 +257,20 @@ def gaps(rho: Array) -> tuple[Array, Array]:
     return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
 
 
-def _slopes(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _slopes(values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
     within, between = values["beta"][..., 1], values["beta"][..., 2]
     scales = values["scale"]
     spreads = {"residual_sd": scales[..., -1]} | ({"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {})
     return {"within": within, "between": between, "between_less_within": between - within, **spreads}
 
 
-def _steps(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _steps(values: Mapping[str, Array], design: StepDesign) -> dict[str, Array]:
     """Within a gap the threshold is uniform in its logarithm."""
     gap = values["node"].astype(np.int64)
     place = np.random.default_rng(gap.size).uniform(-0.5, 0.5, gap.shape)
     below, step = values["beta"][..., 0], values["beta"][..., 1]
     return {
-        "threshold": np.exp(np.log(constants["cuts"][gap]) + constants["widths"][gap] * place),
+        "threshold": np.exp(np.log(design.cuts[gap]) + design.widths[gap] * place),
         "step": step,
         "below": below,
         "above": below + step,
@@ -253,15 +279,16 @@ def _steps(values: Mapping[str, Array], constants: Constants) -> dict[str, Array
     }
 
 
-def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statistic]:
+def _statistics(rows: pd.DataFrame, design: Design) -> Mapping[str, Statistic]:
     """Statistics by lab of the rows that were laid out."""
-    here = rows.loc[list(constants["outcomes"])]
+    here = rows.loc[list(design.outcomes)]
     return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
 
 
 def _thresholds(fit: Fitted) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
-    cuts, widths, model = fit.constants["cuts"], fit.constants["widths"], fit.model
+    design, model = fit.designed(StepDesign), fit.model
+    cuts, widths = design.cuts, design.widths
     if not isinstance(model, Mixture):
         raise TypeError("the step model is a mixture")
     beta = np.array([draws.flat("beta").mean(axis=0) for draws in model.fits])
@@ -281,8 +308,8 @@ def _thresholds(fit: Fitted) -> pd.DataFrame:
 def _rivals(fit: Fitted) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
-    rivals = {name: _line(rows, *columns).lay_out(rows, None).model for name, columns in straight.items()}
-    rivals["step"] = _lay_out_steps(rows, None).model
+    rivals = {name: _line(rows, *columns).of(rows).model for name, columns in straight.items()}
+    rivals["step"] = _steps_of(rows).model
     exact = {name: model for name, model in rivals.items() if isinstance(model, (Gaussian, Mixture))}
     return compare(exact, by_model_and_lab(rows), seed=fit.seed)
 

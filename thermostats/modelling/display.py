@@ -110,7 +110,7 @@ def _escaped(text: str) -> str:
 def updates(fit: Fitted) -> pd.DataFrame:
     """Median and interval of what is reported before and after the data: quantity, stage, median, lower, upper."""
     before = fit.model.from_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
-    prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.constants)
+    prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.design)
     rows = []
     for name, after in fit.reported.items():
         stages: tuple[tuple[str, Array], ...] = (("prior", prior[name]), ("posterior", after))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
@@ -20,7 +21,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.scales import HalfNormals
@@ -99,21 +100,37 @@ class Slopes:
     without: str = ""
     """Category that is left out."""
 
-    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
-        """Log gain and entropy standardised, and the gain split into what prompts share and the rest."""
-        if like is None and self.without:
+    def of(self, rows: pd.DataFrame) -> SlopesDesign:
+        """Log gain and entropy standardised within models."""
+        if self.without:
             rows = _usable(rows[rows["category"] != self.without])[0]
-        x, z, scales = _standardised(rows, like)
+        scales = _scales(rows)
+        x, z = _standardised(rows, scales)
         of_prompt = x.groupby(rows["prompt_id"]).mean()
-        of_prompt = of_prompt if like is None else like["of_prompt"].combine_first(of_prompt)
-        shared = of_prompt.loc[rows["prompt_id"]].to_numpy()
-        models, model = numbered(rows["model_id"], like["labels"]["slopes"] if like else ())
-        prompts, prompt = numbered(rows["prompt_id"], like["prompts"] if like else ())
+        models, prompts = (numbered(rows[name])[0] for name in ("model_id", "prompt_id"))
+        return self._made(
+            rows, x, z, Standards(models=models, prompts=prompts, of_prompt=of_prompt, scales=scales), len(prompts)
+        )
+
+    def in_units(self, rows: pd.DataFrame, standards: Standards) -> SlopesDesign:
+        """Other cells, standardised as models of the fit are; those of other models by themselves."""
+        scales = standards.scales.combine_first(_scales(rows))
+        x, z = _standardised(rows, scales)
+        of_prompt = standards.of_prompt.combine_first(x.groupby(rows["prompt_id"]).mean())
+        models, _ = numbered(rows["model_id"], standards.models)
+        prompts, _ = numbered(rows["prompt_id"], standards.prompts)
+        every = Standards(models=models, prompts=prompts, of_prompt=of_prompt, scales=scales)
+        return self._made(rows, x, z.fillna(0.0), every, len(standards.prompts))
+
+    def _made(self, rows: pd.DataFrame, x: pd.Series, z: pd.Series, standards: Standards, seen: int) -> SlopesDesign:
+        """The gain split into what prompts share and the rest; `seen`: prompts of the fit."""
+        shared = standards.of_prompt.loc[rows["prompt_id"]].to_numpy()
+        model, prompt = (
+            numbered(rows[name], of)[1]
+            for name, of in (("model_id", standards.models), ("prompt_id", standards.prompts))
+        )
         within = x.to_numpy() - shared
-        designs = {
-            "slope": within[:, None] * np.eye(len(models))[model],
-            "prompt": contrasts(prompt, len(like["prompts"] if like else prompts)),
-        }
+        designs = {"slope": within[:, None] * np.eye(len(standards.models))[model], "prompt": contrasts(prompt, seen)}
         spreads = {"slope": SLOPE_SD, "prompt": 2 * SLOPE_SD}
         gaussian = Gaussian(
             y=z.to_numpy(),
@@ -123,25 +140,58 @@ class Slopes:
             prior=HalfNormals(tuple(self.factor * s for s in (*(spreads[name] for name in self.blocks), 1.0))),
             error=np.zeros(len(rows)),
         )
-        constants = {"labels": {"slopes": models}, "prompts": prompts, "of_prompt": of_prompt, "scales": scales}
-        names = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
-        constants |= {"x": x.to_numpy(), "model": model, "outcomes": names}
-        return Laid(model=gaussian, constants=constants, scale=STANDARDISED, groups=("model_id", "prompt_id"))
+        return SlopesDesign(
+            model=gaussian,
+            outcomes=tuple(f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)),
+            labels={"slopes": standards.models},
+            scale=STANDARDISED,
+            groups=("model_id", "prompt_id"),
+            slopes=self,
+            standards=standards,
+            x=x.to_numpy(),
+            model_of=model,
+        )
 
-    def quantities(self, values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+    def quantities(self, values: Mapping[str, Array], design: SlopesDesign) -> dict[str, Array]:
         """Slopes of the models and over them."""
         slope, between = values["beta"][..., 0], values["beta"][..., 1]
         over = {"slope": slope, "between": between}
         if "slope" not in self.blocks:
             return over
-        slopes = slope[..., None] + values["slope"][..., : len(constants["labels"]["slopes"])]
+        slopes = slope[..., None] + values["slope"][..., : len(design.labels["slopes"])]
         return {"slopes": slopes, "slope": slope, "slope_sd": values["scale"][..., 0], "between": between}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Standards:
+    """Models and prompts that there are, mean standardised gains of prompts, and means and SDs of models."""
+
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    of_prompt: pd.Series
+    scales: pd.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SlopesDesign(Design):
+    """Standardised cells."""
+
+    slopes: Slopes
+    standards: Standards
+    x: Array
+    """Standardised log gains."""
+    model_of: NDArray[np.int64]
+    """Model of every cell."""
+
+    def of_new(self, rows: pd.DataFrame) -> SlopesDesign:
+        """Other cells in the units of these."""
+        return self.slopes.in_units(rows, self.standards)
 
 
 def _law(slopes: Slopes) -> Law:
     return Law(
         name="slopes",
-        lay_out=slopes.lay_out,
+        of=slopes.of,
         quantities=slopes.quantities,
         statements={
             "slope > 0": lambda q: q["slope"] > 0,
@@ -190,31 +240,36 @@ def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return usable, warnings
 
 
-def _standardised(rows: pd.DataFrame, like: Constants | None) -> tuple[pd.Series, pd.Series, pd.DataFrame]:
-    """Log gain and entropy in SDs of their model about its mean, and these; of models of a fit as the fit has them."""
-    columns = pd.DataFrame({"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)})
-    by = columns.groupby(rows["model_id"])
-    scales = pd.concat([by.mean(), by.std(ddof=0).add_suffix("_sd")], axis=1)
-    if like is not None:
-        scales = like["scales"].combine_first(scales)
-    scale = scales.loc[rows["model_id"]].set_index(rows.index)
+def _scales(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean and SD of log gain and entropy by model."""
+    by = _logs(rows).groupby(rows["model_id"])
+    return pd.concat([by.mean(), by.std(ddof=0).add_suffix("_sd")], axis=1)
+
+
+def _logs(rows: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)})
+
+
+def _standardised(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Log gain and entropy in SDs of their model about its mean."""
+    columns, scale = _logs(rows), scales.loc[rows["model_id"]].set_index(rows.index)
     if (scale["x_sd"] == 0).any():
         raise UsageError("gains of a model that the fit has not seen do not vary", where="value", allowed="two or more")
-    x, z = (columns["x"] - scale["x"]) / scale["x_sd"], (columns["z"] - scale["z"]) / scale["z_sd"]
-    return x, z.fillna(0.0) if like is not None else z, scales
+    return (columns["x"] - scale["x"]) / scale["x_sd"], (columns["z"] - scale["z"]) / scale["z_sd"]
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
-    x = constants["x"]
+def _statistics(design: SlopesDesign) -> dict[str, Statistic]:
+    x = design.x
     return {"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)}
 
 
 def _slopes(fit: Fitted) -> pd.DataFrame:
     """One row per model: its slope, and the correlation inside it alone."""
-    models, model = fit.constants["labels"]["slopes"], fit.constants["model"]
+    design = fit.designed(SlopesDesign)
+    models, model = design.labels["slopes"], design.model_of
     slopes = fit.quantities["slopes"].reshape(-1, len(models))
     lower, upper = equal_tailed(slopes, fit.level)
-    alone = pd.Series(fit.constants["x"] * fit.model.observed).groupby(model)
+    alone = pd.Series(design.x * fit.model.observed).groupby(model)
     estimates = {"slope": slopes.mean(axis=0), "lower": lower, "upper": upper, "p_positive": (slopes > 0).mean(axis=0)}
     return pd.DataFrame({"model_id": models, **estimates, "correlation_alone": alone.mean(), "n_prompts": alone.size()})
 

@@ -24,13 +24,13 @@ from thermostats.modelling.classical.estimates import columns_of, labels, number
 from thermostats.modelling.columns import frame_of
 from thermostats.modelling.declared import Declare
 from thermostats.modelling.draws import SEED, Array, Settings, to_arviz
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior, as_it_is
+from thermostats.modelling.fitted import Design, Fitted, Law, Prior, as_it_is
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.statements import Statement
 from thermostats.next_steps import methods_in_words
 from thermostats.settings import at_level
 
-__all__ = ["Constants", "Fit", "Laid", "Law", "Prior", "fit", "law_fitted", "own_law"]
+__all__ = ["Design", "Fit", "Law", "Prior", "fit", "law_fitted", "own_law"]
 ROUNDING = 1e-12
 UNITS = ("heritage", "model_id")
 """Columns of units that are left out where a table has them."""
@@ -94,7 +94,7 @@ class Fit(Fitted):
         """
         rng, few = np.random.default_rng(self.seed), self.draws.few(self.draws.size)
         before = self.model.from_prior(checks.OF_PRIOR, rng)
-        prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.constants)
+        prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.design)
         chains = next(iter(self.draws.values.values())).shape[:2]
         varied = {name: values for name, values in self.reported.items() if _varies(values)}
         groups = {
@@ -105,14 +105,14 @@ class Fit(Fitted):
             "log_likelihood": {"y": self.model.log_likelihood(few).reshape(*chains, -1)},
             "observed_data": {"y": self.model.observed},
         }
-        labels = {n: list(v) for n, v in self.constants.get("labels", {}).items() if n in varied}
+        labels = {n: list(v) for n, v in self.design.labels.items() if n in varied}
         dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
         names = self._names()
         return to_arviz(groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)})
 
-    def _names(self) -> Sequence[object]:
+    def _names(self) -> Sequence[Any]:
         """Of the outcomes: models where each has one, else as the law names them."""
-        names = tuple(self.constants.get("outcomes", range(self.model.observed.size)))
+        names = self.design.outcomes or tuple(range(self.model.observed.size))
         if names == tuple(self.rows.index) and "model_id" in self.rows and self.rows["model_id"].is_unique:
             return tuple(self.rows["model_id"].astype(str))
         return names
@@ -147,13 +147,12 @@ def law_fitted(
     reads: Callable[[pd.DataFrame], pd.DataFrame] = as_it_is,
 ) -> Fit:
     """A law fitted to rows; `sources`: files or measurements that these come from, None where it is not asked."""
-    laid = law.lay_out(rows, None)
-    draws = READ.get() or laid.model.sample(seed=seed, settings=settings)
+    design = law.of(rows)
+    draws = READ.get() or design.model.sample(seed=seed, settings=settings)
     return Fit(
         law=law,
         rows=rows,
-        model=laid.model,
-        constants=laid.constants,
+        design=design,
         draws=draws,
         seed=seed,
         estimand=estimand,
@@ -213,8 +212,8 @@ def own_law(
         raise UsageError("a constant has the name of a column", got=", ".join(sorted(taken)), next_step="rename it")
     return Law(
         name=getattr(model, "__name__", "model"),
-        lay_out=partial(_own_lay_out, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}),
-        quantities=lambda values, constants: dict(values),
+        of=partial(_own_of, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}),
+        quantities=lambda values, design: dict(values),
         statements=statements or {},
         units=tuple(listed(units, "units") or ()),
     )
@@ -227,35 +226,66 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _own_lay_out(
-    model: Declare,
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnDesign(Design):
+    """The data of a PyMC model of your own."""
+
+    declare: Declare
+    per_row: tuple[str, ...]
+    outcome: str
+    constants: Mapping[str, Any]
+    """Further entries of the data."""
+    levels: Mapping[str, tuple[str, ...]]
+    """Of every column of text its values."""
+
+    def of_new(self, rows: pd.DataFrame) -> OwnDesign:
+        """Other rows; unseen values of text come after those of the fit."""
+        values = np.zeros(len(rows))
+        return _own_after(self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels)
+
+
+def _own_of(
+    declare: Declare, per_row: tuple[str, ...], outcome: str, constants: Mapping[str, Any], rows: pd.DataFrame
+) -> OwnDesign:
+    """Columns as arrays, text numbered."""
+    columns_of(rows, *per_row)
+    if not pd.api.types.is_numeric_dtype(rows[outcome]):
+        raise UsageError(
+            "an outcome that is no numbers", where=outcome, got=rows[outcome].iloc[0], allowed="a column of numbers"
+        )
+    texts = [name for name in per_row if not pd.api.types.is_numeric_dtype(rows[name])]
+    return _own_after(declare, per_row, outcome, constants, rows, _as_array(rows[outcome]), dict.fromkeys(texts, ()))
+
+
+def _own_after(
+    declare: Declare,
     per_row: tuple[str, ...],
     outcome: str,
-    more: Mapping[str, Any],
+    constants: Mapping[str, Any],
     rows: pd.DataFrame,
-    like: Constants | None,
-) -> Laid:
-    """Columns as arrays, text numbered; unseen values of text come after those of the fit."""
+    values: NDArray[Any],
+    before: Mapping[str, tuple[str, ...]],
+) -> OwnDesign:
+    """Columns as arrays, text numbered after these values."""
     columns_of(rows, *per_row)
-    data, levels = dict(more), dict[str, list[str]]()
+    data, levels = dict(constants), dict[str, tuple[str, ...]]()
     for name in per_row:
-        if name not in like["levels"] if like else pd.api.types.is_numeric_dtype(rows[name]):
+        if name not in before:
             data[name] = _as_array(rows[name])
             continue
-        before = list(like["levels"][name]) if like else []
-        values = labels(rows[name], name, before)
-        levels[name] = [*before, *sorted(set(values) - set(before))]
-        data[name] = np.array([levels[name].index(value) for value in values], dtype=np.int64)
+        texts = labels(rows[name], name)
+        levels[name] = (*before[name], *sorted(set(texts) - set(before[name])))
+        data[name] = np.array([levels[name].index(text) for text in texts], dtype=np.int64)
         data[f"n_{name}"] = len(levels[name])
-    values = rows[outcome] if like is None else pd.Series(0.0, index=rows.index)
-    if not pd.api.types.is_numeric_dtype(values):
-        raise UsageError(
-            "an outcome that is no numbers", where=outcome, got=values.iloc[0], allowed="a column of numbers"
-        )
-    data[f"{outcome}_observed"] = _as_array(values)
-    sampled = Sampled(declare=model, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed"))
-    declared = {"per_row": list(per_row), "outcome": outcome, "constants": dict(more)}
-    return Laid(model=sampled, constants={"levels": levels, "own": declared})
+    data[f"{outcome}_observed"] = values
+    return OwnDesign(
+        model=Sampled(declare=declare, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed")),
+        declare=declare,
+        per_row=per_row,
+        outcome=outcome,
+        constants=constants,
+        levels=levels,
+    )
 
 
 def _as_array(values: pd.Series) -> NDArray[Any]:

@@ -26,12 +26,12 @@ from thermostats.modelling.leave_out import LeftOut, leave_one_out
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.predictions import AS_GIVEN, OWN, OutcomeScale, beyond, table_of
 from thermostats.modelling.reprs import Quantities, Statements
+from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.statements import LOCATION, Statement, Statistic, truth_of
 from thermostats.next_steps import methods_in_words
 from thermostats.settings import at_level, coverage, options
 
-Constants = Mapping[str, Any]
 Prior = tuple[str, str, str]
 """A quantity, its distribution in words or symbols, and the reason for it."""
 
@@ -55,15 +55,18 @@ class Call:
     """Arguments that it does not name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Laid:
-    """Rows laid out as a model."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Design:
+    """Rows as the model of a law, and what quantities, tables and predictions read besides the draws.
+
+    A law whose levels and units are those of its rows has a record of its own, which keeps them.
+    """
 
     model: Gaussian | Mixture | Sampled
-    constants: Constants = field(default_factory=dict)
-    """What quantities, tables and predictions need besides the draws: names of levels, means and SDs of covariates.
-
-    `labels` has names of the elements of quantities that are arrays, `outcomes` names of the outcomes."""
+    outcomes: tuple[object, ...] = ()
+    """Names of the outcomes."""
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the elements of quantities that are arrays."""
     by_row: bool = True
     """Whether every row is one outcome."""
     scale: OutcomeScale = AS_GIVEN
@@ -72,6 +75,15 @@ class Laid:
     """Columns of the rows whose values have levels of their own."""
     covariates: tuple[str, ...] = ()
     """Columns of numbers that the law reads."""
+    regressors: Regressors | None = None
+    """What residuals are looked at against."""
+
+    def of_new(self, rows: pd.DataFrame) -> Design:
+        """Other rows in the units of these, levels that these do not have last."""
+        raise NotImplementedError
+
+
+D = TypeVar("D", bound=Design)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +91,14 @@ class Law:
     """A family of models: all that its fits, their checks and their pages are made of."""
 
     name: str
-    lay_out: Callable[[pd.DataFrame, Constants | None], Laid]
-    """Rows to a model; with the constants of a fit the levels and units are those of the fit, unseen levels last."""
-    quantities: Callable[[Mapping[str, Array], Constants], dict[str, Array]]
+    of: Callable[[pd.DataFrame], Design]
+    """The design of rows."""
+    quantities: Callable[[Mapping[str, Array], Any], dict[str, Array]]
     """Draws (chain × draw × …) to what is reported, or statements may read."""
     reported: tuple[str, ...] = ()
     """Quantities that the summary shows; all by default."""
     statements: Mapping[str, Statement] = field(default_factory=dict)
-    statistics: Callable[[Constants], Mapping[str, Statistic]] = lambda constants: LOCATION
+    statistics: Callable[[Any], Mapping[str, Statistic]] = lambda design: LOCATION
     """Test quantities of the outcomes, which bear on the claim; the gate closes on them."""
     equations: tuple[str, ...] = ()
     priors: tuple[Prior, ...] = ()
@@ -111,8 +123,7 @@ class Fitted:
 
     law: Law
     rows: pd.DataFrame
-    model: Gaussian | Mixture | Sampled
-    constants: Constants
+    design: Design
     draws: Draws
     seed: int = SEED
     level: float = field(default_factory=lambda: options.level)
@@ -126,10 +137,21 @@ class Fitted:
     call: Call | None = None
     """What made the fit; None of one that was fitted again to other rows or by another law."""
 
+    @property
+    def model(self) -> Gaussian | Mixture | Sampled:
+        """What was drawn."""
+        return self.design.model
+
+    def designed(self, kind: type[D]) -> D:
+        """The design, of the kind that a law makes; TypeError where it is of another law."""
+        if not isinstance(self.design, kind):
+            raise TypeError(f"the design of a fit of {self.law.name} is no {kind.__name__}")
+        return self.design
+
     @cached_property
     def quantities(self) -> dict[str, Array]:
         """What is reported, and what statements may read: draws by name, chain × draw × …"""
-        return Quantities(self.law.quantities(self.draws.values, self.constants))
+        return Quantities(self.law.quantities(self.draws.values, self.design))
 
     @property
     def reported(self) -> dict[str, Array]:
@@ -207,7 +229,7 @@ class Fitted:
 
     def _named_elements(self) -> dict[str, str]:
         """Elements of quantities that are arrays, by the names of what they are of."""
-        labels = self.constants.get("labels", {})
+        labels = self.design.labels
         return {f"{n}[{i}]": f"{n}[{label}]" for n, every in labels.items() for i, label in enumerate(every)}
 
     @property
@@ -233,24 +255,24 @@ class Fitted:
         rest = self.rows[~gone]
         if refit or not isinstance(self.model, Gaussian) or self.model.y.size != len(self.rows):
             return self._again(self.law, rest)
-        laid = self.law.lay_out(rest, None)
+        design = self.law.of(rest)
         draws = None
-        if isinstance(laid.model, Gaussian) and laid.model.y.size == len(rest):
+        if isinstance(design.model, Gaussian) and design.model.y.size == len(rest):
             size = REFIT_EXACT * self.draws.settings.chains
-            draws = laid.model.reweighted(self.draws, self.model, ~gone, seed=self.seed, size=size)
+            draws = design.model.reweighted(self.draws, self.model, ~gone, seed=self.seed, size=size)
         if draws is None:
             return self._again(self.law, rest)
-        return replace(self, rows=rest, model=laid.model, constants=laid.constants, draws=draws, call=None)
+        return replace(self, rows=rest, design=design, draws=draws, call=None)
 
     def under(self, law: Law) -> Self:
         """Another law fitted to the same rows, with fewer draws like `without`."""
         return self._again(law, self.rows)
 
     def _again(self, law: Law, rows: pd.DataFrame) -> Self:
-        laid = law.lay_out(rows, None)
+        design = law.of(rows)
         size = REFIT_EXACT if self.draws.exact else REFIT_SAMPLED
-        draws = laid.model.sample(seed=self.seed, settings=replace(self.draws.settings, draws=size))
-        return replace(self, law=law, rows=rows, model=laid.model, constants=laid.constants, draws=draws, call=None)
+        draws = design.model.sample(seed=self.seed, settings=replace(self.draws.settings, draws=size))
+        return replace(self, law=law, rows=rows, design=design, draws=draws, call=None)
 
     def predict(self, new: Any, *, scale: str = OWN, level: float | None = None) -> pd.DataFrame:
         """Predicted outcomes of new rows on the outcome's own scale: <outcome>_mean, _sd, _median, _lower, _upper.
@@ -265,34 +287,33 @@ class Fitted:
         """
         new = frame_of(new)
         level = self.level if level is None else coverage(level, "fit.predict(new, level={})")
-        laid, rows, drawn = self._predicted(new)
-        table = table_of(drawn, laid.scale, scale, self.estimand, level)
-        if not laid.by_row:
-            table.insert(0, "outcome", list(laid.constants["outcomes"]))
+        design, rows, drawn = self._predicted(new)
+        table = table_of(drawn, design.scale, scale, self.estimand, level)
+        if not design.by_row:
+            table.insert(0, "outcome", list(design.outcomes))
             return table
-        return pd.concat(
-            [new.reset_index(drop=True), table, beyond(rows, self.rows, laid.groups, laid.covariates)], axis=1
-        )
+        far = beyond(rows, self.rows, design.groups, design.covariates)
+        return pd.concat([new.reset_index(drop=True), table, far], axis=1)
 
     def predicted(self, new: Any) -> Array:
         """Predictive draws of new rows' outcomes on the law's scale, draws × outcomes."""
         return self._predicted(frame_of(new))[2]
 
-    def _predicted(self, new: pd.DataFrame) -> tuple[Laid, pd.DataFrame, Array]:
+    def _predicted(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         new = new if self.call is None else labelled_new(new, self.call.arguments, self.call.standard)
         rows, rng = self.reads(new), np.random.default_rng(self.seed)
-        laid, values = self.law.lay_out(rows, self.constants), self.draws.few(self.draws.size)
-        if isinstance(laid.model, Sampled):
-            drawn = laid.model.predict(values, rng)
+        design, values = self.design.of_new(rows), self.draws.few(self.draws.size)
+        if isinstance(design.model, Sampled):
+            drawn = design.model.predict(values, rng)
         else:
             values.pop("error", None)  # of the outcomes fitted
-            drawn = laid.model.replicate(values, rng)
+            drawn = design.model.replicate(values, rng)
         if bad := int((~np.isfinite(drawn)).any(axis=0).sum()):
             got, allowed = f"{bad} of {drawn.shape[1]} outcomes", "finite numbers in the columns that the law reads"
             raise UsageError("rows have no finite prediction", where=self.law.name, got=got, allowed=allowed)
-        return laid, rows, drawn
+        return design, rows, drawn
 
     @cached_property
     def _left_out(self) -> LeftOut:

@@ -1,37 +1,29 @@
-"""Is a log gain heritable beyond shape and size? λ along labs and families, and a test of none for every rule.
+"""Is a log gain heritable beyond shape, size and source? λ along labs and families next to levels of sources.
 
-K_ij is the share of the path root, lab, family, model that two models have in common: 0, 1/3, 2/3 or 1. The test is of
-T = Σ_{i≠j} K_ij r_i r_j over residuals r of least squares: where models do not share what columns leave, every r may
-have the other sign, however much labs differ in spread (Winkler et al. 2014, doi:10.1016/j.neuroimage.2014.01.060).
+y = Xβ + s + u + e, Var = σ² (ρ Z + λ K + (1 − λ) I); Z_ij is 1 where one source measured both models; K_ij is the share
+of the path root, lab, family, model that they have in common: 0, 1/3, 2/3 or 1. The test of no descent is twice the
+logarithm of the ratio of restricted likelihoods with and without λ, ρ free in both, and its p that of ½χ²₀ + ½χ²₁ (Self
+and Liang 1987, doi:10.1080/01621459.1987.10478472).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import linalg, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.lineage_likelihood import Restricted
+from thermostats.modelling.classical.many import Many
+from thermostats.modelling.draws import Array
+from thermostats.settings import coverage
 
 LEAST = 3
 """Contrasts that columns must leave, and models beyond the labs."""
-FLIPS = 4_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heritability:
-    """λ by restricted likelihood, where it is not rejected at 95%, and p of none by flipped signs."""
-
-    estimate: float
-    lower: float
-    upper: float
-    p_value: float
-    n_models: int
-    n_labs: int
+SHARES, SOURCES = np.linspace(0, 1, 41), np.linspace(0, 0.9, 10)
+"""λ, and shares of sources in the whole, ρ/(1 + ρ), between which the likelihood is compared."""
+TOLERANCE = 1e-9
 
 
 def labs_and_families(rows: pd.DataFrame) -> Array:
@@ -43,20 +35,29 @@ def labs_and_families(rows: pd.DataFrame) -> Array:
     return np.asarray(alike / 3)
 
 
-def heritability(rows: pd.DataFrame, columns: Sequence[str], outcome: str = "log_gain") -> Heritability:
-    """λ of an outcome beyond columns. Raises UsageError where labs or models are too few for it."""
-    labs, x = rows["heritage"].nunique(), _columns(rows, columns)
+def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], *, level: float = 0.95) -> Many:
+    """λ of every row of outcomes (study × model) beyond columns and sources, with p of none.
+
+    The estimate is that of the largest restricted likelihood, the interval the λ that its ratio does not reject by χ²
+    of one degree of freedom, both to 0.025. rows: heritage, family, model_id, source and the columns. Raises UsageError
+    where labs or models are too few.
+    """
     if not enough(rows, columns):
         raise UsageError(
             "too few models or labs for a share of descent",
-            got=f"{len(rows)} models of {labs} labs, {len(columns)} columns",
+            got=f"{len(rows)} models of {rows['heritage'].nunique()} labs, {len(columns)} columns",
             allowed=f"2 labs, {LEAST} models more than labs, {LEAST} more than columns",
         )
-    y, k = rows[outcome].to_numpy(np.float64), labs_and_families(rows)
-    test = Restricted.of(y, x, k)
-    low, high = test.interval()
-    p = by_flipped_signs(y, x, k)
-    return Heritability(estimate=test.estimate(), lower=low, upper=high, p_value=p, n_models=len(rows), n_labs=labs)
+    likelihood, shares = _restricted(outcomes, _contrasts(_columns(rows, columns)), rows)
+    best = likelihood.max(axis=1)
+    by_share = np.stack([likelihood[:, shares == share].max(axis=1) for share in SHARES], axis=1)
+    inside = best[:, None] - by_share <= stats.chi2.ppf(coverage(level), 1)
+    ratio = best - by_share[:, 0]
+    p = np.where(ratio > TOLERANCE, stats.chi2.sf(ratio, 1) / 2, 1.0)
+    last = SHARES.size - 1
+    return Many(
+        SHARES[by_share.argmax(axis=1)], SHARES[inside.argmax(axis=1)], SHARES[last - inside[:, ::-1].argmax(axis=1)], p
+    )
 
 
 def enough(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
@@ -70,14 +71,24 @@ def _columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:
     return np.column_stack([np.ones(len(rows)), rows[list(columns)].to_numpy(np.float64)])
 
 
-def by_flipped_signs(y: Array, x: Array, k: Array, *, flips: int = FLIPS, seed: int = SEED) -> float:
-    """P(T ≥ the one at hand) with the signs of the residuals flipped at random and the columns taken off again."""
-    u, s, _ = np.linalg.svd(x, full_matrices=False)
-    basis = u[:, s > 1e-9 * s[0]]
-    r = y - basis @ (basis.T @ y)
-    apart = k - np.diag(np.diagonal(k))
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (flips, y.size))
-    flipped = np.concatenate([r[None], signs * r])
-    flipped = flipped - (flipped @ basis) @ basis.T
-    t = np.einsum("fi,fi->f", flipped @ apart, flipped)
-    return float((1 + np.count_nonzero(t[1:] >= t[0] - 1e-12 * abs(t[0]))) / (1 + flips))
+def _contrasts(x: Array) -> Array:
+    """Orthonormal contrasts (n − rank × n) that no column moves."""
+    u, s, _ = np.linalg.svd(x)
+    return np.asarray(u[:, int((s > 1e-9 * s[0]).sum()) :].T)
+
+
+def _restricted(outcomes: Array, contrasts: Array, rows: pd.DataFrame) -> tuple[Array, Array]:
+    """Twice the restricted log likelihood, study × point, σ² at its maximum, and λ of each point."""
+    source = rows["source"].astype(str).to_numpy()
+    alike = (source[:, None] == source).astype(np.float64)
+    descent, sources = (contrasts @ k @ contrasts.T for k in (labs_and_families(rows), alike))
+    of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
+    points = [(share, rest) for share in SHARES for rest in of_sources]
+    w, df = (outcomes @ contrasts.T).T, len(contrasts)
+    values = []
+    for share, rest in points:
+        inherited = share * descent + (1 - share) * np.eye(df)
+        root = np.linalg.cholesky(rest * sources + (1 - rest) * inherited)
+        rss = np.square(linalg.solve_triangular(root, w, lower=True)).sum(axis=0)
+        values.append(-df * np.log(rss / df) - 2 * np.log(np.diagonal(root)).sum())
+    return np.stack(values, axis=1), np.array([share for share, _ in points])

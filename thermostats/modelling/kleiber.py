@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,10 +22,11 @@ from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import numbers, prior_scale
 from thermostats.modelling.classical.quantiles import quantile_power_law
 from thermostats.modelling.columns import Columns, gain_columns
+from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.declared import Declare
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.fitted import Design, Fitted, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
 from thermostats.modelling.leave_out import by_model_and_lab
@@ -205,7 +206,7 @@ def _fitted(
     others = {"half the prior scale": 0.5, "twice the prior scale": 2.0}
     law = Law(
         name=model.__name__,
-        lay_out=partial(_lay_out, model, scale),
+        of=partial(_of, model, scale),
         quantities=quantities,
         reported=REPORTED,
         statements=statements,
@@ -215,7 +216,7 @@ def _fitted(
         tables={"models": _models, "quantiles": _quantiles, "rivals": partial(_rivals, scale)},
         figures={"fit": _figure},
     )
-    wider = {name: replace(law, lay_out=partial(_lay_out, model, f * scale)) for name, f in others.items()}
+    wider = {name: replace(law, of=partial(_of, model, f * scale)) for name, f in others.items()}
     return law_fitted(
         replace(law, alternatives=wider),
         bounded.table,
@@ -227,64 +228,93 @@ def _fitted(
     )
 
 
-def _lay_out(model: Declare, scale: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CurveDesign(Design):
+    """Models by depth, with the middle depth and the labs that the curve has."""
+
+    declare: Declare
+    factor: float
+    """Prior scale of log10 G."""
+    middle: float
+    """L₀."""
+    labs: tuple[str, ...]
+    L: Array
+    y: Array
+    error: Array
+    degrees: Array
+    """Of freedom of the errors."""
+
+    def of_new(self, rows: pd.DataFrame) -> CurveDesign:
+        """Other models about the same middle."""
+        return _in_units(self.declare, self.factor, rows, self.middle, self.labs)
+
+
+def _of(declare: Declare, factor: float, rows: pd.DataFrame) -> CurveDesign:
+    return _in_units(declare, factor, rows, _middle(rows["n_layers"].to_numpy(dtype=np.float64)), ())
+
+
+def _in_units(declare: Declare, factor: float, rows: pd.DataFrame, middle: float, labs: tuple[str, ...]) -> CurveDesign:
+    """Rows about a middle depth; these labs come first."""
     L = rows["n_layers"].to_numpy(dtype=np.float64)
-    middle, labs = (like["middle"], list(like["labs"])) if like else (_middle(L), [])
-    codes = rows["heritage"].astype(str)
-    labs += sorted(set(codes) - set(labs))
-    y = rows["log10_gain"] if "log10_gain" in rows else pd.Series(0.0, index=rows.index)
-    error = rows["log10_error"] if "log10_error" in rows else pd.Series(0.0, index=rows.index)
+    names, lab = numbered(rows["heritage"].astype(str), labs)
+    y = (rows["log10_gain"] if "log10_gain" in rows else pd.Series(0.0, index=rows.index)).to_numpy(dtype=np.float64)
+    errors = rows["log10_error"] if "log10_error" in rows else pd.Series(0.0, index=rows.index)
+    error = np.maximum(errors.to_numpy(dtype=np.float64), 0.0)
     data = {
-        "y_observed": y.to_numpy(dtype=np.float64),
-        "error": np.maximum(error.to_numpy(dtype=np.float64), 0.0),
+        "y_observed": y,
+        "error": error,
         "x": np.log(L / middle),
-        "lab": np.array([labs.index(lab) for lab in codes], dtype=np.int64),
-        "n_labs": padded(len(labs)),
-        "scale": np.asarray(scale),
-        "share": np.asarray(scale / 2**0.5),
-        "labs_scale": np.asarray(scale / 2**0.5 if len(labs) > 1 else ALIKE),
+        "lab": lab,
+        "n_labs": padded(len(names)),
+        "scale": np.asarray(factor),
+        "share": np.asarray(factor / 2**0.5),
+        "labs_scale": np.asarray(factor / 2**0.5 if len(names) > 1 else ALIKE),
     }
-    if model is envelope:
+    if declare is envelope:
         data = {name: data[name] for name in ("y_observed", "error", "x", "scale")}
     prompts = rows["n_prompts"] if "n_prompts" in rows else pd.Series(0.0, index=rows.index)
-    constants = {
-        "middle": middle,
-        "labs": tuple(labs),
-        "L": L,
-        "y": data["y_observed"],
-        "error": data["error"],
-        "degrees": _degrees(prompts.astype("float64").to_numpy()),
-        "outcomes": tuple(rows.index),
-    }
     per_row = tuple(name for name in ("y_observed", "error", "x", "lab") if name in data)
-    sampled, groups = Sampled(declare=model, data=data, per_row=per_row), ("heritage",) * (model is curve)
-    return Laid(model=sampled, constants=constants, scale=LOG10, groups=groups, covariates=("n_layers",))
+    return CurveDesign(
+        model=Sampled(declare=declare, data=data, per_row=per_row),
+        outcomes=tuple(rows.index),
+        scale=LOG10,
+        groups=("heritage",) * (declare is curve),
+        covariates=("n_layers",),
+        declare=declare,
+        factor=factor,
+        middle=middle,
+        labs=names,
+        L=L,
+        y=y,
+        error=error,
+        degrees=_degrees(prompts.astype("float64").to_numpy()),
+    )
 
 
-def _of_curve(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _of_curve(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
     """`excess`: log10 of every model's true gain less its bound, of what was measured and Student-t errors alone."""
-    middle, beta, m = constants["middle"], values["beta"], values["m"]
-    rng, L = np.random.default_rng(beta.size), constants["L"]
-    errors = rng.standard_t(constants["degrees"], (*beta.shape, L.size))
+    middle, beta, m = design.middle, values["beta"], values["m"]
+    rng, L = np.random.default_rng(beta.size), design.L
+    errors = rng.standard_t(design.degrees, (*beta.shape, L.size))
     new = m + np.hypot(values["sigma"], values["tau"]) * rng.standard_normal(m.shape)
     return {
         "k": m * middle**beta,
         "beta": beta,
         "sigma": values["sigma"],
         "lab_sd": values["tau"],
-        "excess": constants["y"] - 1 / L + constants["error"] * errors,
+        "excess": design.y - 1 / L + design.error * errors,
         "new_model_over_bound": new * middle,
     }
 
 
-def _of_envelope(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
-    middle, beta, m = constants["middle"], values["beta"], values["m"]
+def _of_envelope(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
+    middle, beta, m = design.middle, values["beta"], values["m"]
     spreads = {name: values[name] for name in ("below", "noise")}
     return {"frontier_k": m * middle**beta, "frontier_beta": beta, **spreads, "frontier_over_bound": m * middle}
 
 
-def _statistics(constants: Constants) -> Mapping[str, Statistic]:
-    L = constants["L"]
+def _statistics(design: CurveDesign) -> Mapping[str, Statistic]:
+    L = design.L
     deep = np.median(L) < L
     statistics: dict[str, Statistic] = {
         "largest": lambda y: y.max(axis=-1),
@@ -297,19 +327,20 @@ def _statistics(constants: Constants) -> Mapping[str, Statistic]:
 
 
 def _models(fit: Fitted) -> pd.DataFrame:
-    y, error, L = (fit.constants[name] for name in ("y", "error", "L"))
+    design = fit.designed(CurveDesign)
+    y, error, L = design.y, design.error, design.L
     above = probability_above(y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy())
     models = fit.rows[["model_id", "heritage", "n_layers"]]
     return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
 
 
 def _quantiles(fit: Fitted) -> pd.DataFrame:
-    return quantile_power_law(fit.constants["L"], fit.constants["y"], seed=fit.seed)
+    return quantile_power_law(fit.designed(CurveDesign).L, fit.designed(CurveDesign).y, seed=fit.seed)
 
 
 def _rivals(scale: float, fit: Fitted) -> pd.DataFrame:
     """The power law, k = β = 1, a constant, and a line on the log of depth, head density and size."""
-    rows, L, middle = fit.rows, fit.constants["L"], fit.constants["middle"]
+    rows, L, middle = fit.rows, fit.designed(CurveDesign).L, fit.designed(CurveDesign).middle
     constant, x = np.ones((L.size, 1)), np.log(L / middle)
     beta = fit.quantities["beta" if "beta" in fit.quantities else "frontier_beta"]
     grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
@@ -345,7 +376,7 @@ def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
 
 
 def _figure(fit: Fitted, axes: Axes) -> Axes:
-    models, middle = fit.table("models"), fit.constants["middle"]
+    models, middle = fit.table("models"), fit.designed(CurveDesign).middle
     L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
     values = fit.draws.few(500)
     curves = 10 ** (values["m"][:, None] * (L / middle) ** -values["beta"][:, None])

@@ -16,7 +16,7 @@ from thermostats.tables.labels import as_labels, check_spelling, label, repeated
 ROLES = ("model", "lab", "family", "prompt", "group", "levels", "instrument")
 """Arguments that name columns of labels, whatever these hold."""
 EITHER = ("blocks", "per_row", "units")
-"""Arguments that name columns of labels or of numbers, which of the two is seen in what they hold; so does a formula."""
+"""Arguments that name columns of labels or of numbers, by what these hold; so does a formula."""
 OURS = ("model_id", "heritage", "family", "prompt_id", "category", "source", "prompt_set", "dtype")
 """Columns of labels by our names."""
 

@@ -135,7 +135,7 @@ def lineage_law(lineage: Lineage) -> Law:
     parts = (DESCENT, *lineage.blocks, OWN)
     law = Law(
         name="lineage",
-        lay_out=lineage.lay_out,
+        of=lineage.of,
         quantities=quantities,
         reported=(
             *(f"sd_{name}" for name in (*parts, *extra)),
@@ -153,7 +153,7 @@ def lineage_law(lineage: Lineage) -> Law:
     )
     others = {
         f"concentration {factor * lineage.concentration:g}": replace(
-            law, lay_out=replace(lineage, concentration=factor * lineage.concentration).lay_out
+            law, of=replace(lineage, concentration=factor * lineage.concentration).of
         )
         for factor in (0.5, 2.0)
     }

@@ -18,7 +18,7 @@ from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, held_out, held_out_of
 from thermostats.modelling.lineage_drift import Drift
-from thermostats.modelling.lineage_law import Lineage, descended_at, log_gains
+from thermostats.modelling.lineage_law import Lineage, LineageDesign, descended_at, log_gains
 from thermostats.modelling.lineage_likelihood import (
     ML,
     REML,
@@ -80,7 +80,7 @@ def _power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
 
 def power(fit: Fitted) -> pd.DataFrame:
     """How often studies of this tree's shape tell a share of descent from none, by number of models."""
-    lineage: Lineage = fit.constants["lineage"]
+    lineage = fit.designed(LineageDesign).lineage
     return pd.concat([_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True)
 
 
@@ -90,7 +90,7 @@ def likelihood(fit: Fitted) -> pd.DataFrame:
     Errors of measurement are part of what is the models' own. `p`: of λ = 0, exact for normal outcomes; with `lower`
     and `upper`, where the restricted likelihood ratio does not reject λ.
     """
-    lineage: Lineage = fit.constants["lineage"]
+    lineage = fit.designed(LineageDesign).lineage
     test = restricted(fit.rows, lineage)
     low, high = test.interval(fit.level)
     rows = [
@@ -117,7 +117,7 @@ def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
 
 def slopes(fit: Fitted) -> pd.DataFrame:
     """Slopes on the blocks' columns: by least squares, along the tree by likelihood (REML), and of the posterior."""
-    lineage: Lineage = fit.constants["lineage"]
+    lineage = fit.designed(LineageDesign).lineage
     names = columns(fit.rows, lineage)[1]
     rows = []
     for model, made in _maxima(fit.rows, lineage):
@@ -128,9 +128,9 @@ def slopes(fit: Fitted) -> pd.DataFrame:
                 for name, b, s, h in zip(names[1:], made.beta[1:], made.se[1:], half[1:], strict=True)
             ]
     for block, of_block in lineage.blocks.items():
-        drawn = fit.draws.flat(f"u_{block}") @ fit.constants["maps"][block].T
+        drawn = fit.draws.flat(f"u_{block}") @ fit.designed(LineageDesign).units.maps[block].T
         for column in of_block:
-            d = drawn[:, fit.constants["columns"].index(column)]
+            d = drawn[:, fit.design.covariates.index(column)]
             lower, upper = equal_tailed(d, fit.level)
             label = f"log {column}" if lineage.logs else column
             rows.append(("posterior", label, float(d.mean()), float(d.std()), float(lower), float(upper)))
@@ -143,10 +143,10 @@ def node_gains(fit: Fitted) -> tuple[Array, NDArray[np.bool_]]:
     A model's is its own, of its shape and size; an ancestor's that of a model of mean shape and size without anything
     of its own.
     """
-    lineage: Lineage = fit.constants["lineage"]
-    values = fit.draws.few(DRAWS)
-    drawn = values["beta"] + descended_at(fit.constants, values, Drift.nodes, len(fit.constants["lineage"].tree))
-    gains = log_gains(values, fit.constants, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
+    design = fit.designed(LineageDesign)
+    lineage, values = design.lineage, fit.draws.few(DRAWS)
+    drawn = values["beta"] + descended_at(design, values, Drift.nodes, len(lineage.tree))
+    gains = log_gains(values, design, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
     measured = np.zeros(len(lineage.tree), dtype=bool)
     for i, name in enumerate(fit.rows["model_id"]):
         place = lineage.tree.place(name)
@@ -156,7 +156,7 @@ def node_gains(fit: Fitted) -> tuple[Array, NDArray[np.bool_]]:
 
 def nodes(fit: Fitted) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
-    tree = fit.constants["lineage"].tree
+    tree = fit.designed(LineageDesign).lineage.tree
     drawn, measured = node_gains(fit)
     return pd.DataFrame({"node": tree.names, "kind": tree.kinds, "measured": measured, **_summary(drawn, fit.level)})
 
@@ -169,7 +169,7 @@ def _summary(drawn: Array, level: float) -> dict[str, Array]:
 
 
 def _changes(fit: Fitted) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    tree = fit.constants["lineage"].tree
+    tree = fit.designed(LineageDesign).lineage.tree
     drawn, measured = node_gains(fit)
     pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
     child, parent = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
@@ -212,8 +212,8 @@ def upcoming(fit: Fitted) -> pd.DataFrame:
 
     Its shape and size are the mean of the models there. P(below 1).
     """
-    lineage: Lineage = fit.constants["lineage"]
-    tree, x = lineage.tree, list(fit.constants["columns"])
+    lineage = fit.designed(LineageDesign).lineage
+    tree, x = lineage.tree, list(fit.design.covariates)
     above = {name: set(tree.ancestors(name)) for name in dict.fromkeys(fit.rows["model_id"])}
     new = []
     for name in tree.names:
@@ -230,12 +230,12 @@ def upcoming(fit: Fitted) -> pd.DataFrame:
 
 def clades_predicted(fit: Fitted) -> pd.DataFrame:
     """Every clade predicted from the others, exactly: the fit, and the same without descent and without each block."""
-    lineage: Lineage = fit.constants["lineage"]
+    lineage = fit.designed(LineageDesign).lineage
     folds = fit.rows["clade"].tolist()
     fits = {"all": fit}
     for name in (DESCENT, *lineage.blocks):
         other = lineage.without(name)
-        fits[f"without {name}"] = fit.under(replace(fit.law, lay_out=other.lay_out))
+        fits[f"without {name}"] = fit.under(replace(fit.law, of=other.of))
     return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}).reset_index()
 
 
@@ -249,7 +249,9 @@ def _held_out(fit: Fitted, folds: list[str]) -> LeftOut:
 def dendrogram(fit: Fitted, axes: Axes) -> Axes:
     """The tree with the log gain of every node as its colour."""
     table = nodes(fit)
-    return draw_tree(fit.constants["lineage"].tree, dict(zip(table["node"], table["mean"], strict=True)), axes)
+    return draw_tree(
+        fit.designed(LineageDesign).lineage.tree, dict(zip(table["node"], table["mean"], strict=True)), axes
+    )
 
 
 TABLES: Mapping[str, Callable[[Fitted], pd.DataFrame]] = {

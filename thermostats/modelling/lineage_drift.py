@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.modelling.classical.estimates import columns_of
 from thermostats.modelling.draws import Array
@@ -44,7 +45,7 @@ class Drift:
         """Rows of sources, centred over the models of the fit and in units of the block."""
         return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
 
-    def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: Array) -> Array:
+    def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]) -> Array:
         """Basis of models: the axes and, where some are new, what lies besides and what is their own."""
         tree = self.sources.tree
         new = [name for name in models if name not in tree]

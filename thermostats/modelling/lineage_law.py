@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fitted import Constants, Laid
+from thermostats.modelling.fitted import Design
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.heritage.quantities import POPULATION_MEAN
@@ -24,7 +23,7 @@ from thermostats.modelling.lineage_drift import Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.predictions import LOG
-from thermostats.modelling.residuals import Design
+from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.scales import Shares
 from thermostats.modelling.statements import Statistic
 from thermostats.tables.tree import Tree
@@ -51,31 +50,55 @@ class Lineage:
     repeated: bool = False
     """Whether models have several rows, so that what is a model's own differs from what is left."""
 
-    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
-        """The model of these rows; those not in the tree hang on the node that their `parent` names."""
+    def of(self, rows: pd.DataFrame) -> LineageDesign:
+        """The model of these rows."""
+        models = tuple(dict.fromkeys(rows["model_id"].astype(str)))
+        x, columns = self._numbers(rows)
+        shares = pd.Series(dtype=np.float64)
+        if self.instrument:
+            shares = rows[self.instrument].astype(str).value_counts(normalize=True).sort_index()
+        units = LineageUnits(centre=x.mean(axis=0), maps=self._maps(x, columns), shares=shares)
+        clades = pd.factorize(np.array(self.tree.clades(models)))[0][_places(rows, models)]
+        return self.in_units(rows, units, self._drifts(models), models, clades)
+
+    def in_units(
+        self,
+        rows: pd.DataFrame,
+        units: LineageUnits,
+        drifts: Sequence[Mapping[str, Drift]],
+        held: tuple[str, ...],
+        clades: NDArray[np.int64] | None = None,
+    ) -> LineageDesign:
+        """Rows in the units of a fit that held these models; others hang on the node that their `parent` names."""
         models = list(dict.fromkeys(rows["model_id"].astype(str)))
-        of = pd.Index(models).get_indexer(rows["model_id"].astype(str))
-        drifts = like["drifts"] if like else self._drifts(models)
-        made = [
-            {name: each.rows_of(models, rows, of)[of] for name, each in drift.items()} for drift in drifts
-        ]  # of every node of the process its blocks
-        fixed, constants = self._columns(rows, like)
-        errors = self._own(models, of, like)
-        constants |= {
-            "lineage": self,
-            "drifts": drifts,
-            "nodes": [own_bases | fixed for own_bases in made],
-            "models": like["models"] if like else tuple(models),
-            "of": of,
-            "own": errors,
-            "outcomes": tuple(rows["model_id"].astype(str)),
-            "design": Design(x=constants["x"], groups=self._clades(models, of, like)),
-        }
-        gaussians = tuple(self._gaussian(rows, bases | errors) for bases in constants["nodes"])
+        of, (x, columns) = _places(rows, models), self._numbers(rows)
+        fixed = {name: (x - units.centre) @ units.maps[name] for name in self.blocks}
+        levels = units.shares
+        if self.instrument:
+            labels = rows[self.instrument].astype(str)
+            new = sorted(set(labels) - set(levels.index))
+            levels = pd.concat([levels, pd.Series(0.0, index=new)]) if new else levels
+            fixed[INSTRUMENT] = group_basis(levels.index.get_indexer(labels), levels.to_numpy(np.float64))
+        made = [{name: each.rows_of(models, rows, of)[of] for name, each in drift.items()} for drift in drifts]
+        own, nodes = self._own(models, of, held), [bases | fixed for bases in made]  # of every node of the process
+        gaussians = tuple(self._gaussian(rows, bases | own) for bases in nodes)
         model: Gaussian | Mixture = gaussians[0]
         if len(gaussians) > 1:
             model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
-        return Laid(model=model, constants=constants, scale=LOG, covariates=constants["columns"])
+        return LineageDesign(
+            model=model,
+            outcomes=tuple(rows["model_id"].astype(str)),
+            scale=LOG,
+            covariates=columns,
+            regressors=Regressors(x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=clades),
+            lineage=self,
+            units=replace(units, shares=levels),
+            drifts=drifts,
+            nodes=nodes,
+            models=held,
+            model_of=of,
+            own=own,
+        )
 
     def without(self, *names: str) -> Lineage:
         """The law without some blocks, or without descent."""
@@ -96,48 +119,28 @@ class Lineage:
             drifts.append({name: Drift.of(drift, rows, mask) for name, mask in masks.items()})
         return drifts
 
-    def _columns(self, rows: pd.DataFrame, like: Constants | None) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Bases of blocks of columns and of instruments."""
-        columns = list(dict.fromkeys(column for block in self.blocks.values() for column in block))
-        x = rows[columns].to_numpy(dtype=np.float64) if columns else np.zeros((len(rows), 0))
-        x = np.log(x) if self.logs else x
-        centre = like["centre"] if like else x.mean(axis=0)
-        maps, bases = dict(like["maps"]) if like else {}, {}
+    def _numbers(self, rows: pd.DataFrame) -> tuple[Array, tuple[str, ...]]:
+        """Columns of the blocks as they enter, rows × columns, and their names."""
+        columns = tuple(dict.fromkeys(column for block in self.blocks.values() for column in block))
+        x = rows[list(columns)].to_numpy(dtype=np.float64) if columns else np.zeros((len(rows), 0))
+        return (np.log(x) if self.logs else x), columns
+
+    def _maps(self, x: Array, columns: Sequence[str]) -> dict[str, Array]:
+        """Map of every block from the centred columns of all blocks, p × rank."""
+        maps = {}
         for name, block in self.blocks.items():
             at = [columns.index(column) for column in block]
-            if like is None:
-                maps[name] = np.zeros((len(columns), 0))
-                by = scaled_map(x[:, at])
-                maps[name] = np.zeros((len(columns), by.shape[1]))
-                maps[name][at] = by
-            bases[name] = (x - centre) @ maps[name]
-        levels = like["levels"] if like else pd.Series(dtype=np.float64)
-        if self.instrument:
-            labels = rows[self.instrument].astype(str)
-            new = sorted(set(labels) - set(levels.index))
-            shares = labels.value_counts(normalize=True)[new] if like is None else pd.Series(0.0, index=new)
-            levels = pd.concat([levels, shares]) if len(levels) else shares
-            bases[INSTRUMENT] = group_basis(levels.index.get_indexer(labels), levels.to_numpy(np.float64))
-        return bases, {
-            "centre": centre,
-            "maps": maps,
-            "levels": levels,
-            "columns": tuple(columns),
-            "x": (x - centre) / np.maximum(x.std(axis=0), 1e-300),
-        }
+            by = scaled_map(x[:, at])
+            maps[name] = np.zeros((len(columns), by.shape[1]))
+            maps[name][at] = by
+        return maps
 
-    def _own(self, models: Sequence[str], of: Array, like: Constants | None) -> dict[str, Array]:
+    def _own(self, models: Sequence[str], of: NDArray[np.int64], held: Sequence[str]) -> dict[str, Array]:
         """What is the single model's own, where its rows repeat; else it is the residual."""
         if not self.repeated:
             return {}
-        held = list(like["models"]) if like else list(models)
         every = pd.Index([*held, *(name for name in models if name not in set(held))])
-        return {OWN: np.eye(len(every))[every.get_indexer(models)][of]}
-
-    def _clades(self, models: Sequence[str], of: Array, like: Constants | None) -> Any:
-        if like is not None:
-            return None
-        return pd.factorize(np.array(self.tree.clades(models)))[0][of]
+        return {OWN: np.eye(len(every))[every.get_indexer(pd.Index(models))][of]}
 
     def _gaussian(self, rows: pd.DataFrame, bases: Mapping[str, Array]) -> Gaussian:
         missing = pd.Series(0.0, index=rows.index)
@@ -153,32 +156,66 @@ class Lineage:
         )
 
 
-def descended(constants: Constants, values: Mapping[str, Array]) -> Array:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LineageUnits:
+    """What the rows of a fit fix: centre and maps of their numbers, and every instrument's share of the rows."""
+
+    centre: Array
+    maps: Mapping[str, Array]
+    shares: pd.Series
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LineageDesign(Design):
+    """Rows of models on a tree, with what fixes their blocks."""
+
+    lineage: Lineage
+    units: LineageUnits
+    drifts: Sequence[Mapping[str, Drift]]
+    """Of every node of the process its blocks of descent."""
+    nodes: Sequence[Mapping[str, Array]]
+    """Of every node of the process the bases of all blocks."""
+    models: tuple[str, ...]
+    """Those of the fit."""
+    model_of: NDArray[np.int64]
+    """Model of every row."""
+    own: Mapping[str, Array]
+
+    def of_new(self, rows: pd.DataFrame) -> LineageDesign:
+        """Other rows by the blocks of these."""
+        return self.lineage.in_units(rows, self.units, self.drifts, self.models)
+
+
+def _places(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
+    return np.asarray(pd.Index(models).get_indexer(rows["model_id"].astype(str)), dtype=np.int64)
+
+
+def descended(design: LineageDesign, values: Mapping[str, Array]) -> Array:
     """Contribution of descent to every row, … × rows."""
 
     def drawn(k: int, name: str, at: NDArray[np.bool_], place: int) -> Array:
-        basis = constants["nodes"][k][name]
+        basis = design.nodes[k][name]
         return np.asarray(values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T)
 
-    return _by_process(constants, values, len(constants["of"]), drawn)
+    return _by_process(design, values, len(design.model_of), drawn)
 
 
 def descended_at(
-    constants: Constants, values: Mapping[str, Array], where: Callable[[Drift], tuple[Array, Array]], size: int
+    design: LineageDesign, values: Mapping[str, Array], where: Callable[[Drift], tuple[Array, Array]], size: int
 ) -> Array:
     """Contribution of descent at places that a drift names, such as its nodes, … × size; the rest is drawn."""
     rng = np.random.default_rng(0)
 
     def drawn(k: int, name: str, at: NDArray[np.bool_], place: int) -> Array:
-        inside, besides = where(constants["drifts"][k][name])
+        inside, besides = where(design.drifts[k][name])
         fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
         return np.asarray(values[f"u_{name}"][at] @ inside.T + values["scale"][at][:, [place]] * (fresh @ besides.T))
 
-    return _by_process(constants, values, size, drawn)
+    return _by_process(design, values, size, drawn)
 
 
 def _by_process(
-    constants: Constants,
+    design: LineageDesign,
     values: Mapping[str, Array],
     size: int,
     drawn: Callable[[int, str, NDArray[np.bool_], int], Array],
@@ -189,28 +226,28 @@ def _by_process(
     total = np.zeros((*lead, size))
     for k in np.unique(which):
         at = which == k
-        for place, name in enumerate(constants["drifts"][k]):
+        for place, name in enumerate(design.drifts[k]):
             total[at] += drawn(k, name, at, place)
     return total
 
 
-def contributions(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def contributions(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
     """Contribution of every block to every row, what is left to the single model last."""
-    lineage: Lineage = constants["lineage"]
-    bases = constants["nodes"][0]
-    parts = {DESCENT: descended(constants, values)} if lineage.process else {}
+    lineage = design.lineage
+    bases = design.nodes[0]
+    parts = {DESCENT: descended(design, values)} if lineage.process else {}
     for name in (*lineage.blocks, *([INSTRUMENT] if lineage.instrument else [])):
         parts[name] = values[f"u_{name}"][..., : bases[name].shape[1]] @ bases[name].T
     return parts
 
 
-def log_gains(values: Mapping[str, Array], constants: Constants, y: Array, error: Array) -> Array:
+def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, error: Array) -> Array:
     """Log gains of models without errors of measurement, repeats and instruments, … × rows; drawn given all else."""
-    parts = contributions(values, constants)
+    parts = contributions(values, design)
     instrument = parts.pop(INSTRUMENT, 0.0)
     centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
-    if OWN in constants["own"]:
-        return np.asarray(centre + values[f"u_{OWN}"] @ constants["own"][OWN].T)
+    if OWN in design.own:
+        return np.asarray(centre + values[f"u_{OWN}"] @ design.own[OWN].T)
     variance = np.square(values["scale"][..., -1:])
     weight = variance / (variance + np.square(values.get("error", error)))
     noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(0).standard_normal(
@@ -219,13 +256,13 @@ def log_gains(values: Mapping[str, Array], constants: Constants, y: Array, error
     return np.asarray(centre + weight * (y - instrument - centre) + noise)
 
 
-def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
     """Standard deviations over models, shares of variance, λ and what the process has besides."""
-    lineage: Lineage = constants["lineage"]
-    parts, square = contributions(values, constants), np.square(values["scale"])
-    names = list(constants["nodes"][0]) + list(constants["own"]) + [REPEAT if constants["own"] else OWN]
+    lineage = design.lineage
+    parts, square = contributions(values, design), np.square(values["scale"])
+    names = list(design.nodes[0]) + list(design.own) + [REPEAT if design.own else OWN]
     by = {name: square[..., k] for k, name in enumerate(names)}
-    descents = list(constants["drifts"][0])
+    descents = list(design.drifts[0])
     if descents:
         by = {
             DESCENT: np.asarray(sum(by[name] for name in descents)),
@@ -237,15 +274,15 @@ def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, A
     drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
     drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
     if lineage.process:
-        drawn[POPULATION_MEAN] = drawn[POPULATION_MEAN] + descended_at(constants, values, Drift.start, 1)[..., 0]
+        drawn[POPULATION_MEAN] = drawn[POPULATION_MEAN] + descended_at(design, values, Drift.start, 1)[..., 0]
     if lineage.process and lineage.process != LEVELS:
-        drawn |= _of_process(values, constants, by)
+        drawn |= _of_process(values, design, by)
     return drawn
 
 
-def _of_process(values: Mapping[str, Array], constants: Constants, by: Mapping[str, Array]) -> dict[str, Array]:
+def _of_process(values: Mapping[str, Array], design: LineageDesign, by: Mapping[str, Array]) -> dict[str, Array]:
     """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life, of siblings r's."""
-    drifts, lineage = constants["drifts"], constants["lineage"]
+    drifts, lineage = design.drifts, design.lineage
     which = values["node"].astype(np.int64) if "node" in values else np.zeros(by[OWN].shape, dtype=np.int64)
     unit = np.array([drift[DESCENT].unit for drift in drifts])[which]
     drift = by[DESCENT] / np.square(unit)
@@ -264,9 +301,9 @@ def _of_process(values: Mapping[str, Array], constants: Constants, by: Mapping[s
     }
 
 
-def statistics(constants: Constants) -> dict[str, Statistic]:
+def statistics(design: LineageDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the shares."""
     return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **residuals.statistics(constants["design"], residuals.CLOSING),
+        **residuals.statistics(design.regressors, residuals.CLOSING),
     }

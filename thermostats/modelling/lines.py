@@ -26,11 +26,11 @@ from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.fitted import WIDER, Design, Fitted, Law, Prior
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
-from thermostats.modelling.residuals import Design
+from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.standard_errors import not_read, of_logs, stated
 from thermostats.modelling.statements import Statement, Statistic
@@ -74,18 +74,25 @@ class Line:
     standardised: bool = True
     """Covariates are standardised; their means and SDs are constants of the fit."""
 
-    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
-        """The line of these rows; levels of a fit come first."""
-        columns, units = [np.ones(len(rows))], dict(like["units"]) if like else {}
+    def of(self, rows: pd.DataFrame) -> LineDesign:
+        """The line of these rows."""
+        units = dict.fromkeys(self.covariates, (0.0, 1.0))
+        if self.standardised:
+            columns = {name: rows[name].to_numpy(dtype=np.float64) for name in self.covariates}
+            units = {name: (float(x.mean()), float(x.std())) for name, x in columns.items()}
+        return self.in_units(rows, units, dict.fromkeys(self.blocks, ()))
+
+    def in_units(
+        self, rows: pd.DataFrame, units: Mapping[str, tuple[float, float]], levels: Mapping[str, tuple[str, ...]]
+    ) -> LineDesign:
+        """The line of rows whose covariates have these means and SDs; these levels come first."""
+        columns = [np.ones(len(rows))]
         for name in self.covariates:
-            x = rows[name].to_numpy(dtype=np.float64)
-            if name not in units:
-                units[name] = (float(x.mean()), float(x.std())) if self.standardised else (0.0, 1.0)
-            columns.append((x - units[name][0]) / units[name][1])
+            columns.append((rows[name].to_numpy(dtype=np.float64) - units[name][0]) / units[name][1])
         names, blocks = dict[str, tuple[str, ...]](), dict[str, Array]()
         codes: dict[str, NDArray[np.int64]] = {}
         for block, column in self.blocks.items():
-            names[block], codes[block] = numbered(rows[column].astype(str), like["names"][block] if like else ())
+            names[block], codes[block] = numbered(rows[column].astype(str), levels[block])
             blocks[block] = np.eye(len(names[block]))[codes[block]]
         missing = np.zeros(len(rows))
         model = Gaussian(
@@ -96,15 +103,17 @@ class Line:
             prior=HalfNormals((*[self.tau] * len(blocks), self.sigma)),
             error=rows[self.error].to_numpy(dtype=np.float64) if self.error in rows else missing,
         )
-        constants = {
-            "units": units,
-            "names": names,
-            "X": model.X,
-            "outcomes": tuple(rows.index),
-            "design": Design(x=model.X[:, :0:-1], groups=codes.get(LEVEL)),
-        }
-        levels = tuple(self.blocks.values())
-        return Laid(model=model, constants=constants, scale=self.scale, groups=levels, covariates=self.covariates)
+        return LineDesign(
+            model=model,
+            outcomes=tuple(rows.index),
+            scale=self.scale,
+            groups=tuple(self.blocks.values()),
+            covariates=self.covariates,
+            regressors=Regressors(x=model.X[:, :0:-1], groups=codes.get(LEVEL)),
+            line=self,
+            units=units,
+            names=names,
+        )
 
     @property
     def blocks(self) -> dict[str, str]:
@@ -128,15 +137,30 @@ class Line:
         return lines
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LineDesign(Design):
+    """A line of rows, with the units of its covariates and the names of its levels."""
+
+    line: Line
+    units: Mapping[str, tuple[float, float]]
+    """Mean and standard deviation of every covariate."""
+    names: Mapping[str, tuple[str, ...]]
+    """Levels of every block."""
+
+    def of_new(self, rows: pd.DataFrame) -> LineDesign:
+        """Other rows in the same units."""
+        return self.line.in_units(rows, self.units, self.names)
+
+
 def line_law(law: Law, line: Line, groups: str = "labs") -> Law:
     """A law whose model is a line, with its alternatives."""
-    others = {name: replace(law, lay_out=other.lay_out) for name, other in line.others(groups).items()}
-    return replace(law, lay_out=line.lay_out, alternatives=others)
+    others = {name: replace(law, of=other.of) for name, other in line.others(groups).items()}
+    return replace(law, of=line.of, alternatives=others)
 
 
 def gaussian_of(line: Line, rows: pd.DataFrame) -> Gaussian:
     """The model of a line."""
-    model = line.lay_out(rows, None).model
+    model = line.of(rows).model
     if not isinstance(model, Gaussian):
         raise TypeError("a line is Gaussian")
     return model
@@ -211,7 +235,7 @@ def fit_line(
         error=ERROR if se is not None else None,
         scale=_scale_of(outcome),
     )
-    if (rank := int(np.linalg.matrix_rank(line.lay_out(rows, None).constants["X"]))) <= len(named):
+    if (rank := int(np.linalg.matrix_rank(gaussian_of(line, rows).X))) <= len(named):
         warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
     law = line_law(_law(line, scale), line, "labs" if group == LAB else f"{group}s")
     return law_fitted(
@@ -272,7 +296,7 @@ def _law(line: Line, scale: float | None) -> Law:
     priors += [(name, f"half-normal({line.sigma:.4g})", why) for name in scales]
     return Law(
         name="line",
-        lay_out=line.lay_out,
+        of=line.of,
         quantities=partial(_quantities, line),
         statements=statements,
         statistics=line_statistics,
@@ -294,19 +318,18 @@ def _above_0(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
     return quantities[name] > 0
 
 
-def _quantities(line: Line, values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(line: Line, values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
     slopes = {
-        slope_on(name): values["beta"][..., k] / constants["units"][name][1]
-        for k, name in enumerate(line.covariates, 1)
+        slope_on(name): values["beta"][..., k] / design.units[name][1] for k, name in enumerate(line.covariates, 1)
     }
-    scales, names = values["scale"], ["group" if block == LEVEL else block for block in constants["names"]]
+    scales, names = values["scale"], ["group" if block == LEVEL else block for block in design.names]
     spreads = {"residual_sd": scales[..., -1]} | {f"{name}_sd": scales[..., k] for k, name in enumerate(names)}
     return {"mean": values["beta"][..., 0], **slopes, **spreads}
 
 
-def line_statistics(constants: Constants) -> Mapping[str, Statistic]:
+def line_statistics(design: LineDesign) -> Mapping[str, Statistic]:
     """What of the residuals may close the gate."""
-    return residuals.statistics(constants["design"], residuals.CLOSING)
+    return residuals.statistics(design.regressors, residuals.CLOSING)
 
 
 def covariance(z: Array) -> Statistic:

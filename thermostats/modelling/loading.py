@@ -53,5 +53,4 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
     if chosen.name != record["law"]:
         raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
-    laid = chosen.lay_out(rows, None)
-    return Fit(law=chosen, rows=rows, model=laid.model, constants=laid.constants, draws=draws, **words)
+    return Fit(law=chosen, rows=rows, design=chosen.of(rows), draws=draws, **words)

@@ -23,8 +23,8 @@ from thermostats.modelling.classical.within_cells import LEAST_CELLS, Cells, Rat
 from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Law
-from thermostats.modelling.lines import ERROR, Line, line_law, line_statistics
+from thermostats.modelling.fitted import Fitted, Law
+from thermostats.modelling.lines import ERROR, Line, LineDesign, line_law, line_statistics
 from thermostats.modelling.predictions import LOG as LOG_SCALE
 from thermostats.modelling.standard_errors import not_read, of_logs
 from thermostats.modelling.statements import Statement
@@ -185,7 +185,7 @@ def _law(line: Line, focal: str, columns: int) -> Law:
     scale = f"{line.sigma:g}"
     return Law(
         name="matched",
-        lay_out=line.lay_out,
+        of=line.of,
         quantities=_quantities,
         reported=("ratio", "log_ratio", "family_sd", "cell_sd", "residual_sd"),
         statements={BELOW: below},
@@ -206,7 +206,7 @@ def _law(line: Line, focal: str, columns: int) -> Law:
     )
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
     delta, scale = values["beta"][..., 1], values["scale"]
     spreads = dict(zip(("family_sd", "cell_sd"), np.moveaxis(scale, -1, 0), strict=False))
     return {"ratio": np.exp(delta), "log_ratio": delta, **spreads, "residual_sd": scale[..., -1]}

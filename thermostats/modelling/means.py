@@ -6,14 +6,15 @@ model's groups better than a_m, which is drawn given it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import columns_of, labels, numbers, prior_scale
@@ -21,7 +22,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
 from thermostats.modelling.populations import populations, several_members
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
@@ -93,7 +94,7 @@ def _law(outcome: str, group: str, scale: float) -> Law:
     why = f"a difference of {scale:g} would be no surprise"
     return Law(
         name="means",
-        lay_out=partial(_lay_out, outcome, group, scale),
+        of=partial(_of, outcome, group, scale),
         quantities=_quantities,
         statements={
             "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
@@ -111,34 +112,69 @@ def _law(outcome: str, group: str, scale: float) -> Law:
     )
 
 
-def _lay_out(outcome: str, group_column: str, scale: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeansDesign(Design):
+    """Outcomes by model, whose names are the labels, and by group within it."""
+
+    after: Callable[[pd.DataFrame, tuple[str, ...], tuple[str, ...], NDArray[np.int64]], MeansDesign]
+    """Rows by models and groups that come first, and the model of each group."""
+    models: tuple[str, ...]
+    within: tuple[str, ...]
+    """Groups within models."""
+    of: NDArray[np.int64]
+    """Model of every group."""
+    model_of: NDArray[np.int64]
+    """Model of every outcome."""
+
+    def of_new(self, rows: pd.DataFrame) -> MeansDesign:
+        """Other rows by these models and groups."""
+        return self.after(rows, self.models, self.within, self.of)
+
+
+def _of(outcome: str, group_column: str, scale: float, rows: pd.DataFrame) -> MeansDesign:
+    return _after(outcome, group_column, scale, rows, (), (), np.empty(0, dtype=np.int64))
+
+
+def _after(
+    outcome: str,
+    group_column: str,
+    scale: float,
+    rows: pd.DataFrame,
+    models: tuple[str, ...],
+    within: tuple[str, ...],
+    before: NDArray[np.int64],
+) -> MeansDesign:
     """Outcomes by model and by group within it; those of a fit come first."""
-    models, model = numbered(rows["model_id"], like["labels"]["mean"] if like else ())
-    groups, group = numbered(
-        rows["model_id"].astype(str) + BETWEEN + rows[group_column].astype(str), like["groups"] if like else ()
-    )
-    before = like["of"] if like else model[:0]
+    names, model = numbered(rows["model_id"], models)
+    groups, group = numbered(rows["model_id"].astype(str) + BETWEEN + rows[group_column].astype(str), within)
     of = np.pad(before, (0, len(groups) - before.size))
     of[group] = model
     data = {
         "scale": np.asarray(scale),
-        **several_members(of, before.size or of.size, padded(len(models)), padded(len(groups))),
+        **several_members(of, before.size or of.size, padded(len(names)), padded(len(groups))),
         "model": model,
         "group": group,
         "y_observed": rows[outcome].to_numpy(dtype=np.float64) if outcome in rows else np.zeros(len(rows)),
     }
-    sampled = Sampled(declare=means, data=data, per_row=("model", "group", "y_observed"), priors=PRIORS)
-    labels_of = dict.fromkeys(("mean", "group_sd", "residual_sd"), models)
-    return Laid(model=sampled, constants={"labels": labels_of, "groups": groups, "of": of, "model": model})
+    return MeansDesign(
+        model=Sampled(declare=means, data=data, per_row=("model", "group", "y_observed"), priors=PRIORS),
+        outcomes=tuple(range(len(rows))),
+        labels=dict.fromkeys(("mean", "group_sd", "residual_sd"), names),
+        after=partial(_after, outcome, group_column, scale),
+        models=names,
+        within=groups,
+        of=of,
+        model_of=model,
+    )
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: MeansDesign) -> dict[str, Array]:
     named = {**values, "mean": values["group_mean"]}
-    return {name: named[name][..., : len(models)] for name, models in constants["labels"].items()}
+    return {name: named[name][..., : len(models)] for name, models in design.labels.items()}
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
-    which = np.eye(constants["model"].max() + 1)[constants["model"]]
+def _statistics(design: MeansDesign) -> dict[str, Statistic]:
+    which = np.eye(design.model_of.max() + 1)[design.model_of]
     means = which / which.sum(axis=0)
     return {
         "largest mean": lambda y: (y @ means).max(axis=-1),
@@ -149,7 +185,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
 
 def table_of_means(fit: Fitted) -> pd.DataFrame:
     """Mean of every model with its interval and P(mean < 0)."""
-    models = fit.constants["labels"]["mean"]
+    models = fit.design.labels["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
     lower, upper = equal_tailed(mean, fit.level)
     estimates = {"mean": mean.mean(axis=0), "lower": lower, "upper": upper, "p_below_0": (mean < 0).mean(axis=0)}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.calls import fits
@@ -22,7 +23,7 @@ from thermostats.modelling.columns import comparable_only, needing, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.scales import HalfNormals
@@ -52,11 +53,15 @@ class Measurements:
         each = (OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS for kind in self.kinds)
         return tuple(self.factor * scale for scale in (*each, OF_LEVELS))
 
-    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
-        """One row per measurement; levels of a fit come first."""
+    def of(self, rows: pd.DataFrame) -> SourcesDesign:
+        """One row per measurement."""
+        return self.after(rows, dict.fromkeys(self.kinds, ()))
+
+    def after(self, rows: pd.DataFrame, levels: Mapping[str, tuple[str, ...]]) -> SourcesDesign:
+        """One row per measurement; these levels come first."""
         names, blocks = dict[str, tuple[str, ...]](), dict[str, Array]()
         for kind in self.kinds:
-            names[kind], codes = numbered(rows[kind].astype(str), like["labels"][kind] if like else ())
+            names[kind], codes = numbered(rows[kind].astype(str), levels[kind])
             blocks[kind] = np.eye(len(names[kind]))[codes]
         missing = np.zeros(len(rows))
         model = Gaussian(
@@ -68,8 +73,25 @@ class Measurements:
             error=rows["error"].to_numpy(dtype=np.float64) if self.errors and "error" in rows else missing,
         )
         models = pd.factorize(rows["model_id"])[0]
-        constants = {"labels": names, "kinds": self.kinds, "models": models}
-        return Laid(model=model, constants=constants, scale=LOG, groups=self.kinds)
+        return SourcesDesign(model=model, labels=names, scale=LOG, groups=self.kinds, measurements=self, models=models)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SourcesDesign(Design):
+    """Measurements with their levels, which `labels` names."""
+
+    measurements: Measurements
+    models: NDArray[np.int64]
+    """Model of every measurement."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of levels."""
+        return self.measurements.kinds
+
+    def of_new(self, rows: pd.DataFrame) -> SourcesDesign:
+        """Other measurements by the levels of these."""
+        return self.measurements.after(rows, self.labels)
 
 
 @fits
@@ -150,7 +172,7 @@ def _law(measurements: Measurements) -> Law:
     large: Statement = lambda q: q["sd_source"] > LARGE  # noqa: E731
     law = Law(
         name="sources",
-        lay_out=measurements.lay_out,
+        of=measurements.of,
         quantities=_quantities,
         reported=tuple(f"sd_{name}" for name in names),
         statements={f"sd of sources > {LARGE:g}": large},
@@ -168,17 +190,17 @@ def _law(measurements: Measurements) -> Law:
         figures={"levels": _figure},
         units=("source", "model_id"),
     )
-    return replace(law, alternatives={name: replace(law, lay_out=each.lay_out) for name, each in others.items()})
+    return replace(law, alternatives={name: replace(law, of=each.of) for name, each in others.items()})
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: SourcesDesign) -> dict[str, Array]:
     """Standard deviation of every kind, and levels as far as the fit has them."""
-    drawn = {f"sd_{kind}": values["scale"][..., k] for k, kind in enumerate((*constants["kinds"], "run"))}
-    return drawn | {kind: values[kind] for kind in constants["kinds"]}
+    drawn = {f"sd_{kind}": values["scale"][..., k] for k, kind in enumerate((*design.kinds, "run"))}
+    return drawn | {kind: values[kind] for kind in design.kinds}
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
-    member = np.eye(constants["models"].max() + 1)[constants["models"]]
+def _statistics(design: SourcesDesign) -> dict[str, Statistic]:
+    member = np.eye(design.models.max() + 1)[design.models]
     mean = member / member.sum(axis=0)
 
     def apart(y: Array) -> Array:
@@ -195,9 +217,9 @@ def _levels(fit: Fitted) -> pd.DataFrame:
     """Factor e^u of every source, prompt set and precision against the mean of its kind, with interval and models."""
     rows = []
     for kind in OF_MEASUREMENT:
-        if kind not in fit.constants["kinds"]:
+        if kind not in fit.designed(SourcesDesign).kinds:
             continue
-        names = fit.constants["labels"][kind]
+        names = fit.designed(SourcesDesign).labels[kind]
         drawn = fit.quantities[kind].reshape(-1, len(names))
         lower, upper = (np.exp(end) for end in equal_tailed(drawn, fit.level))
         for k, name in enumerate(names):

@@ -8,7 +8,7 @@ pair, so that both errors are independent; each is an estimate itself (`Gaussian
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +21,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.pairs import (
     MARGIN,
@@ -84,7 +84,7 @@ def _law(margin: float, factor: float = 1.0) -> Law:
     """`factor`: of all prior scales."""
     return Law(
         name="pair means",
-        lay_out=partial(_lay_out, factor),
+        of=partial(_of, factor),
         quantities=_quantities,
         reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
         statements=statements_of_pairs(margin),
@@ -101,14 +101,38 @@ def _law(margin: float, factor: float = 1.0) -> Law:
     )
 
 
-def _lay_out(factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
-    """Two outcomes a pair, bases first; pairs that a fit has not seen come after its own."""
-    names, pair = numbered(rows["pair"], like["labels"]["ratio"] if like else ())
-    there = np.unique(pair)
-    y, error, slope, freedom = np.zeros(2 * there.size), np.zeros(2 * there.size), np.zeros(there.size), None
-    if like is None:
-        y, error, slope, degrees = _outcomes(rows, pair)
-        freedom = freedom_of(degrees)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PairMeansDesign(Design):
+    """Two outcomes a pair, bases first; names of pairs are the label of `ratio`."""
+
+    factor: float
+    slope: Array
+    """Of change on base, by pair."""
+
+    def of_new(self, rows: pd.DataFrame) -> PairMeansDesign:
+        """Pairs that a fit has not seen come after its own."""
+        names, pair = numbered(rows["pair"], self.labels["ratio"])
+        there = np.unique(pair)
+        nothing = np.zeros(2 * there.size)
+        return _made(self.factor, names, there, nothing, nothing, np.zeros(there.size), None)
+
+
+def _of(factor: float, rows: pd.DataFrame) -> PairMeansDesign:
+    names, pair = numbered(rows["pair"])
+    y, error, slope, degrees = _outcomes(rows, pair)
+    return _made(factor, names, np.unique(pair), y, error, slope, freedom_of(degrees))
+
+
+def _made(
+    factor: float,
+    names: tuple[str, ...],
+    there: NDArray[np.int64],
+    y: Array,
+    error: Array,
+    slope: Array,
+    freedom: Array | None,
+) -> PairMeansDesign:
+    """The model of pairs that are `there` among those named."""
     unit, nothing, one = np.eye(len(names))[there], np.zeros((there.size, len(names))), np.ones(there.size)
     gaussian = Gaussian(
         y=y,
@@ -119,9 +143,11 @@ def _lay_out(factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
         error=error,
         freedom=freedom,
     )
-    outcomes = [f"{names[k]}: {what}" for what in ("base", "change") for k in there]
-    constants = {"labels": {"ratio": names}, "outcomes": outcomes, "slope": slope}
-    return Laid(model=gaussian, constants=constants, by_row=False, scale=LOG)
+    outcomes = tuple(f"{names[k]}: {what}" for what in ("base", "change") for k in there)
+    labels = {"ratio": names}
+    return PairMeansDesign(
+        model=gaussian, outcomes=outcomes, labels=labels, by_row=False, scale=LOG, factor=factor, slope=slope
+    )
 
 
 def _outcomes(rows: pd.DataFrame, pair: NDArray[np.int64]) -> tuple[Array, Array, Array, Array]:
@@ -142,8 +168,8 @@ def _outcomes(rows: pd.DataFrame, pair: NDArray[np.int64]) -> tuple[Array, Array
     )
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
-    n, (level, change) = len(constants["labels"]["ratio"]), np.moveaxis(values["beta"], -1, 0)
+def _quantities(values: Mapping[str, Array], design: PairMeansDesign) -> dict[str, Array]:
+    n, (level, change) = len(design.labels["ratio"]), np.moveaxis(values["beta"], -1, 0)
     by_pair = {
         "level": level[..., None] + values["level"][..., :n],
         "change": change[..., None] + values["change"][..., :n],
@@ -159,8 +185,8 @@ def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, 
     }
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
-    slope = constants["slope"]
+def _statistics(design: PairMeansDesign) -> dict[str, Statistic]:
+    slope = design.slope
     n = slope.size
 
     def change(y: Array) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import informed_share, members, population
 from thermostats.modelling.predictions import LOG
@@ -126,7 +126,7 @@ def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0)
     priors = {name: scale * factor for name, scale in scales.items()} | {"nu": nu, "wider": wider}
     return Law(
         name="invariance",
-        lay_out=partial(_lay_out, {name: np.asarray(value) for name, value in priors.items()}),
+        of=partial(_of, {name: np.asarray(value) for name, value in priors.items()}),
         quantities=_quantities,
         reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
         statements=statements_of_pairs(margin),
@@ -154,34 +154,65 @@ def statements_of_pairs(margin: float) -> dict[str, Statement]:
     }
 
 
-def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | None) -> Laid:
-    """Both outcomes in one array; pairs that a fit has not seen come after its own."""
-    names, pair = numbered(rows["pair"], like["labels"]["ratio"] if like else ())
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PairsDesign(Design):
+    """Bases and changes of pairs, whose names are the label of `ratio`."""
+
+    priors: Mapping[str, Array]
+    informed: Mapping[str, Array]
+    """How far the prompts of the fit tell how pairs differ."""
+    number: int
+    """Pairs of the fit."""
+    base: Array
+    pair: NDArray[np.int64]
+    """Of every shared prompt."""
+
+    def of_new(self, rows: pd.DataFrame) -> PairsDesign:
+        """Other prompts; pairs that the fit has not seen come after its own."""
+        names, pair = numbered(rows["pair"], self.labels["ratio"])
+        return _made(self.priors, rows, names, pair, self.informed, self.number)
+
+
+def _of(priors: Mapping[str, Array], rows: pd.DataFrame) -> PairsDesign:
+    names, pair = numbered(rows["pair"])
+    base, change = (rows[name].to_numpy(dtype=np.float64) for name in ("base", "change"))
+    informed = {"level_told": _told(base, pair), "change_told": _told(change, pair)}
+    return _made(priors, rows, names, pair, informed, len(names))
+
+
+def _made(
+    priors: Mapping[str, Array],
+    rows: pd.DataFrame,
+    names: tuple[str, ...],
+    pair: NDArray[np.int64],
+    informed: Mapping[str, Array],
+    number: int,
+) -> PairsDesign:
+    """Both outcomes in one array."""
     base = rows["base"].to_numpy(dtype=np.float64)
     change = rows["change"].to_numpy(dtype=np.float64) if "change" in rows else np.zeros(len(rows))
-    informed = like["known"] if like else {"level_told": _told(base, pair), "change_told": _told(change, pair)}
     data = {
         **priors,
         **informed,
-        **members(like["number"] if like else len(names), padded(len(names))),
+        **members(number, padded(len(names))),
         "pair": np.tile(pair, 2),
         "base": np.tile(base, 2),
         "is_change": np.repeat([False, True], base.size),
         "y_observed": np.concatenate([base, change]),
     }
     cells = [f"{p}, {q}" for p, q in zip(rows["pair"], rows["prompt_id"], strict=True)]
-    outcomes = [*(f"{cell}: base" for cell in cells), *(f"{cell}: change" for cell in cells)]
-    per_row = ("pair", "base", "is_change", "y_observed")
-    constants = {
-        "labels": {"ratio": names},
-        "number": int(data["number"]),
-        "known": informed,
-        "base": base,
-        "pair": pair,
-        "outcomes": outcomes,
-    }
-    sampled = Sampled(declare=invariance, data=data, per_row=per_row)
-    return Laid(model=sampled, constants=constants, by_row=False, scale=LOG)
+    return PairsDesign(
+        model=Sampled(declare=invariance, data=data, per_row=("pair", "base", "is_change", "y_observed")),
+        outcomes=(*(f"{cell}: base" for cell in cells), *(f"{cell}: change" for cell in cells)),
+        labels={"ratio": names},
+        by_row=False,
+        scale=LOG,
+        priors=priors,
+        informed=informed,
+        number=number,
+        base=base,
+        pair=pair,
+    )
 
 
 def _told(y: Array, pair: NDArray[np.int64]) -> Array:
@@ -191,8 +222,8 @@ def _told(y: Array, pair: NDArray[np.int64]) -> Array:
     return np.asarray(informed_share(means - means.mean(), float(by.sem().mean())))
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
-    n = len(constants["labels"]["ratio"])
+def _quantities(values: Mapping[str, Array], design: PairsDesign) -> dict[str, Array]:
+    n = len(design.labels["ratio"])
     by_pair = {name: values[name][..., :n] for name in ("level", "change")}
     over_pairs = {name: values[name] for name in ("shift_sd", "level_sd", "level_mean", "change_mean")}
     return {"ratio": np.exp(by_pair["change"]), "ratio_of_all": np.exp(values["change_mean"]), **over_pairs, **by_pair}
@@ -203,8 +234,8 @@ def changes_sides(quantities: Quantities) -> NDArray[np.bool_]:
     return np.asarray((quantities["level"] > 0) != (quantities["level"] + quantities["change"] > 0))
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
-    base, which = constants["base"], np.eye(constants["pair"].max() + 1)[constants["pair"]]
+def _statistics(design: PairsDesign) -> dict[str, Statistic]:
+    base, which = design.base, np.eye(design.pair.max() + 1)[design.pair]
     n, by_pair = base.size, which / which.sum(axis=0)
     return {
         "largest mean change": lambda y: np.abs(y[..., n:] @ by_pair).max(axis=-1),
@@ -235,7 +266,7 @@ def _most_unseen(n: Any) -> Any:
 
 def table_of_power(fit: Fitted) -> pd.DataFrame:
     """What these pairs can show, and 3, 10, 30 and 100."""
-    n = len(fit.constants["labels"]["ratio"])
+    n = len(fit.design.labels["ratio"])
     sizes = np.unique([n, 3, 10, 30, 100])
     table = pd.DataFrame({"n_pairs": sizes, "here": sizes == n, "bound_had_none": _most_unseen(sizes)})
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
@@ -265,7 +296,7 @@ def new_pair(fit: Fitted) -> pd.DataFrame:
 
 def pairs_table(margin: float, fit: Fitted) -> pd.DataFrame:
     """One row per pair: what was seen, its ratio with interval, and whether it changes sides."""
-    names = fit.constants["labels"]["ratio"]
+    names = fit.design.labels["ratio"]
     level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
     lower, upper = equal_tailed(change, fit.level)
     estimates = pd.DataFrame(

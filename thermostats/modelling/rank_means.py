@@ -8,7 +8,7 @@ single prompts matter is the sampled law's question, `fit_benchmark`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +21,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.ranking import (
@@ -87,7 +87,7 @@ def _law(order: Sequence[str], factor: float = 1.0) -> Law:
     """`factor`: of all prior scales."""
     return Law(
         name="rank means",
-        lay_out=partial(_lay_out, factor),
+        of=partial(_of, factor),
         quantities=_quantities,
         reported=("gain", "category_sd", "interplay_sd", "share"),
         statements={"order": partial(in_order, order)},
@@ -103,37 +103,85 @@ def _law(order: Sequence[str], factor: float = 1.0) -> Law:
     )
 
 
-def _lay_out(factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
-    """Means of models over categories; models and categories that a fit has not seen come last."""
-    models, model = numbered(rows["model_id"], like["models"] if like else ())
-    categories, category = numbered(rows["category"], like["categories"] if like else ())
-    seen = len(like["categories"]) if like else len(categories)
-    places, at = np.unique(np.column_stack([model, category]), axis=0, return_inverse=True)
-    y, error, freedom, within = np.zeros(len(places)), np.zeros(len(places)), None, 0.0
-    if like is None:
-        y, error, degrees, within = _outcomes(rows, category, at.ravel())
-        freedom = freedom_of(degrees)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RankMeansDesign(Design):
+    """Means of models over categories; names of models are the label of `gain`."""
+
+    factor: float
+    models: tuple[str, ...]
+    categories: tuple[str, ...]
+    places: NDArray[np.int64]
+    """Model and category of every outcome."""
+    cells: Array
+    """Prompts of every outcome."""
+    y: Array
+    error: Array
+    within: float
+    """Mean square of what prompts leave."""
+
+    def of_new(self, rows: pd.DataFrame) -> RankMeansDesign:
+        """Models and categories that a fit has not seen come last."""
+        places = Places.of(rows, self.models, self.categories)
+        nothing = np.zeros(len(places.pairs))
+        return _made(self.factor, places, len(self.categories), nothing, nothing, None, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Places:
+    """Pairs of models and categories that rows have."""
+
+    models: tuple[str, ...]
+    categories: tuple[str, ...]
+    category: NDArray[np.int64]
+    """Of every row."""
+    pairs: NDArray[np.int64]
+    at: NDArray[np.int64]
+    """Pair of every row."""
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, models: tuple[str, ...] = (), categories: tuple[str, ...] = ()) -> Places:
+        """Those of rows; these models and categories come first."""
+        models, model = numbered(rows["model_id"], models)
+        categories, category = numbered(rows["category"], categories)
+        pairs, at = np.unique(np.column_stack([model, category]), axis=0, return_inverse=True)
+        return cls(models=models, categories=categories, category=category, pairs=pairs, at=at.ravel())
+
+
+def _of(factor: float, rows: pd.DataFrame) -> RankMeansDesign:
+    places = Places.of(rows)
+    y, error, degrees, within = _outcomes(rows, places.category, places.at)
+    return _made(factor, places, len(places.categories), y, error, freedom_of(degrees), within)
+
+
+def _made(
+    factor: float, places: Places, seen: int, y: Array, error: Array, freedom: Array | None, within: float
+) -> RankMeansDesign:
+    """The model of means; `seen`: categories of the fit."""
+    models, categories, pairs = places.models, places.categories, places.pairs
     gaussian = Gaussian(
         y=y,
-        X=np.ones((len(places), 1)),
+        X=np.ones((len(pairs), 1)),
         sd=np.array([factor * CENTRE]),
-        blocks={"model": np.eye(len(models))[places[:, 0]], "category": contrasts(places[:, 1], seen)},
+        blocks={"model": np.eye(len(models))[pairs[:, 0]], "category": contrasts(pairs[:, 1], seen)},
         prior=HalfNormals((factor * APART, factor * EFFECTS, factor * EFFECTS)),
         error=error,
         freedom=freedom,
     )
-    constants = {
-        "models": models,
-        "categories": categories,
-        "labels": {"gain": models, "share": PARTS},
-        "outcomes": [f"{models[m]}, {categories[c]}" for m, c in places],
-        "places": places,
-        "cells": np.bincount(at.ravel()).astype(np.float64),
-        "y": y,
-        "error": error,
-        "within": within,
-    }
-    return Laid(model=gaussian, constants=constants, by_row=False, scale=LOG)
+    return RankMeansDesign(
+        model=gaussian,
+        outcomes=tuple(f"{models[m]}, {categories[c]}" for m, c in pairs),
+        labels={"gain": models, "share": PARTS},
+        by_row=False,
+        scale=LOG,
+        factor=factor,
+        models=models,
+        categories=categories,
+        places=pairs,
+        cells=np.bincount(places.at).astype(np.float64),
+        y=y,
+        error=error,
+        within=within,
+    )
 
 
 def _outcomes(
@@ -160,18 +208,18 @@ def _outcomes(
     return mean, error * np.sqrt((degrees + 1) / n), freedom, float((np.square(logs - mean[at])).mean())
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: RankMeansDesign) -> dict[str, Array]:
     """Realised means of models over these categories, where what an outcome leaves open is drawn."""
-    models, categories = constants["models"], constants["categories"]
-    means = _of_places(values, constants)
+    models, categories = design.models, design.categories
+    means = _of_places(values, design)
     table = np.zeros((len(models), len(categories)))
-    table[tuple(constants["places"].T)] = constants["cells"]
+    table[tuple(design.places.T)] = design.cells
     level = _averaged(means, table, axis=-1)
     kind = _averaged(means - level[..., None], table, axis=-2)
     rest = means - level[..., None] - kind[..., None, :]
     parts = (level[..., None] + 0 * rest, kind[..., None, :] + 0 * rest, rest)
     between = [_variance(part, table) for part in parts]
-    variance = np.stack([*between, np.full(between[0].shape, constants["within"])], axis=-1)
+    variance = np.stack([*between, np.full(between[0].shape, design.within)], axis=-1)
     by_name = dict(zip(models, np.moveaxis(level, -1, 0), strict=True))
     return {
         "gain": np.exp(level),
@@ -183,14 +231,14 @@ def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, 
     }
 
 
-def _of_places(values: Mapping[str, Array], constants: Constants) -> Array:
+def _of_places(values: Mapping[str, Array], design: RankMeansDesign) -> Array:
     """Mean log gain of every model in every category without errors, … × M × C; of given draws always the same."""
-    models, categories = len(constants["models"]), len(constants["categories"])
+    models, categories = len(design.models), len(design.categories)
     basis = contrasts(np.arange(categories), categories)
     centre = values["beta"][..., None] + values["model"][..., :models, None]
     centre = centre + (values["category"][..., : basis.shape[1]] @ basis.T)[..., None, :]
-    model, category = constants["places"].T
-    y, error = (np.asarray(values.get(name, constants[name])) for name in ("y", "error"))
+    model, category = design.places.T
+    y, error = np.asarray(values.get("y", design.y)), np.asarray(values.get("error", design.error))
     variance = np.broadcast_to(np.square(values["scale"][..., 2])[..., None, None], centre.shape)
     weight, off, square = np.zeros(centre.shape), np.zeros(centre.shape), np.zeros(centre.shape)
     square[..., model, category] = np.square(error)
@@ -215,8 +263,8 @@ def _variance(part: Array, cells: Array) -> Array:
     return np.asarray((np.square(part - mean) * share).sum(axis=(-2, -1)))
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
-    which = np.eye(len(constants["models"]))[constants["places"][:, 0]]
+def _statistics(design: RankMeansDesign) -> dict[str, Statistic]:
+    which = np.eye(len(design.models))[design.places[:, 0]]
     by_model = which / which.sum(axis=0)
     return {
         "share of dampeners": lambda y: (y < 0).mean(axis=-1),

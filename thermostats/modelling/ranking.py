@@ -7,7 +7,7 @@ with it inside models is asked by `entropy`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -24,7 +24,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
 from thermostats.modelling.populations import effects, informed_share, members, population
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.sampling import Sampled, padded
@@ -124,7 +124,7 @@ def _law(order: Sequence[str], factor: float = 1.0, nu: float = NU, wider: float
     arrays = {name: np.asarray(value) for name, value in {**priors, "nu": nu, "wider": wider}.items()}
     return Law(
         name="benchmark",
-        lay_out=partial(_lay_out, arrays),
+        of=partial(_of, arrays),
         quantities=_quantities,
         reported=("gain", *(f"{kind}_sd" for kind in KINDS), "share"),
         statements={"order": partial(in_order, order)},
@@ -140,33 +140,80 @@ def _law(order: Sequence[str], factor: float = 1.0, nu: float = NU, wider: float
     )
 
 
-def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | None) -> Laid:
-    """Cells with columns of effects; what a fit has not seen comes after its own levels and columns."""
-    before = like or {"models": (), "prompts": (), "categories": ()}
-    models, model = numbered(rows["model_id"], before["models"])
-    prompts, prompt = numbered(rows["prompt_id"], before["prompts"])
-    categories, category = numbered(rows["category"], before["categories"])
-    fitted = like or {
-        "models": models,
-        "prompts": prompts,
-        "categories": categories,
-        "within": pd.Series(category).groupby(prompt).first().to_numpy(),
-    }
-    blocks = (
-        contrasts(prompt, len(fitted["prompts"]), fitted["within"]),
-        contrasts(category, len(fitted["categories"])),
-        interplay(model, category, len(fitted["models"]), len(fitted["categories"])),
-    )
-    widths = [block.shape[1] for block in blocks] if like is None else like["columns"]
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Levels:
+    """Models, prompts and categories, and the category of every prompt."""
+
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    categories: tuple[str, ...]
+    within: NDArray[np.int64]
+
+    def blocks(self, rows: pd.DataFrame) -> tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.int64], list[Array]]:
+        """Of rows their models, those of these levels first, model and prompt of every cell, and columns of effects."""
+        models, model = numbered(rows["model_id"], self.models)
+        _, prompt = numbered(rows["prompt_id"], self.prompts)
+        _, category = numbered(rows["category"], self.categories)
+        blocks = [
+            contrasts(prompt, len(self.prompts), self.within),
+            contrasts(category, len(self.categories)),
+            interplay(model, category, len(self.models), len(self.categories)),
+        ]
+        return models, model, prompt, blocks
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RankingDesign(Design):
+    """Cells of models and prompts; names of models are the label of `gain`."""
+
+    priors: Mapping[str, Array]
+    fitted: Levels
+    """Those of the fit."""
+    columns: Sequence[int]
+    """Columns of effects that the fit has, by kind."""
+    informed: Mapping[str, Array]
+    """How far the cells of the fit tell levels, spreads and effects."""
+    data: Mapping[str, Any]
+    prompt: NDArray[np.int64]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models of the fit."""
+        return self.fitted.models
+
+    def of_new(self, rows: pd.DataFrame) -> RankingDesign:
+        """Other cells; what the fit has not seen comes after its own levels and columns."""
+        return _made(self.priors, rows, self.fitted, self.columns, self.informed)
+
+
+def _of(priors: Mapping[str, Array], rows: pd.DataFrame) -> RankingDesign:
+    models, _ = numbered(rows["model_id"])
+    prompts, prompt = numbered(rows["prompt_id"])
+    categories, category = numbered(rows["category"])
+    within = pd.Series(category).groupby(prompt).first().to_numpy()
+    levels = Levels(models=models, prompts=prompts, categories=categories, within=within)
+    _, model, _, blocks = levels.blocks(rows)
+    widths = [block.shape[1] for block in blocks]
+    y = np.log(rows["value"].to_numpy(dtype=np.float64))
+    return _made(priors, rows, levels, widths, _told(y, model, np.concatenate(blocks, axis=1), widths))
+
+
+def _made(
+    priors: Mapping[str, Array],
+    rows: pd.DataFrame,
+    levels: Levels,
+    widths: Sequence[int],
+    informed: Mapping[str, Array],
+) -> RankingDesign:
+    """Cells with columns of effects, those of the fit first."""
+    models, model, prompt, blocks = levels.blocks(rows)
     ends = list(zip(blocks, widths, strict=True))
     parts = [*(block[:, :k] for block, k in ends), *(block[:, k:] for block, k in ends)]
     design, kind = np.concatenate(parts, axis=1), np.repeat([0, 1, 2, 0, 1, 2], [part.shape[1] for part in parts])
     n_effects = padded(kind.size)
-    y = np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows))
-    informed = like["known"] if like else _told(y, model, design, widths)
     data = {
         **priors,
-        **members(len(fitted["models"]), padded(len(models))),
+        **members(len(levels.models), padded(len(models))),
         "level_told": informed["level"],
         "log_sigma_told": informed["log_sigma"],
         "effects_told": np.pad(np.repeat(informed["kinds"], widths), (0, n_effects - sum(widths))),
@@ -174,21 +221,21 @@ def _lay_out(priors: Mapping[str, Array], rows: pd.DataFrame, like: Constants | 
         "kind": np.eye(4)[np.pad(kind, (0, n_effects - kind.size), constant_values=3)],
         "model": model,
         "design": np.pad(design, ((0, 0), (0, n_effects - kind.size))),
-        "y_observed": y,
+        "y_observed": np.log(rows["value"].to_numpy(dtype=np.float64)) if "value" in rows else np.zeros(len(rows)),
     }
-    names = {"gain": models, "share": PARTS}
-    cell = [f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)]
-    constants = {
-        **fitted,
-        "known": informed,
-        "columns": widths,
-        "labels": names,
-        "outcomes": cell,
-        "prompt": prompt,
-        "data": data,
-    }
-    sampled = Sampled(declare=benchmark, data=data, per_row=("model", "design", "y_observed"))
-    return Laid(model=sampled, constants=constants, scale=LOG, groups=("model_id",))
+    return RankingDesign(
+        model=Sampled(declare=benchmark, data=data, per_row=("model", "design", "y_observed")),
+        outcomes=tuple(f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)),
+        labels={"gain": models, "share": PARTS},
+        scale=LOG,
+        groups=("model_id",),
+        priors=priors,
+        fitted=levels,
+        columns=widths,
+        informed=informed,
+        data=data,
+        prompt=prompt,
+    )
 
 
 def _told(y: Array, model: NDArray[np.int64], design: Array, columns: Sequence[int]) -> dict[str, Array]:
@@ -209,10 +256,10 @@ def _told(y: Array, model: NDArray[np.int64], design: Array, columns: Sequence[i
     }
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: RankingDesign) -> dict[str, Array]:
     """Levels by the models' names too; a kind without effects has no spread."""
-    data, columns = constants["data"], constants["columns"]
-    level = values["level"][..., : len(constants["models"])]
+    data, columns = design.data, design.columns
+    level = values["level"][..., : len(design.models)]
     effects = values["effects"][..., : sum(columns)]
     parts = {"model": level[..., data["model"]]}
     for kind, at in zip(KINDS, np.split(np.arange(sum(columns)), np.cumsum(columns)[:-1]), strict=True):
@@ -221,7 +268,7 @@ def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, 
     variance = np.stack([parts[name].var(axis=-1) for name in PARTS], axis=-1)
     spreads = {f"{kind}_sd": values[f"{kind} SD"] for kind, k in zip(KINDS, columns, strict=True) if k}
     shares = {"share": variance / variance.sum(axis=-1, keepdims=True), "level": level}
-    by_name = dict(zip(constants["models"], np.moveaxis(level, -1, 0), strict=True))
+    by_name = dict(zip(design.models, np.moveaxis(level, -1, 0), strict=True))
     return {"gain": np.exp(level), **spreads, **shares, **by_name}
 
 
@@ -233,12 +280,12 @@ def in_order(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool_]
     return np.asarray(np.all([quantities[a] < quantities[b] for a, b in pairwise(present)], axis=0))
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
+def _statistics(design: RankingDesign) -> dict[str, Statistic]:
     def means(number: NDArray[np.int64]) -> Array:
         which = np.eye(number.max() + 1)[number]
         return np.asarray(which / which.sum(axis=0))
 
-    by_model, by_prompt = means(constants["data"]["model"]), means(constants["prompt"])
+    by_model, by_prompt = means(design.data["model"]), means(design.prompt)
     return {
         "share of dampeners": lambda y: (y < 0).mean(axis=-1),
         "spread of model means": lambda y: (y @ by_model).std(axis=-1),
@@ -248,7 +295,7 @@ def _statistics(constants: Constants) -> dict[str, Statistic]:
 
 def table_of_ranks(fit: Fitted) -> pd.DataFrame:
     """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
-    models = fit.constants["models"]
+    models = fit.design.labels["gain"]
     level = fit.quantities["level"].reshape(-1, len(models))
     ranks = level.argsort(axis=1).argsort(axis=1) + 1
     lower, upper = equal_tailed(np.exp(level), fit.level)
@@ -260,7 +307,7 @@ def table_of_ranks(fit: Fitted) -> pd.DataFrame:
 
 def table_of_shares(fit: Fitted) -> pd.DataFrame:
     """Parts of the variance with their intervals."""
-    parts = fit.constants["labels"]["share"]
+    parts = fit.design.labels["share"]
     shares = fit.quantities["share"].reshape(-1, len(parts))
     lower, upper = equal_tailed(shares, fit.level)
     return pd.DataFrame({"part": parts, "share": shares.mean(axis=0), "lower": lower, "upper": upper})

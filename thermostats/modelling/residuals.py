@@ -25,7 +25,7 @@ TINY = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Design:
+class Regressors:
     """Groups and covariates of n outcomes."""
 
     x: Array
@@ -74,21 +74,21 @@ def _basis(columns: Array) -> Array:
     return np.asarray(u[:, s > TINY * s[0]])
 
 
-def slopes_by_group(design: Design) -> Statistic | None:
+def slopes_by_group(design: Regressors) -> Statistic | None:
     """Share of the residuals' squares that slopes of every group on the first covariate explain."""
     if design.members.shape[1] < 2 or not design.x.size:
         return None
     return _explained(design, design.members * design.x[:, [0]])
 
 
-def curvature(design: Design) -> Statistic | None:
+def curvature(design: Regressors) -> Statistic | None:
     """The largest share of the residuals' squares that the square of a covariate explains."""
     off = design.x - design.x.mean(axis=0)
     shares = [share for square in np.square(off).T if (share := _explained(design, square[:, None]))]
     return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None
 
 
-def _explained(design: Design, columns: Array) -> Statistic | None:
+def _explained(design: Regressors, columns: Array) -> Statistic | None:
     """None where the columns have nothing beyond the design, or leave nothing."""
     beyond = columns - design.basis @ (design.basis.T @ columns)
     beyond = beyond[:, np.linalg.norm(beyond, axis=0) > TINY * (1 + np.linalg.norm(columns, axis=0))]
@@ -98,7 +98,7 @@ def _explained(design: Design, columns: Array) -> Statistic | None:
     return lambda y: np.square(y @ q).sum(axis=-1) / _squares(design, y)
 
 
-def spread_by_group(design: Design) -> Statistic | None:
+def spread_by_group(design: Regressors) -> Statistic | None:
     """Variance between groups of the mean absolute scaled residual, in units of the mean of all; Levene's."""
     members = design.members * (design.left > TINY)[:, None]
     members = members[:, members.sum(axis=0) >= 2]
@@ -115,22 +115,22 @@ def spread_by_group(design: Design) -> Statistic | None:
     return statistic
 
 
-def largest(design: Design) -> Statistic | None:
+def largest(design: Regressors) -> Statistic | None:
     """Largest absolute scaled residual."""
     return lambda y: np.abs(design.scaled(y)).max(axis=-1)
 
 
-def skew(design: Design) -> Statistic | None:
+def skew(design: Regressors) -> Statistic | None:
     """Absolute third standardised moment of the residuals."""
     return lambda y: np.abs((design.residuals(y) ** 3).mean(axis=-1)) / (_squares(design, y) / len(design.x)) ** 1.5
 
 
-def two_heaps(design: Design) -> Statistic | None:
+def two_heaps(design: Regressors) -> Statistic | None:
     """Minus the fourth standardised moment, which is least for residuals in two heaps."""
     return lambda y: -(design.residuals(y) ** 4).mean(axis=-1) / (_squares(design, y) / len(design.x)) ** 2
 
 
-def outlying_group(design: Design) -> Statistic | None:
+def outlying_group(design: Regressors) -> Statistic | None:
     """Largest distance of a group's mean from the groups' mean, in their standard deviations; covariates taken off."""
     members = design.members
     if members.shape[1] < 4:
@@ -146,18 +146,18 @@ def outlying_group(design: Design) -> Statistic | None:
     return statistic
 
 
-def _squares(design: Design, y: Array) -> Array:
+def _squares(design: Regressors, y: Array) -> Array:
     return np.asarray(np.maximum(np.square(design.residuals(y)).sum(axis=-1), 1e-300))
 
 
-CLOSING: Mapping[str, Callable[[Design], Statistic | None]] = {
+CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
     "slopes by group": slopes_by_group,
     "curvature": curvature,
     "spread by group": spread_by_group,
     "largest residual": largest,
 }
 """What moves slopes, shares and standard errors of a linear model."""
-WARNING: Mapping[str, Callable[[Design], Statistic | None]] = {
+WARNING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
     "skew of residuals": skew,
     "two heaps of residuals": two_heaps,
     "outlying group": outlying_group,
@@ -166,8 +166,10 @@ WARNING: Mapping[str, Callable[[Design], Statistic | None]] = {
 LARGE_IS_ODD = (*CLOSING, *WARNING)
 
 
-def statistics(design: Design, which: Mapping[str, Callable[[Design], Statistic | None]]) -> dict[str, Statistic]:
+def statistics(
+    design: Regressors | None, which: Mapping[str, Callable[[Regressors], Statistic | None]]
+) -> dict[str, Statistic]:
     """Those that this design has; none where fewer than `LEAST` degrees of freedom are left."""
-    if design.freedom < LEAST:
+    if design is None or design.freedom < LEAST:
         return {}
     return {name: statistic for name, of in which.items() if (statistic := of(design)) is not None}

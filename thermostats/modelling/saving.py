@@ -20,7 +20,8 @@ import xarray
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.fitted import Call, Fitted
+from thermostats.modelling.fit import OwnDesign
+from thermostats.modelling.fitted import Call, Design, Fitted
 from thermostats.tables.tree import Tree
 
 FORMAT = "thermostats fit 2"
@@ -39,7 +40,7 @@ def save(fit: Fitted, path: str | Path) -> Path:
     record = {
         "format": FORMAT,
         "law": fit.law.name,
-        "own": json.dumps({**fit.constants.get("own", {}), "units": fit.law.units}, default=np.ndarray.tolist),
+        "own": json.dumps({**_own(fit.design), "units": fit.law.units}, default=np.ndarray.tolist),
         "rows": json.dumps(_packed(fit.rows)),
         "diagnostics": fit.draws.diagnostics.to_json(orient="table", index=False, double_precision=15),
         "draws": json.dumps({name: getattr(fit.draws, name) for name in OF_DRAWS}),
@@ -54,6 +55,13 @@ def save(fit: Fitted, path: str | Path) -> Path:
             "a fit cannot be written", where=target, got=error, next_step="choose a folder that exists"
         ) from error
     return target
+
+
+def _own(design: Design) -> dict[str, Any]:
+    """What a PyMC model of one's own was declared with; nothing of other laws, whose call says it."""
+    if not isinstance(design, OwnDesign):
+        return {}
+    return {"per_row": design.per_row, "outcome": design.outcome, "constants": dict(design.constants)}
 
 
 def _call_text(call: Call | None) -> str:

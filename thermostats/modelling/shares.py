@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from thermostats.errors import UsageError, first_line
@@ -18,10 +19,11 @@ from thermostats.modelling.classical.estimates import labels
 from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Fitted, Laid, Law, Prior
+from thermostats.modelling.fitted import WIDER, Design, Fitted, Law, Prior
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
+from thermostats.next_steps import Code, again, written
 from thermostats.plots.general import MUTED, forest
 
 MU_SD, TAU_SCALE = 1.5, 1.0
@@ -61,7 +63,8 @@ def fit_share(
     if unknown := int(rows[holds].isna().sum()):
         raise _unknown(rows, holds, unknown)
     if not set(rows[holds]) <= {True, False}:
-        step = f'thermostats.fit_share(df.assign(holds=df["{holds}"] > 1), "holds")'
+        above = Code(f"df.assign(holds=df[{written(holds)}] > 1)")
+        step = again(above, holds="holds") if pd.api.types.is_numeric_dtype(rows[holds]) else ""
         wrong = str(sorted(map(str, set(rows[holds])))[:5])
         raise UsageError("neither true nor false", where=holds, got=wrong, next_step=step)
     if rows.empty:
@@ -143,7 +146,7 @@ def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
         priors += (("τ", f"half-normal({TAU_SCALE:g})", "odds of groups differ by a factor e or so"),)
     return Law(
         name="share",
-        lay_out=partial(_lay_out, grouped, factor),
+        of=partial(_of, grouped, factor),
         quantities=_quantities,
         reported=("share", "p", "share_of_new_group", "tau") if grouped else ("share", "p"),
         statements={
@@ -159,33 +162,58 @@ def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
     )
 
 
-def _lay_out(grouped: bool, factor: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
-    """Counts by group; groups of a fit come first, in its order."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShareDesign(Design):
+    """Counts by group; names of groups are the label of `p`."""
+
+    grouped: bool
+    factor: float
+    n: NDArray[np.int64]
+    """Units of every group."""
+
+    def of_new(self, rows: pd.DataFrame) -> ShareDesign:
+        """Groups of a fit come first, in its order."""
+        return _after(self.grouped, self.factor, rows, self.labels["p"])
+
+
+def _of(grouped: bool, factor: float, rows: pd.DataFrame) -> ShareDesign:
+    return _after(grouped, factor, rows, ())
+
+
+def _after(grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, ...]) -> ShareDesign:
+    """Counts by group; these groups come first."""
     counts = rows.groupby("group_")["holds_"].agg(["sum", "size"])
-    before = list(like["labels"]["p"]) if like else []
     names = [*before, *(name for name in counts.index if name not in before)]
+    n = counts["size"].to_numpy(dtype=np.int64)
     data = {
         "mu_sd": np.asarray(MU_SD * factor),
         "tau_scale": np.asarray(TAU_SCALE * factor if grouped else ALIKE),
         "n_groups": padded(len(names)),
         "group": np.array([names.index(name) for name in counts.index], dtype=np.int64),
-        "n": counts["size"].to_numpy(dtype=np.int64),
+        "n": n,
         "y_observed": counts["sum"].to_numpy(dtype=np.int64),
     }
-    constants = {"labels": {"p": tuple(names)}, "outcomes": tuple(counts.index), **data}
-    sampled = Sampled(declare=share, data=data, per_row=("group", "n", "y_observed"))
-    return Laid(model=sampled, constants=constants, by_row=False, scale=OutcomeScale(outcome="units"))
+    return ShareDesign(
+        model=Sampled(declare=share, data=data, per_row=("group", "n", "y_observed")),
+        outcomes=tuple(counts.index),
+        labels={"p": tuple(names)},
+        by_row=False,
+        scale=OutcomeScale(outcome="units"),
+        grouped=grouped,
+        factor=factor,
+        n=n,
+    )
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: ShareDesign) -> dict[str, Array]:
     """p of every group and over the units at hand; the last element of z belongs to a group that was not seen."""
     logit = values["mu"][..., None] + values["tau"][..., None] * values["z"]
-    p, size = expit(logit[..., : len(constants["labels"]["p"])]), constants["n"] / constants["n"].sum()
+    p, size = expit(logit[..., : len(design.labels["p"])]), design.n / design.n.sum()
     return {"share": p @ size, "p": p, "share_of_new_group": expit(logit[..., -1]), "tau": values["tau"]}
 
 
-def _statistics(constants: Constants) -> dict[str, Statistic]:
-    n = constants["n"]
+def _statistics(design: ShareDesign) -> dict[str, Statistic]:
+    n = design.n
     held: dict[str, Statistic] = {"units it holds for": lambda k: k.sum(axis=-1)}
     return held | ({"spread of groups' shares": lambda k: (k / n).std(axis=-1)} if n.size > 1 else {})
 

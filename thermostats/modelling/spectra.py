@@ -16,11 +16,11 @@ from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Law
+from thermostats.modelling.fitted import Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
-from thermostats.modelling.lines import Line, gaussian_of, lab_statistics, line_law
+from thermostats.modelling.lines import Line, LineDesign, gaussian_of, lab_statistics, line_law
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.rivals import compare
 from thermostats.modelling.statements import Statistic
@@ -99,7 +99,7 @@ def fit_spectral(
     spectral = spectral_rows(table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
     law = Law(
         name="spectral",
-        lay_out=LINE.lay_out,
+        of=LINE.of,
         quantities=_quantities,
         statements={"slope > 0": lambda q: q["slope"] > 0},
         statistics=partial(_statistics, spectral.table),
@@ -125,14 +125,14 @@ def _of_new(new: pd.DataFrame) -> pd.DataFrame:
     return new.assign(log_ratio=np.log(numbers(new["ratio"], "ratio", least=1, positive=True)))
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
     slope, scales = values["beta"][..., 1], values["scale"]
     spreads = {"residual_sd": scales[..., -1]} | ({"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {})
-    return {"slope": slope, "elasticity": slope / constants["units"]["log_ratio"][1], **spreads}
+    return {"slope": slope, "elasticity": slope / design.units["log_ratio"][1], **spreads}
 
 
-def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statistic]:
-    here = rows.loc[list(constants["outcomes"])]
+def _statistics(rows: pd.DataFrame, design: LineDesign) -> Mapping[str, Statistic]:
+    here = rows.loc[list(design.outcomes)]
     return lab_statistics(here["heritage"], here["log_ratio"].to_numpy(), "the log ratio")
 
 

@@ -22,8 +22,8 @@ from thermostats.modelling.classical.estimates import columns_of, is_constant, l
 from thermostats.modelling.columns import Columns, gain_columns, units_once
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Constants, Fitted, Law, Prior
-from thermostats.modelling.lines import Line, line_law
+from thermostats.modelling.fitted import Fitted, Law, Prior
+from thermostats.modelling.lines import Line, LineDesign, line_law
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.statements import LOCATION, Statement, Statistic
 from thermostats.modelling.transition_rules import Formula
@@ -134,7 +134,7 @@ def fit_transition(
         statements["more heads turn relatively earlier"] = lambda q: q["slope_n_heads"] < 0
     law = Law(
         name="transition",
-        lay_out=placed.line.lay_out,
+        of=placed.line.of,
         quantities=partial(_quantities, slopes),
         statements=statements,
         statistics=partial(_statistics, placed.rows),
@@ -168,7 +168,7 @@ def _on_logit(shape: tuple[str, ...]) -> Line:
     return Line(outcome="place", covariates=shape, sd=sd, sigma=SPREAD, tau=SPREAD, error="rounding", scale=DEPTH)
 
 
-def _quantities(slopes: Sequence[str], values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def _quantities(slopes: Sequence[str], values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
     beta, scales = values["beta"], values["scale"]
     rng = np.random.default_rng(beta.size)
     spread = np.sqrt(np.square(scales).sum(axis=-1))
@@ -252,8 +252,8 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(line for line, holds in words.items() if holds)
 
 
-def _statistics(rows: pd.DataFrame, constants: Constants) -> Mapping[str, Statistic]:
-    L = rows.loc[list(constants["outcomes"]), "n_layers"].to_numpy(dtype=np.float64)
+def _statistics(rows: pd.DataFrame, design: LineDesign) -> Mapping[str, Statistic]:
+    L = rows.loc[list(design.outcomes), "n_layers"].to_numpy(dtype=np.float64)
     deep = np.median(L) <= L
     if not deep.any() or deep.all():
         return LOCATION

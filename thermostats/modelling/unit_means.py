@@ -7,18 +7,19 @@ groups, so it is drawn with the rest (`Gaussian.freedom`), by what all units tog
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.modelling.calls import fits
 from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Constants, Laid, Law
+from thermostats.modelling.fitted import WIDER, Design, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.means import checked_means, figure_of_means, outcome_rows, table_of_means
 from thermostats.modelling.scales import HalfNormals
@@ -80,7 +81,7 @@ def _law(outcome: str, group: str, scale: float) -> Law:
     why = f"a difference of {scale:g} would be no surprise"
     return Law(
         name="unit means",
-        lay_out=partial(_lay_out, outcome, group, scale),
+        of=partial(_of, outcome, group, scale),
         quantities=_quantities,
         statements={
             "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
@@ -101,14 +102,32 @@ def _law(outcome: str, group: str, scale: float) -> Law:
     )
 
 
-def _lay_out(outcome: str, group: str, scale: float, rows: pd.DataFrame, like: Constants | None) -> Laid:
-    """Models with their means; those that a fit has not seen come last."""
-    models, model = numbered(rows["model_id"], like["labels"]["mean"] if like else ())
-    there = np.unique(model)
-    y, error, freedom = np.zeros(there.size), np.zeros(there.size), np.full(there.size, np.inf)
-    if like is None:
-        units = estimated(*_alike(rows, outcome, group)).loc[list(models)]
-        y, error, freedom = (units[name].to_numpy(np.float64) for name in ("mean", "error", "freedom"))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnitMeansDesign(Design):
+    """Models with their means; names of models are the label of `mean`."""
+
+    size: float
+    """A difference of the outcome that would be no surprise."""
+
+    def of_new(self, rows: pd.DataFrame) -> UnitMeansDesign:
+        """Models that a fit has not seen come last."""
+        models, model = numbered(rows["model_id"], self.labels["mean"])
+        there = np.unique(model)
+        nothing = np.zeros(there.size)
+        return _made(self.size, models, there, nothing, nothing, np.full(there.size, np.inf))
+
+
+def _of(outcome: str, group: str, scale: float, rows: pd.DataFrame) -> UnitMeansDesign:
+    models, model = numbered(rows["model_id"])
+    units = estimated(*_alike(rows, outcome, group)).loc[list(models)]
+    y, error, freedom = (units[name].to_numpy(np.float64) for name in ("mean", "error", "freedom"))
+    return _made(scale, models, np.unique(model), y, error, freedom)
+
+
+def _made(
+    scale: float, models: tuple[str, ...], there: NDArray[np.int64], y: Array, error: Array, freedom: Array
+) -> UnitMeansDesign:
+    """The model of the means of models that are `there` among those named."""
     gaussian = Gaussian(
         y=y,
         X=np.ones((there.size, 1)),
@@ -118,8 +137,8 @@ def _lay_out(outcome: str, group: str, scale: float, rows: pd.DataFrame, like: C
         error=error,
         freedom=freedom_of(freedom),
     )
-    constants = {"labels": {"mean": models}, "outcomes": [models[k] for k in there]}
-    return Laid(model=gaussian, constants=constants, by_row=False)
+    outcomes, labels = tuple(models[k] for k in there), {"mean": models}
+    return UnitMeansDesign(model=gaussian, outcomes=outcomes, labels=labels, by_row=False, size=scale)
 
 
 def _alike(rows: pd.DataFrame, outcome: str, group: str) -> tuple[pd.Series, list[pd.Series]]:
@@ -131,6 +150,6 @@ def _alike(rows: pd.DataFrame, outcome: str, group: str) -> tuple[pd.Series, lis
     return groups[outcome], [groups["model_id"]]
 
 
-def _quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
-    units = values["unit"][..., : len(constants["labels"]["mean"])]
+def _quantities(values: Mapping[str, Array], design: UnitMeansDesign) -> dict[str, Array]:
+    units = values["unit"][..., : len(design.labels["mean"])]
     return {"mean": values["beta"] + units, "population": values["beta"][..., 0], "unit_sd": values["scale"][..., 0]}

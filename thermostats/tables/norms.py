@@ -23,7 +23,10 @@ LAST = (STREAM, NORMED, UNKNOWN)
 ENTRIES = {**NEEDED, "states": " or ".join(STATES), "counted_from": "0 or 1, number of the first block's state"}
 EARLIER = {"first": 'states = "outputs" and counted_from = 0 say that state 0 leaves block 1'}
 """Entries of earlier versions, and what says the same now."""
-HOOK = re.compile(r"blocks\.(\d+)\.hook_resid_(pre|post)")
+HOOK = re.compile(r"(?:blocks\.)?(\d+)(?:\.hook_resid)?_(pre|post)")
+"""A state by name: a hook of TransformerLens, or a label of its stacks of the accumulated stream (`3_pre`)."""
+FINAL = "final_post"
+"""What such a stack calls x_L."""
 AGREE = 1e-4
 """Relative difference of two norms for one state."""
 
@@ -35,11 +38,11 @@ def gains_from_norms(
 
     Where the last state is `normed`, also the ratio of its norm to n_(L−1), in a second frame, as `normed_gain`.
 
-    States are TransformerLens hooks, of which `blocks.3.hook_resid_post` is x_4 and `blocks.3.hook_resid_pre` x_3, or
-    numbers. Of L + 1 states, numbered 0 to L, state l is x_l. Fewer may be what enters the blocks or what leaves them,
-    so `states` says which: state 0 (or 1, where they count from 1) is x_0 for `inputs`, x_1 for `outputs`. All other
-    columns say whose norms they are. last: whether x_L is the stream, or `normed` as the last of the hidden states of
-    transformers is, or `unknown`; then the gain of block L is not known.
+    States are names of TransformerLens, of which `blocks.3.hook_resid_post` is x_4, `blocks.3.hook_resid_pre` and
+    `3_pre` are x_3 and `final_post` is x_L, or numbers. Of L + 1 states, numbered 0 to L, state l is x_l. Fewer may be
+    what enters the blocks or what leaves them, so `states` says which: state 0 (or 1, where they count from 1) is x_0
+    for `inputs`, x_1 for `outputs`. All other columns say whose norms they are. last: whether x_L is the stream, or
+    `normed` as the last of the hidden states of transformers is, or `unknown`; then the gain of block L is not known.
 
     models: `n_layers` and `norm_place` of the model of each row, missing where it is not known.
 
@@ -57,12 +60,7 @@ def gains_from_norms(
     rows = frame[others].assign(norm=numbers_of(frame[norms["norm"]])[0], depth=facts["n_layers"].astype("float64"))
     if wrong := frame.loc[~(rows["norm"] > 0), norms["norm"]].tolist():
         raise DataError("a norm is a number above 0", where=where, got=repr(wrong[0]))
-    hooks = [HOOK.fullmatch(str(value)) for value in frame[norms["state"]]]
-    if all(hooks):
-        states = [int(hook[1]) + (hook[2] == "post") for hook in hooks if hook]
-    else:
-        numbers = rows.assign(state=[_number(value, where) for value in frame[norms["state"]]])
-        states = (numbers["state"] + _shift(numbers, others, norms, where)).tolist()
+    states = _states(frame[norms["state"]], rows, others, norms, where)
     rows = ratios(rows.assign(state=states, post=facts["norm_place"].eq("post")), [*others, "depth", "post"], where)
     last = rows["layer"] == rows["depth"].fillna(rows["last"])
     if norms["last"] == NORMED and (last & rows["post"]).any():
@@ -116,6 +114,30 @@ def ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> pd.DataF
 
 def _whose(rows: pd.DataFrame, others: Sequence[str]) -> Any:
     return rows.groupby(list(others), dropna=False) if others else rows.groupby(np.zeros(len(rows)))
+
+
+def _states(
+    values: pd.Series, rows: pd.DataFrame, others: Sequence[str], norms: Mapping[str, Any], where: object
+) -> list[int]:
+    """Our numbers of states that are named or numbered; DataError for what is neither, or both."""
+    states = [_named(value, depth) for value, depth in zip(values, rows["depth"], strict=True)]
+    unnamed = values[[state is None for state in states]]
+    if unnamed.empty:
+        return [state for state in states if state is not None]
+    numbers = [_number(value, where) for value in unnamed]
+    if len(numbers) < len(rows):
+        what, got = "states by name and by number", repr(unnamed.iloc[0])
+        raise DataError(what, where=where, got=got, allowed="one or the other")
+    shift = _shift(rows.assign(state=numbers), others, norms, where)
+    return [number + shift for number in numbers]
+
+
+def _named(value: object, depth: float) -> int | None:
+    """The number of a state that is named; None where its name says none."""
+    if value == FINAL:
+        return None if np.isnan(depth) else int(depth)
+    hook = HOOK.fullmatch(str(value))
+    return int(hook[1]) + (hook[2] == "post") if hook else None
 
 
 def _number(value: object, where: object) -> int:

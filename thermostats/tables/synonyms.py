@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from thermostats.tables.labels import spelling
+
 SYNONYMS = {
     "model_id": "model model_name name hf_id id checkpoint",
     "heritage": "lab labs organisation organization org company owner vendor developer group",
@@ -28,6 +30,6 @@ def names_of(*ours: str) -> list[str]:
 
 
 def fitting(ours: str, there: Sequence[str]) -> str:
-    """The likeliest of the columns that are there, whatever its case; empty where none fits."""
-    folded = {name.casefold(): name for name in reversed(there)}
-    return next((folded[name] for name in names_of(ours) if name in folded), "")
+    """The likeliest of the columns that are there, whatever its spelling; empty where none fits."""
+    spelt = {spelling(name).replace(" ", "_"): name for name in reversed(there)}
+    return next((spelt[name] for name in names_of(ours) if name in spelt), "")

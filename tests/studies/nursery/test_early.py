@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims.verdict import OPEN, SUPPORTED
+from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.early import SETTLES, by_ranks, kappa, within_cells
+from thermostats.studies.nursery.early import CORPORA, SETTLES, R, by_corpora, kappa, within_cells
 
 
 def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():
@@ -46,6 +46,24 @@ def test_signs_say_nothing_where_nearly_all_models_end_on_one_side() -> None:
     end = rng.normal(size=240)
     recipe = np.tile(np.arange(24), 10)
     rows = pd.DataFrame({"early": end + 0.01 * rng.normal(size=240), "end": end, "cell": np.arange(240) // 24})
-    rows = rows.assign(recipe=recipe, model_id=np.arange(240).astype(str), heritage=recipe.astype(str))
-    assert SETTLES.verdict(by_ranks(rows)) == SUPPORTED
-    assert SETTLES.verdict(by_ranks(rows.assign(early=rows["early"] + 9, end=end + 9))) == OPEN
+    rows = rows.assign(recipe=recipe, model_id=np.arange(240).astype(str), heritage=recipe.astype(str), trained_on="a")
+    assert SETTLES.verdict(by_corpora(rows)) == SUPPORTED
+    assert SETTLES.verdict(by_corpora(rows.assign(early=rows["early"] + 9, end=end + 9))) == OPEN
+
+
+def test_every_corpus_is_asked_by_itself() -> None:
+    """One corpus that goes with the end at 1 and one that does not are no mean of .5: the second refutes it."""
+    rng = np.random.default_rng(4)
+    end, recipe = rng.normal(size=480), np.tile(np.arange(24), 20)
+    corpus = np.repeat(["a", "b"], 240)
+    early = np.where(corpus == "a", end, rng.normal(size=480))
+    rows = pd.DataFrame(
+        {"early": early, "end": end, "cell": np.arange(480) // 24, "recipe": recipe, "trained_on": corpus}
+    )
+    result = by_corpora(rows.assign(model_id=np.arange(480).astype(str), heritage=recipe.astype(str)))
+    alone = [
+        stats.spearmanr(*(part[["early", "end"]].to_numpy().T)).statistic for _, part in rows.groupby("trained_on")
+    ]
+    assert result.rows[CORPORA][R.name].to_numpy() == pytest.approx(alone, abs=0.08)
+    assert SETTLES.verdict(result) == AGAINST
+    assert SETTLES.verdict(by_corpora(rows[rows["trained_on"] == "a"].assign(model_id="m", heritage="r"))) == SUPPORTED

@@ -12,12 +12,15 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from thermostats.errors import UsageError, some_of
+from thermostats.next_steps import Code, again, argument, written
 from thermostats.tables.labels import as_labels, check_spelling
 
 Array = NDArray[np.float64]
 
 LEVEL = 0.95
 """Coverage of intervals."""
+ROLES = {"heritage": ("lab", "group"), "model_id": ("model",), "prompt_id": ("prompt",)}
+"""Arguments by which a user names one of our columns of labels."""
 NO_INTERVAL = "none"
 RESAMPLES = 9999
 TRUTHS = "true and false"
@@ -158,9 +161,17 @@ def labels(
             where=name,
             got=f"{int(missing.sum())} of {len(column)}",
             allowed="a label for every row",
+            next_step=_without(name),
         )
     check_spelling({name: (values, held)})
     return np.asarray(column.tolist())
+
+
+def _without(name: str) -> str:
+    """The call that is being made without the rows that lack a label, under the user's name of their column."""
+    theirs = next((column for role in ROLES.get(name, ()) if isinstance(column := argument(role), str)), name)
+    rows = f"df.dropna(subset=[{written(theirs)}])"
+    return again(Code(rows)) or f"df = {rows}"
 
 
 def named(names: Iterable[str], most: int = NAMED) -> str:

@@ -14,7 +14,7 @@ from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.heritage.blocks import FAMILY
-from thermostats.modelling.heritage.law import groups_of
+from thermostats.modelling.heritage.law import HeritageDesign, groups_of
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
 from thermostats.modelling.heritage.variance_shares import corrected_shares, dominance, r_squared_of_sets
 
@@ -27,8 +27,9 @@ def model_frame(fit: Fitted) -> tuple[pd.DataFrame, Blocks]:
 
     Families, which lie within labs, are not among them.
     """
-    heritage, frame, blocks = fit.constants["heritage"], pd.DataFrame({"log_gain": fit.model.observed}), Blocks()
-    for name, basis in fit.constants["bases"].items():
+    design, frame, blocks = fit.designed(HeritageDesign), pd.DataFrame({"log_gain": fit.model.observed}), Blocks()
+    heritage = design.heritage
+    for name, basis in design.bases.items():
         if name == FAMILY:
             continue
         if name in heritage.groups:
@@ -51,7 +52,7 @@ def classical(fit: Fitted, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
         ("partial F", partial(_partial, frame, blocks)),
         ("Freedman–Lane", partial(_shuffled, frame, blocks, fit.seed, permutations)),
-        ("mixed model", partial(_mixed, frame, blocks, fit.constants["lab"])),
+        ("mixed model", partial(_mixed, frame, blocks, fit.designed(HeritageDesign).lab)),
     ]
     rows: list[dict[str, object]] = []
     for method, compute in ways:
@@ -99,7 +100,7 @@ def commonality(fit: Fitted) -> pd.DataFrame:
     if not {"geometry", "scale"} <= set(blocks):
         return pd.DataFrame({"note": ["not possible: there is no block of geometry, or none of scale"]})
     r_squared = r_squared_of_sets(frame, blocks)
-    for fixed in dict.fromkeys(["", fit.constants["lab"]]):
+    for fixed in dict.fromkeys(["", fit.designed(HeritageDesign).lab]):
         base, g, s, both = (
             r_squared[frozenset({fixed, *names} - {""})]
             for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))

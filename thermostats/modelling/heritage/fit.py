@@ -210,7 +210,7 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
     left_out = {"left out": left_out_table} if heritage.groups and heritage.exact else {}
     law = Law(
         name="heritage",
-        lay_out=heritage.lay_out,
+        of=heritage.of,
         quantities=quantities,
         reported=(
             *(f"sd_{name}" for name in parts),
@@ -230,7 +230,7 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
         },
         units=(*(heritage.blocks[heritage.lab] if heritage.groups else ()), "model_id"),
     )
-    others = {name: replace(law, lay_out=other.lay_out) for name, other in heritage.others(rows).items()}
+    others = {name: replace(law, of=other.of) for name, other in heritage.others(rows).items()}
     return replace(law, alternatives=others)
 
 

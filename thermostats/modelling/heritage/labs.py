@@ -11,6 +11,7 @@ from scipy import stats
 from thermostats.modelling.draws import Array, summary
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.heritage.blocks import FAMILY
+from thermostats.modelling.heritage.law import HeritageDesign
 from thermostats.modelling.heritage.quantities import contributions, lab_means, log_gains
 
 FEW_GROUPS = 8
@@ -25,15 +26,15 @@ def labs_table(fit: Fitted) -> pd.DataFrame:
     models that the lab could make, with the geometry and scale of those at hand; `next_dampens`: of one new model, of a
     new family where families are in the model, with the geometry and scale of one of those at hand.
     """
-    values, constants = fit.draws.values, fit.constants
-    lab, means = constants["lab"], lab_means(constants)
-    effect, mean = contributions(values, constants)[lab] @ means, log_gains(values, constants) @ means
+    values, design = fit.draws.values, fit.designed(HeritageDesign)
+    lab, means = design.lab, lab_means(design)
+    effect, mean = contributions(values, design)[lab] @ means, log_gains(values, design) @ means
     centre, spread = _new_models(fit)
     below = stats.norm.cdf(0.0, centre, spread[..., None])
     exact = ["effect"] if fit.draws.exact else []
     table = summary({"effect": effect}, level=fit.level, exact=exact).drop(columns="quantity")
-    table.insert(0, "heritage", list(constants["levels"][lab].index))
-    table.insert(1, "n_models", np.bincount(constants["codes"][lab]))
+    table.insert(0, "heritage", list(design.levels[lab].index))
+    table.insert(1, "n_models", np.bincount(design.codes[lab]))
     return table.assign(
         mean_log_gain=mean.mean(axis=(0, 1)),
         probability_dampens=(mean < 0).mean(axis=(0, 1)),
@@ -44,13 +45,13 @@ def labs_table(fit: Fitted) -> pd.DataFrame:
 
 def _new_models(fit: Fitted) -> tuple[Array, Array]:
     """Mean log gain (chain × draw × M) and its SD (chain × draw) of new models like those at hand, of new families."""
-    values, constants = fit.draws.values, fit.constants
-    parts = contributions(values, constants)
+    values, design = fit.draws.values, fit.designed(HeritageDesign)
+    parts = contributions(values, design)
     variance = np.square(values["scale"][..., -1])
     centre = values["beta"] + sum(part for name, part in parts.items() if name not in (FAMILY, "model"))
     if FAMILY in parts:
         scale = values["scale"][..., list(parts).index(FAMILY)]
-        shares = constants["levels"][FAMILY].to_numpy()
+        shares = design.levels[FAMILY].to_numpy()
         unit = 1 / np.sqrt(1 - np.square(shares).sum())  # what a family's effect of 1 adds to its models
         centre = centre - unit * (values[f"u_{FAMILY}"][..., : shares.size] @ shares)[..., None]
         variance = variance + np.square(scale * unit)
@@ -62,13 +63,13 @@ def superpopulation(fit: Fitted) -> pd.DataFrame:
 
     With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits; it decides nothing.
     """
-    heritage, blocks = fit.constants["heritage"], list(fit.constants["bases"])
-    groups = {name: len(fit.constants["levels"][name]) for name in heritage.groups}
+    heritage, blocks = fit.designed(HeritageDesign).heritage, list(fit.designed(HeritageDesign).bases)
+    groups = {name: len(fit.designed(HeritageDesign).levels[name]) for name in heritage.groups}
     fits = {"as fitted": fit}
     if min(groups.values()) < FEW_GROUPS:
         for name, factor in SCALES.items():
             other = replace(heritage, total_sd=factor * heritage.total_sd)
-            fits[name] = fit.under(replace(fit.law, lay_out=other.lay_out))
+            fits[name] = fit.under(replace(fit.law, of=other.of))
     rows = []
     for block, n in groups.items():
         for prior, other_fit in fits.items():

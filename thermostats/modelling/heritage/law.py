@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fitted import Constants, Laid
+from thermostats.modelling.fitted import Design
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import FAMILY, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
 from thermostats.modelling.predictions import LOG
-from thermostats.modelling.residuals import Design
+from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.scales import Shares
 from thermostats.modelling.standard_errors import NEAR_INFINITE
@@ -75,48 +76,62 @@ class Heritage:
         """Whether the model is Gaussian given its scales."""
         return self.residuals == NORMAL and not self.lab_df
 
-    def lay_out(self, rows: pd.DataFrame, like: Constants | None) -> Laid:
-        """One row per model to the model; groups and columns as in a fit, groups it does not have last."""
-        if self.lab and not self.alone and like is None:
+    def of(self, rows: pd.DataFrame) -> HeritageDesign:
+        """One row per model to the model."""
+        if self.lab and not self.alone:
             rows = rows[groups_of(rows, self.blocks[self.lab]).duplicated(keep=False)]
-        columns = list(dict.fromkeys(c for name in self.blocks if name not in self.groups for c in self.blocks[name]))
-        x = rows[columns].to_numpy(dtype=np.float64)
-        x = np.log(x) if self.logs else x
-        centre = like["centre"] if like else x.mean(axis=0)
-        maps = like["maps"] if like else self._maps(x, columns)
-        levels, bases, codes = dict(like["levels"]) if like else {}, dict[str, Array](), dict[str, Any]()
+        x, columns = self._numbers(rows)
+        shares = {
+            name: groups_of(rows, self.blocks[name]).value_counts(normalize=True).sort_index() for name in self.groups
+        }
+        return self.in_units(
+            rows, BlockUnits(centre=x.mean(axis=0), maps=self._maps(x, columns), shares=shares), before=0
+        )
+
+    def in_units(self, rows: pd.DataFrame, units: BlockUnits, before: int) -> HeritageDesign:
+        """Rows in the units of a fit, groups that it does not have last; `before`: its models."""
+        x, columns = self._numbers(rows)
+        levels, bases, codes = dict[str, pd.Series](), dict[str, Array](), dict[str, NDArray[np.int64]]()
         for name in self.blocks:
             if name not in self.groups:
-                bases[name] = (x - centre) @ maps[name]
+                bases[name] = (x - units.centre) @ units.maps[name]
                 continue
             labels = groups_of(rows, self.blocks[name])
-            before = levels.get(name, pd.Series(dtype=np.float64))
-            new = sorted(set(labels) - set(before.index))
-            shares = labels.value_counts(normalize=True)[new] if like is None else pd.Series(0.0, index=new)
-            levels[name] = pd.concat([before, shares]) if like else shares
+            new = sorted(set(labels) - set(units.shares[name].index))
+            levels[name] = pd.concat([units.shares[name], pd.Series(0.0, index=new)]) if new else units.shares[name]
             codes[name] = levels[name].index.get_indexer(labels)
-            if like is not None or name != self.lab or told_apart(codes[name]):
+            if before or name != self.lab or told_apart(codes[name]):
                 bases[name] = group_basis(codes[name], levels[name].to_numpy(np.float64))
         bases |= {name: np.zeros((len(rows), 1)) for name in self.dropped if name in bases}
         missing = pd.Series(0.0, index=rows.index)
-        constants = {
-            "heritage": self,
-            "bases": bases,
-            "levels": levels,
-            "codes": codes,
-            "maps": maps,
-            "centre": centre,
-            "lab": self.lab,
-            "y": rows.get("log_gain", missing).to_numpy(dtype=np.float64),
-            "error": rows.get("error", missing).to_numpy(dtype=np.float64),
-            "freedom": rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64),
-            "outcomes": tuple(rows["model_id"].astype(str)),
-            "design": Design(x=(x - centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)),
-            "before": like["before"] + len(like["outcomes"]) if like else 0,
-        }
-        model = self._gaussian(constants) if self.exact else self._sampled(constants)
-        groups = tuple(dict.fromkeys(c for name in self.groups for c in self.blocks[name]))
-        return Laid(model=model, constants=constants, scale=LOG, groups=groups, covariates=tuple(columns))
+        y = rows.get("log_gain", missing).to_numpy(dtype=np.float64)
+        error = rows.get("error", missing).to_numpy(dtype=np.float64)
+        freedom = rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64)
+        model = (
+            self._gaussian(bases, y, error, freedom) if self.exact else self._sampled(bases, y, error, freedom, before)
+        )
+        return HeritageDesign(
+            model=model,
+            outcomes=tuple(rows["model_id"].astype(str)),
+            scale=LOG,
+            groups=tuple(dict.fromkeys(c for name in self.groups for c in self.blocks[name])),
+            covariates=tuple(columns),
+            regressors=Regressors(x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)),
+            heritage=self,
+            units=units,
+            levels=levels,
+            codes=codes,
+            bases=bases,
+            before=before,
+            y=y,
+            error=error,
+        )
+
+    def _numbers(self, rows: pd.DataFrame) -> tuple[Array, list[str]]:
+        """Columns of numbers as they enter, models × columns, and their names."""
+        columns = list(dict.fromkeys(c for name in self.blocks if name not in self.groups for c in self.blocks[name]))
+        x = rows[columns].to_numpy(dtype=np.float64)
+        return (np.log(x) if self.logs else x), columns
 
     def without(self, *names: str) -> Heritage:
         """The law without some blocks."""
@@ -158,44 +173,78 @@ class Heritage:
             maps[first] = left @ scaled_map(centred @ left)
         return maps
 
-    def _gaussian(self, constants: Constants) -> Gaussian:
-        bases, freedom = constants["bases"], constants["freedom"]
+    def _gaussian(self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array) -> Gaussian:
         return Gaussian(
-            y=constants["y"],
-            X=np.ones((constants["y"].size, 1)),
+            y=y,
+            X=np.ones((y.size, 1)),
             sd=np.array([2 * self.total_sd]),
             blocks={f"u_{name}": basis for name, basis in bases.items()},
             prior=Shares(total=self.total_sd, number=len(bases) + 1, concentration=self.concentration),
-            error=constants["error"],
+            error=error,
             freedom=freedom if np.isfinite(freedom).any() else None,
         )
 
-    def _sampled(self, constants: Constants) -> Sampled:
+    def _sampled(self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array, before: int) -> Sampled:
         """The same as PyMC has it: sizes are padded, and further elements belong to what was not seen."""
-        n, before = constants["y"].size, constants["before"]
+        n = y.size
         size = padded(before + n)
-        freedom = np.full(size, NEAR_INFINITE)
-        freedom[before : before + n] = np.minimum(constants["freedom"], NEAR_INFINITE)
+        every = np.full(size, NEAR_INFINITE)
+        every[before : before + n] = np.minimum(freedom, NEAR_INFINITE)
         arrays = {}
-        for name, basis in constants["bases"].items():
+        for name, basis in bases.items():
             arrays[f"X_{name}"] = np.zeros((n, padded(basis.shape[1])))
             arrays[f"X_{name}"][:, : basis.shape[1]] = basis
         data: dict[str, Any] = {
             **arrays,
-            "blocks": tuple(constants["bases"]),
+            "blocks": tuple(bases),
             "lab": self.lab,
             "lab_df": self.lab_df,
             "residuals": self.residuals,
             "n_models": size,
             "total_sd": np.asarray(self.total_sd),
             "concentration": np.asarray(self.concentration),
-            "freedom": freedom,
+            "freedom": every,
             "model": before + np.arange(n),
-            "error_observed": constants["error"],
-            "y_observed": constants["y"],
+            "error_observed": error,
+            "y_observed": y,
         }
         data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
         return Sampled(declare=heritage_model, data=data, per_row=(*arrays, "model", "error_observed", "y_observed"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlockUnits:
+    """What the rows of a fit fix: centre and maps of their numbers, and of every group its share of the models."""
+
+    centre: Array
+    maps: Mapping[str, Array]
+    shares: Mapping[str, pd.Series]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeritageDesign(Design):
+    """Blocks of models, with what fixes them; shares of groups are 0 where a fit has not seen them."""
+
+    heritage: Heritage
+    units: BlockUnits
+    levels: Mapping[str, pd.Series]
+    """Of every block of groups their shares, by name."""
+    codes: Mapping[str, NDArray[np.int64]]
+    """Of every block of groups the group of each model."""
+    bases: Mapping[str, Array]
+    before: int
+    """Models of the fit that these are new to."""
+    y: Array
+    error: Array
+
+    @property
+    def lab(self) -> str:
+        """The block whose groups are labs, or none."""
+        return self.heritage.lab
+
+    def of_new(self, rows: pd.DataFrame) -> HeritageDesign:
+        """Other models by the blocks of these."""
+        return self.heritage.in_units(rows, replace(self.units, shares=self.levels), self.before + self.y.size)
 
 
 STANDARD = Heritage(blocks={LAB: (LAB,), "geometry": GEOMETRY, "scale": SCALE}, groups=(LAB,), logs=True, total_sd=0.5)
@@ -251,7 +300,7 @@ def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     return names
 
 
-def told_apart(codes: Array) -> bool:
+def told_apart(codes: NDArray[np.int64]) -> bool:
     """Whether effects of groups can be separated from the mean and from the residual."""
     sizes = np.bincount(codes)
     return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)

@@ -15,7 +15,7 @@ import pandas as pd
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.law import groups_of
+from thermostats.modelling.heritage.law import HeritageDesign, groups_of
 from thermostats.modelling.leave_out import held_out
 
 WAYS = ("model", "heritage")
@@ -61,7 +61,7 @@ def leave_one_out(fit: Fitted, *, by: str) -> HeldOut:
     """
     if by not in WAYS:
         raise unknown("nothing to leave out", by, WAYS)
-    heritage, lab = fit.constants["heritage"], fit.constants["lab"]
+    heritage, lab = fit.designed(HeritageDesign).heritage, fit.designed(HeritageDesign).lab
     if not lab or not isinstance(fit.model, Gaussian):
         raise UsageError(
             "models and labs are left out of fits with labs and normal residuals alone",
@@ -72,7 +72,7 @@ def leave_one_out(fit: Fitted, *, by: str) -> HeldOut:
     folds = labs if by == "heritage" else fit.rows["model_id"].astype(str)
     chosen = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
     out = [name for name in heritage.blocks if (name in heritage.groups) == (by == "model")]
-    rival = fit.under(replace(fit.law, lay_out=heritage.without(*out).lay_out))
+    rival = fit.under(replace(fit.law, of=heritage.without(*out).of))
     left, other = (
         held_out(f.model, f.draws, folds.tolist(), seed=fit.seed) for f in (fit, rival) if isinstance(f.model, Gaussian)
     )

@@ -135,10 +135,10 @@ def power(
 
 def _orders(facts: pd.DataFrame, shares: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
     """Posterior probabilities of the orders in one simulated study."""
-    bases = STANDARD.lay_out(facts, None).constants["bases"]
+    bases = STANDARD.of(facts).bases
     y = np.sum(list(contributions(bases, shares, TOTAL, rng).values()), axis=0)
     y = y + ERROR * rng.normal(size=len(facts))
-    laid = STANDARD.lay_out(facts.assign(log_gain=y, error=ERROR), None)
+    laid = STANDARD.of(facts.assign(log_gain=y, error=ERROR))
     draws = laid.model.sample(seed=int(rng.integers(2**31)), settings=DRAWN)
-    drawn = quantities(draws.values, laid.constants)
+    drawn = quantities(draws.values, laid)
     return {order: float(in_order(order, drawn).mean()) for order in orders_of(tuple(bases))}

@@ -9,9 +9,8 @@ from scipy import special, stats
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fitted import Constants
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, block_sds
-from thermostats.modelling.heritage.law import FACTORS
+from thermostats.modelling.heritage.law import FACTORS, HeritageDesign
 from thermostats.modelling.statements import Statistic
 
 POPULATION_MEAN, MODELS_MEAN = "population_mean_log_gain", "models_mean_log_gain"
@@ -20,22 +19,22 @@ OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
 
-def contributions(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def contributions(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
     """Contribution of every block to every model's log gain, and what is left to the model, … × M."""
-    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in constants["bases"].items()}
-    return {**parts, OWN: log_gains(values, constants) - values["beta"] - sum(parts.values())}
+    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in design.bases.items()}
+    return {**parts, OWN: log_gains(values, design) - values["beta"] - sum(parts.values())}
 
 
-def log_gains(values: Mapping[str, Array], constants: Constants) -> Array:
+def log_gains(values: Mapping[str, Array], design: HeritageDesign) -> Array:
     """Log gains of the models without their errors of measurement, … × M, drawn given all else.
 
     Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
     """
-    models = slice(constants["before"], constants["before"] + constants["y"].size)
-    rng, y, variance = np.random.default_rng(0), values.get("y", constants["y"]), np.square(values["scale"][..., -1:])
-    error = np.square(values.get("error", constants["error"]))
-    centre = values["beta"] + np.zeros(constants["y"].size)
-    for name, x in constants["bases"].items():
+    models = slice(design.before, design.before + design.y.size)
+    rng, y, variance = np.random.default_rng(0), values.get("y", design.y), np.square(values["scale"][..., -1:])
+    error = np.square(values.get("error", design.error))
+    centre = values["beta"] + np.zeros(design.y.size)
+    for name, x in design.bases.items():
         centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
     if "blur" in values:  # PyMC's factor of errors
         error = error * np.square(values["blur"][..., models])
@@ -75,44 +74,44 @@ def _skewed(delta: Array, spread: Array, error: Array, off: Array, rng: np.rando
     return slope * z - mean, rest
 
 
-def quantities(values: Mapping[str, Array], constants: Constants) -> dict[str, Array]:
+def quantities(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
     """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's models."""
-    parts = contributions(values, constants)
+    parts = contributions(values, design)
     square = np.square(values["scale"])
     total, m = square.sum(axis=-1), values["beta"] + sum(parts.values())
     shares = {name: square[..., k] / total for k, name in enumerate(parts)}
     drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
-    lab = constants["lab"]
+    lab = design.lab
     if FAMILY in parts and lab in parts:
         drawn |= block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
         drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
     drawn |= {"total_sd": np.sqrt(total), MODELS_MEAN: m.mean(axis=-1)}
-    drawn[POPULATION_MEAN] = population_mean(values, constants)
+    drawn[POPULATION_MEAN] = population_mean(values, design)
     if {"geometry", "scale"} <= set(parts):
-        drawn |= geometry_and_scale(parts, constants["bases"])
+        drawn |= geometry_and_scale(parts, design.bases)
     if lab in parts:
-        means = m @ lab_means(constants)
-        drawn |= {f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(constants["levels"][lab].index)}
+        means = m @ lab_means(design)
+        drawn |= {f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(design.levels[lab].index)}
     return drawn
 
 
-def population_mean(values: Mapping[str, Array], constants: Constants) -> Array:
+def population_mean(values: Mapping[str, Array], design: HeritageDesign) -> Array:
     """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new groups, … .
 
     The groups at hand are a sample of those there could be, so their mean is taken off; geometry and scale are those of
     the models at hand on average.
     """
     mean = values["beta"][..., 0]
-    for name in set(constants["heritage"].groups) & set(constants["bases"]):
-        shares = constants["levels"][name].to_numpy()
+    for name in set(design.heritage.groups) & set(design.bases):
+        shares = design.levels[name].to_numpy()
         mean = mean - values[f"u_{name}"][..., : shares.size] @ shares / np.sqrt(1 - np.square(shares).sum())
     return np.asarray(mean)
 
 
-def lab_means(constants: Constants) -> Array:
+def lab_means(design: HeritageDesign) -> Array:
     """M × labs: what values of models times this are means over the models of every lab."""
-    codes = constants["codes"][constants["lab"]]
-    member = np.eye(len(constants["levels"][constants["lab"]]))[codes]
+    codes = design.codes[design.lab]
+    member = np.eye(len(design.levels[design.lab]))[codes]
     return np.asarray(member / member.sum(axis=0))
 
 
@@ -135,9 +134,9 @@ def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -
     }
 
 
-def statistics(constants: Constants) -> dict[str, Statistic]:
+def statistics(design: HeritageDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the blocks' shares."""
     return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **residuals.statistics(constants["design"], residuals.CLOSING),
+        **residuals.statistics(design.regressors, residuals.CLOSING),
     }

@@ -83,7 +83,7 @@ def simulate_heritage(
     """
     rng = np.random.default_rng(seed)
     models = facts.sort_values("model_id")
-    parts = contributions(STANDARD.lay_out(models, None).constants["bases"], shares, total, rng)
+    parts = contributions(STANDARD.of(models).bases, shares, total, rng)
     order = {name: i for i, name in enumerate(models["model_id"])}
     means = np.asarray(sum(parts.values()))
     index = np.repeat([order[name] for name in facts["model_id"]], n_prompts)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from thermostats.modelling.draws import summary
 from thermostats.modelling.fitted import Fitted, Prior
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, bayes_factor, in_order, orders_of
-from thermostats.modelling.heritage.law import LAB, RESIDUALS, Heritage, groups_of
+from thermostats.modelling.heritage.law import LAB, RESIDUALS, Heritage, HeritageDesign, groups_of
 from thermostats.modelling.heritage.quantities import log_gains, quantities
 from thermostats.plots.general import forest
 
@@ -70,7 +70,7 @@ def orders_table(fit: Fitted) -> pd.DataFrame:
     """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of the restriction."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
     before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
-    prior = quantities({name: values[None] for name, values in before.items()}, fit.constants)
+    prior = quantities({name: values[None] for name, values in before.items()}, fit.designed(HeritageDesign))
     rows = []
     for order, probability in fit.probabilities.items():
         expected = float(in_order(order, prior).mean())
@@ -80,17 +80,17 @@ def orders_table(fit: Fitted) -> pd.DataFrame:
 
 def models_table(fit: Fitted) -> pd.DataFrame:
     """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
-    m = log_gains(fit.draws.values, fit.constants)
+    m = log_gains(fit.draws.values, fit.designed(HeritageDesign))
     table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(columns="quantity")
-    table.insert(0, "model_id", list(fit.constants["outcomes"]))
-    if lab := fit.constants["lab"]:
-        table.insert(1, "heritage", list(groups_of(fit.rows, fit.constants["heritage"].blocks[lab])))
+    table.insert(0, "model_id", list(fit.designed(HeritageDesign).outcomes))
+    if lab := fit.designed(HeritageDesign).lab:
+        table.insert(1, "heritage", list(groups_of(fit.rows, fit.designed(HeritageDesign).heritage.blocks[lab])))
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
 
 
 def blocks_figure(fit: Fitted, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
-    blocks = [*fit.constants["heritage"].blocks, OWN]
+    blocks = [*fit.designed(HeritageDesign).heritage.blocks, OWN]
     rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
     rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
     forest(rows, axes, label="quantity", estimate="median", null=0.0)

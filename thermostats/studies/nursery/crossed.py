@@ -110,6 +110,29 @@ def ratios(y: Array, x: Array) -> dict[str, Interval]:
     return {name: Interval(*ends[:, i]) for i, name in enumerate(("recipe / architecture", "shape / size", "alike"))}
 
 
+def mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
+    """Geometric means over corpora of the same two ratios of standard deviations, and the corpora's weights.
+
+    log θ = Σ_c w_c log θ_c with w_c ∝ 1/s_c², s_c the jackknife error of log θ_c over recipes; the interval is by a
+    jackknife of log θ over recipes with w held fixed, since all corpora share their recipes. y: log gains (corpora,
+    recipes, shapes); weights: (corpora, 2), each column of sum 1.
+    """
+    effects, noise = lines(y, coded(x))
+    every, left = _each_corpus(effects, noise), _each_corpus(*without_each(effects, noise))
+    spread = np.square(left - left.mean(axis=0)).sum(axis=0)
+    weights = 1 / np.maximum(spread, LEAST)
+    weights /= weights.sum(axis=0)
+    ends = np.exp(jackknifed((weights * every).sum(axis=0), (weights * left).sum(axis=1)))
+    return {name: Interval(*ends[:, i]) for i, name in enumerate(("recipe / architecture", "shape / size"))}, weights
+
+
+def _each_corpus(effects: Array, noise: Array) -> Array:
+    """Half the logs of both ratios of variances of every corpus by itself, (…, corpora, 2)."""
+    corpora = range(effects.shape[-3])
+    alone = [statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[..., :2] for c in corpora]
+    return np.stack(alone, axis=-2)
+
+
 def spreads(y: Array, x: Array) -> dict[str, Interval]:
     """Standard deviations of the log gain that corpus, recipe, architecture, shape and size make; 0 where below it."""
     effects, noise = lines(y, coded(x))

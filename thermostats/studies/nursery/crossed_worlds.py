@@ -190,8 +190,8 @@ def _made(
     else:
         world = size
     words = f"{world.name}: {world.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
-    at_bar = {quantity: Estimate(THRESHOLDS[rule] if isinstance(size, str) else world.values[rule])}
-    return claims.World(words, partial(placed, world), Errors(kind), Result(quantities=at_bar))
+    at_bar = Result(quantities={quantity: Estimate(THRESHOLDS[rule])}) if isinstance(size, str) else None
+    return claims.World(words, partial(placed, world), Errors(kind), at_bar)
 
 
 def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.result import Estimate, Result
-from thermostats.claims.rule import Decide, Given, V
+from thermostats.claims.rule import Decide, EveryRow, Given, V
 from thermostats.claims.worlds import Worlds, worlds_of_line
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
@@ -27,7 +28,9 @@ NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
 """The largest correlation that has a finite z, and the fewest groups that say how it varies."""
 FIXED = 0.9
 """Correlation with the end that is called fixed; the null is 0, what chance keeps."""
-SETTLES = Given(RARE >= RARER, Decide(R.lower > HALF, R.upper < HALF))
+CORPORA = "corpora"
+SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), CORPORA))
+"""In every corpus by itself: correlations of corpora that differ have no mean that is anyone's."""
 
 
 def at_end(cells: int, models: int) -> Worlds:
@@ -98,6 +101,20 @@ def by_ranks(rows: pd.DataFrame) -> Result:
         RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
     }
     return Result.of(rows, quantities)
+
+
+def by_corpora(rows: pd.DataFrame) -> Result:
+    """The same with one correlation a corpus; the largest of them heads it."""
+    whole = by_ranks(rows)
+    each = {str(name): by_ranks(part).quantities[R.name] for name, part in rows.groupby("trained_on", sort=True)}
+    table = [
+        {"corpus": name, R.name: r.value, f"{R.name}_lower": r.lower, f"{R.name}_upper": r.upper, f"{R.name}_p": r.p}
+        for name, r in each.items()
+    ]
+    largest = max(each.values(), key=lambda r: r.value if r.value is not None else -math.inf)
+    return replace(
+        whole, quantities={**whole.quantities, R.name: largest}, rows={**whole.rows, CORPORA: pd.DataFrame(table)}
+    )
 
 
 def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:

@@ -34,8 +34,6 @@ COLUMNS = {"log_L": "n_layers", "log_rho": "rho", "log_d": "d_model"}
 """Logs of a shape, and the columns that they are of."""
 PROMPTS, SHARES = 25, (0.0, 0.01, 0.03, 0.1, 0.3)
 """Prompts of a set, and shares of training before its end at which gains were kept."""
-CHOSEN = "20 recipes, two depths"
-"""The design among its candidates."""
 HALF = AtLeast(models=320, groups=10)
 """Half of the study's models and recipes: with fewer nothing is concluded."""
 STUDY: dict[str, Any] = {"evidence": NURSERY, "needs": HALF}
@@ -279,24 +277,6 @@ def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
         rows_of.append((corpus, IN_WORDS[str(corpus)], *means, each.min(), each.max()))
     columns = ["corpus", "words", "own", "others", "difference", "lower", "upper", "p", "least", "most"]
     return pd.DataFrame(rows_of, columns=columns)
-
-
-def power(rule: str) -> dict[str, Any]:
-    """What the frozen rule says in simulated studies of the design (`candidates.csv`).
-
-    `right`: by kind of world, least and most share with the right verdict; `supported` and `not_supported`: most of the
-    verdict at the edge of the claim, where either is wrong; `simulations` of a world.
-    """
-    rates = pd.read_csv(shipped("data") / "nursery" / "third" / "candidates.csv")
-    chosen = rates[(rates["candidate"] == CHOSEN) & (rates["rule"] == rule)]
-    edge, off = (chosen[chosen["world"].str.startswith("at the edge") == at] for at in (True, False))
-    right = off["supported"].where(off["holds"], off["not_supported"]).groupby(off["world"], sort=False)
-    most = edge[["supported", "not_supported"]].max().to_dict()
-    return {
-        "right": right.agg(["min", "max"]).to_dict("index"),
-        "simulations": int(chosen["simulations"].max()),
-        **most,
-    }
 
 
 def scored(rows: pd.DataFrame) -> pd.DataFrame:

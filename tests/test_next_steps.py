@@ -1,0 +1,176 @@
+"""Refusals of the cases of the suite, in a folder with a space: a line runs, or names what only the user knows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thermostats
+from thermostats.errors import ThermostatsError, some_of, unknown
+from thermostats.next_steps import Code, call, command, file_read, written
+
+sys.path += [str(Path(__file__).parent / name) for name in ("modelling", "tables", "first_hour")]
+from bad_inputs import BAD, CASES, EXPECTED, REFUSED, ratios
+
+LINE = re.compile(r"(?:thermostats\.\w+\(|df\.\w+|df\[|pd\.\w+\(|fit\.\w+\().*[)\]]")
+"""What in a next step is to be pasted."""
+OWN = re.compile(r"\b(?:[A-Z][A-Z_]{2,})\b")
+"""Words that stand for what only the user knows."""
+FRAME = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "text": "p", "my gain": [1.1, 1.2, 0.9, 1.3]})
+NAMES = {"model": "model_id", "block": "layer", "text": "prompt_id", "my gain": "gain_block"}
+FIXED = {"source": "hooks", "position": "last"}
+MODEL = {"model_id": "a-1", "heritage": "A", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 1_000_000}
+
+
+def lines(error: ThermostatsError) -> list[str]:
+    """Lines of Python in what a refusal says to do next."""
+    return [match[0] for line in error.next_step.splitlines() if (match := LINE.search(line))]
+
+
+def pasted(line: str, **names: Any) -> Any:
+    return eval(line, {"thermostats": thermostats, "pd": pd, "np": np, **names})  # noqa: S307 - the line is ours
+
+
+REFUSALS = [(fit, bad) for fit, row in EXPECTED.items() for bad, (what, _) in row.items() if what == REFUSED]
+
+
+@pytest.mark.parametrize(("fit", "bad"), REFUSALS)
+def test_the_line_of_a_fit_runs_or_names_what_only_the_user_knows(fit: str, bad: str) -> None:
+    case = CASES[fit]
+    table = BAD[bad](case)
+    with pytest.raises(ThermostatsError) as refused:
+        case.fit(table)
+    for line in lines(refused.value):
+        names = {"df": table} | ({"ratios": ratios(table)} if fit == "spectral" else {})
+        if not OWN.search(re.sub(r'"[^"]*"', "", line)):
+            pasted(line, **names)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    here = tmp_path / "meine Daten"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    thermostats.join(pd.DataFrame([MODEL]), data="eigene Zeilen")
+    return here
+
+
+Spoil = Callable[[pd.DataFrame], pd.DataFrame]
+SPOILT: dict[str, tuple[Spoil, int]] = {
+    "one wrong cell": (lambda df: df.assign(**{"my gain": ["x", 1.2, 0.9, 1.3]}), 3),
+    "an empty row before a wrong cell": (lambda df: df.assign(**{"my gain": [1.1, 1.2, "x", 1.3]}), 3),
+    "per cent": (lambda df: df.assign(**{"my gain": df["my gain"] * 100}), 4),
+    "layers from 0": (lambda df: df.assign(block=df["block"] - 1), 4),
+    "layers in texts": (lambda df: df.assign(block="block_" + df["block"].astype(str)), 4),
+    "a key twice": (lambda df: pd.concat([df, df.assign(**{"my gain": 1.0})], ignore_index=True), 4),
+    "a space at the end": (lambda df: df.assign(text=["p", "p ", "p", "p"]), 4),
+    "a column that says nothing": (lambda df: df.assign(note="x"), 4),
+    "names that are no names": (lambda df: df.assign(text=["007", "007", "1e5", "n/a"]).assign(block=[1, 9, 2, 3]), 3),
+}
+WRITE: dict[str, Callable[[pd.DataFrame, str], object]] = {
+    ".csv": lambda df, path: df.to_csv(path, index=False),
+    ".tsv": lambda df, path: df.to_csv(path, index=False, sep="\t"),
+    ".json": lambda df, path: df.to_json(path, orient="records"),
+    ".jsonl": lambda df, path: df.to_json(path, orient="records", lines=True),
+    ".parquet": lambda df, path: df.to_parquet(path),
+}
+SOURCES = ("frame", "frame of nullable numbers", "records", *WRITE)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("name", SPOILT)
+def test_the_line_of_a_join_joins_the_rows(name: str, source: str, folder: Path) -> None:
+    spoil, rows = SPOILT[name]
+    df: Any = spoil(FRAME)
+    if source == "frame of nullable numbers":
+        df = df.convert_dtypes().set_index(pd.Index([5] * len(df)))
+    if source == "records":
+        df = df.to_dict("records")
+    if source == ".parquet":
+        df = df.astype({column: str for column in df if df[column].dtype == object})
+    given: Any = df
+    if source in WRITE:
+        given = f"meine Zeilen{source}"
+        WRITE[source](df, given)
+    if name.startswith("an empty row") and source == ".csv":
+        text = Path(given).read_text().splitlines()
+        Path(given).write_text("\n".join([text[0], ",,,", *text[1:]]))
+    how: dict[str, Any] = {"mapping": NAMES, "constants": FIXED, "data": "eigene Zeilen"}
+    with pytest.raises(ThermostatsError) as refused:
+        thermostats.join(given, **how)
+    (line,) = lines(refused.value)
+    done = pasted(line, df=df)
+    assert {table.table: table.added for table in done}["layers"] == rows
+    if name == "names that are no names":
+        held = thermostats.load("layers", "eigene Zeilen", models=True)
+        assert set(held.loc[held["source"] == "hooks", "prompt_id"]) == {"007", "1e5", "n/a"}
+
+
+@pytest.mark.slow  # processes
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["join", "meine Zeilen.csv", "--data", "eigene Zeilen"],
+        ["join", "Normen.csv", "--as", "hidden-states", "--constant", "position=last", "--data", "eigene Zeilen"],
+        ["forget", "--source", "hook", "--data", "eigene Zeilen"],
+        ["set", "a-1", "My lab", "--data", "eigene Zeilen"],
+        ["ls", "model", "--data", "eigene Zeilen"],
+    ],
+)
+def test_the_command_of_a_refusal_runs_as_it_stands(words: list[str], folder: Path) -> None:
+    FRAME.to_csv("meine Zeilen.csv", index=False)
+    FRAME.assign(model="a-1", state=range(4), norm=[1.0, 1.2, 1.3, 1.5])[["model", "state", "norm"]].to_csv(
+        "Normen.csv"
+    )
+    how = {"mapping": NAMES, "constants": FIXED, "data": "eigene Zeilen"}
+    if words[0] == "forget":
+        thermostats.join(FRAME, **how)
+    program = [sys.executable, "-m", "thermostats"]
+    refused = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2, refused.stderr
+    step = refused.stderr.partition("Next: ")[2]
+    here = re.search(r"cat > .*\n(?:.*\n)*?END\nthermostats .*", step)
+    line = here[0] if here else re.search(r"(?:thermostats|python -c) .*", step)[0]  # type: ignore[index]
+    run = line.replace("thermostats join", f"{shlex.join(program)} join") if here else line
+    run = re.sub(r"^thermostats", shlex.join(program), run)
+    run = re.sub(r"^python", shlex.quote(sys.executable), run)
+    done = subprocess.run(run, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - the line is ours
+    assert done.returncode == 0, f"{run}\n{done.stderr}"
+
+
+def test_a_message_names_the_five_nearest_of_many() -> None:
+    names = [f"column_{number}" for number in range(130)]
+    assert some_of(names[:30]) == ", ".join(names[:30])
+    assert some_of(names, "column_77").startswith("column_77, ") and some_of(names, "x").count(", ") == 4
+    assert some_of(names, "column_77").endswith(" and 125 more")
+    wide = pd.DataFrame({name: [1.0, 2.0] for name in names})
+    for refuse in (
+        lambda: thermostats.fit_line(wide, "colum_77", model=None),
+        lambda: _raise(unknown("no", "x", names)),
+    ):
+        with pytest.raises(ThermostatsError) as refused:
+            refuse()
+        assert "125 more" in str(refused.value) and len(str(refused.value)) < 400
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_values_are_written_as_python_has_them() -> None:
+    values = [1, np.int64(1), np.float32(0.5), True, None, 'a "b"', Path("x y"), {"k": [1, (2,)]}, Code("df")]
+    texts = ["1", "1", "0.5", "True", "None", '"a \\"b\\""', '"x y"', '{"k": [1, (2,)]}', "df"]
+    assert [written(value) for value in values] == texts
+    assert call("join", Code("df"), data="x y") == 'thermostats.join(df, data="x y")'
+    line = command("set", "m", "lab=My lab", data="x y", own=True, constant=["a=1", "b=2"], revision="")
+    assert line == "thermostats set m 'lab=My lab' --data 'x y' --own --constant a=1 --constant b=2"
+    assert file_read("a b.tsv") == 'pd.read_csv("a b.tsv", sep="\\t", dtype=str, keep_default_na=False)'
