@@ -64,7 +64,9 @@ def test_prompts_are_the_same_where_their_texts_are_whatever_they_are_called(tmp
     same = with_prompts(tmp_path / "same", "{}")
     assert np.abs(paired(TUNED, "again", data=same)["difference"]).max() == 0
     other = with_prompts(tmp_path / "other", "{} indeed")
-    with pytest.raises(UsageError, match=r"measured on other prompts.*reactions and mine.*thermostats measure again") as e:
+    with pytest.raises(
+        UsageError, match=r"measured on other prompts.*reactions and mine.*thermostats measure again"
+    ) as e:
         paired(TUNED, "again", data=other)
     assert "--prompts reactions" in e.value.next_step
 
