@@ -8,9 +8,9 @@ import pandas as pd
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.trial import correlations_of
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
+from thermostats.modelling.classical.many import correlations_of
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification.estimators import correlation_with
 from thermostats.modelling.specification.null import within_labs

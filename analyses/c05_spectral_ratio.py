@@ -11,10 +11,10 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
-from thermostats.claims.trial import correlations_of
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
+from thermostats.modelling.classical.many import correlations_of
 from thermostats.modelling.spectra import fit_spectral
 from thermostats.studies.delia2026.claim_figures import ratio_of_norms
 from thermostats.studies.delia2026.gains import finite, gains, penultimate_features

@@ -10,10 +10,10 @@ from scipy import stats
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.trial import correlations_of
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, slope
 from thermostats.modelling.classical.counts import roc_threshold
+from thermostats.modelling.classical.many import correlations_of
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.crowding import fit_threshold
 from thermostats.modelling.lines import fit_line

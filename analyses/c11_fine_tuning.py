@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
-from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.pair_means import fit_pair_means

@@ -9,9 +9,9 @@ from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
+from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, reference, scatter_labelled
 from thermostats.plots.scales import log_axis

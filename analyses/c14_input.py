@@ -11,9 +11,9 @@ from scipy import stats
 from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
-from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
 from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.classical.mixed import variance_components
 from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.rank_means import PARTS as OF_VARIANCE

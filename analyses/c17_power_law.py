@@ -9,10 +9,10 @@ from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Posterior, V
-from thermostats.claims.trial import shares_of
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
 from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer

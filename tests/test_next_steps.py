@@ -74,7 +74,10 @@ SPOILT: dict[str, tuple[Spoil, int]] = {
     "a key twice": (lambda df: pd.concat([df, df.assign(**{"my gain": 1.0})], ignore_index=True), 4),
     "a space at the end": (lambda df: df.assign(text=["p", "p ", "p", "p"]), 4),
     "a column that says nothing": (lambda df: df.assign(note="x"), 4),
-    "names that are no names": (lambda df: df.assign(text=["007", "007", "1e5", "n/a"]).assign(block=[1, 9, 2, 3]), 3),
+    "names that are no names": (
+        lambda df: df.assign(text=["007", "1e5", "n/a", "p"], **{"my gain": [1.1, 1.2, 0.9, "x"]}),
+        3,
+    ),
 }
 WRITE: dict[str, Callable[[pd.DataFrame, str], object]] = {
     ".csv": lambda df, path: df.to_csv(path, index=False),

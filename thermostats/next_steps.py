@@ -69,7 +69,9 @@ class CallMade:
         first, *_ = self.signature.parameters
         usual = {name: each.default for name, each in self.signature.parameters.items()}
         new = {
-            name: value for name, value in changed.items() if name in self.arguments or not _same(value, usual[name])
+            name: value
+            for name, value in changed.items()
+            if name in self.arguments or (name in usual and not _same(value, usual[name]))
         }
         stated = {**self.arguments, **new, first: rows or Code(self.rows)}
         ordered = [name for name in self.signature.parameters if stated.get(name, LEFT_OUT) != LEFT_OUT]

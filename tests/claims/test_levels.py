@@ -270,7 +270,7 @@ def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) 
     assert side.limit() == side.rows.loc[side.rows["box"] == "plausible", "bound_05"].min() < 0.05
     worst = side.worst
     assert worst is not None and "ar=0.6" in worst["point"]
-    again = levels.levels(asked, study(), levels.world_at(asked, levels.point_of(worst["point"])), 600, "again")
+    again = levels.levels(asked, study(), levels.worlds_of(asked).at(**levels.point_of(worst["point"])), 600, "again")
     assert (again[:, 0] < side.limit()).mean() < 0.07
     assert (again[:, 0] <= ALPHA).mean() > 0.07
     assert side.p(side.limit() / 1e6) == "< .01" and side.p(0.9) == "above .05"
@@ -278,26 +278,20 @@ def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) 
 
 
 def test_a_decided_verdict_has_tipping_points_and_conditions(made: pd.DataFrame) -> None:
-    asked, known = question(LINE), Side(made[made["side"] == "supported"])
+    known = Side(made[made["side"] == "supported"])
     limit = known.limit("hostile")
-    assert known.condition(asked, limit * 0.5) == ""
-    assert "neighbours in x err alike (0.6)" in known.condition(asked, limit * 1.01)
-    (of_ar, of_ratio) = known.tipping(asked, known.limit())
-    assert of_ar.startswith("correlation of neighbours in x: ") and "beyond" in of_ratio
-    assert known.tipping(asked, 0.0) == tuple(
-        f"{words}: {ends}"
-        for words, ends in (
-            (
-                "correlation of neighbours in x",
-                "beyond 0.6 / beyond 0.6; beyond 0.6 / beyond 0.6 with log-normal errors",
-            ),
-            (
-                "ratio of SDs along x",
-                "beyond 3 / beyond 3; beyond 3 / beyond 3 with log-normal errors; "
-                "beyond 0.33 / beyond 0.33; beyond 0.33 / beyond 0.33 with log-normal errors",
-            ),
-        )
-    )
+    assert known.condition(limit * 0.5) == ""
+    assert known.condition(limit * 1.01).startswith("neighbours in x err alike (0.6) and SDs differ 3 times along x")
+    (level,) = set(made.loc[made["box"] == "tipping", "rate"])
+    assert known.tipping(level * 2) == () and len(known.tipping(level)) == 2 * 2 + 2 * 2 * 2
+    assert known.tipping(level)[0].startswith("not up to neighbours in x err alike (0.6), the others at rest, normal")
+
+
+def test_a_verdict_falls_between_the_values_that_were_tried() -> None:
+    path = [(0.0, 0.1), (0.3, 0.04), (0.6, 0.01)]
+    assert levels.falls_at(path, 0.02) == (pytest.approx(0.5), True)
+    assert levels.falls_at(path, 0.04) == (pytest.approx(0.3), True)
+    assert levels.falls_at(path, 0.2) == (0.0, True) and levels.falls_at(path, 0.001) == (0.6, False)
 
 
 def table_of(**limits: tuple[float, float]) -> pd.DataFrame:
@@ -305,7 +299,13 @@ def table_of(**limits: tuple[float, float]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                **{"rule": "T01.line", "n_models": 20, "side": side.replace("_", " "), "box": box, "words": "w"},
+                **{
+                    "rule": "T01.line",
+                    "n_models": 20,
+                    "side": side.replace("_", " "),
+                    "box": box,
+                    "words": "all err alike",
+                },
                 **{"point": "size=null; kind=normal; ar=0.6; ratio=3", "studies": 1000, "rate": 0.1},
                 **{"bound_05": limit, "bound_01": limit / 10, "bound_001": limit / 100},
                 "digest": question(LINE).digest(),
@@ -331,7 +331,7 @@ def test_a_side_is_given_below_its_limit_and_below_five_per_cent_alone(monkeypat
     assert (found.verdict, found.strength.leans) == (OPEN, SUPPORTED)
     found = weighed(monkeypatch, of(0.5, p=0.005), supported=strict)
     assert found.verdict == SUPPORTED and found.strength.p == "≤ .05"
-    assert "neighbours in x err alike (0.6) and SDs differ 3 times along x" in found.strength.unless
+    assert found.strength.unless == "all err alike"
     assert weighed(monkeypatch, of(0.5, p=0.0005), supported=strict).strength.unless == ""
 
 

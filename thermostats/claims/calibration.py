@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,7 +19,6 @@ from thermostats.claims.levels import (
     HOSTILE,
     PLAUSIBLE,
     POWER,
-    TIPPED,
     TIPPING,
     WANTED,
     Search,
@@ -28,14 +26,11 @@ from thermostats.claims.levels import (
     named,
     plain,
     point_of,
-    worlds_of,
 )
-from thermostats.claims.noise import ERRORS, column_words, groups_of
 from thermostats.claims.question import Question
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.verdict import SUPPORTED, Verdict
-from thermostats.claims.worlds.world import Point, half
-from thermostats.formatting import declared, listed, plural
+from thermostats.formatting import plural
 from thermostats.tables.folders import shipped
 
 FAIR = 0.5
@@ -51,27 +46,6 @@ COLUMNS = {
 }
 ORDER = ("rule", "n_models", "side", "box", "point", "words", "studies", "rate", *BOUNDS)
 ORDER += ("power", "models_wanted", "groups_wanted", "digest")
-NUISANCES = {
-    "ar": "neighbours in {column} err alike ({value})",
-    "ratio": "SDs differ {value} times along {column}",
-    "between": "{value} of the errors' variance lies between {groups}",
-    "alike": "{value} of the variance of log odds lies between groups",
-    "shared": "{value} of the errors' variance is a prompt's in all models",
-    "families": "{value} of the errors' variance lies between families",
-    "mean": "the mean lies {value} half-widths of its interval off",
-}
-"""Nuisances in words; others by their name and value."""
-TITLES = {
-    "ar": "correlation of neighbours in {column}",
-    "ratio": "ratio of SDs along {column}",
-    "between": "share of the errors' variance between {groups}",
-    "alike": "share of the variance of log odds between groups",
-    "shared": "share of the errors' variance that prompts have in all models",
-    "families": "share of the errors' variance between families",
-    "mean": "half-widths of its interval by which the mean is off",
-}
-"""The same as headings of their tipping points."""
-PERCENT = ("between", "alike", "shared", "families")
 
 
 @dataclass(frozen=True)
@@ -116,88 +90,15 @@ class Side:
         known = self.rows[self.rows["box"] == POWER]
         return tuple(known[["models_wanted", "groups_wanted"]].iloc[0]) if len(known) else (math.nan, math.nan)
 
-    def condition(self, question: Question, level: float) -> str:
+    def condition(self, level: float) -> str:
         """What must not be so for a verdict of a level to stand: the hostile world in words; empty where it stands."""
         hostile = self.rows[(self.rows["box"] == HOSTILE) & (self.rows["bound_05"] <= level)]
-        if hostile.empty:
-            return ""
-        point = point_of(hostile.loc[hostile["bound_05"].idxmin(), "point"])
-        parts = [in_words(question, name, value) for name, value in point.items() if name in worlds_of(question).box]
-        kind = ERRORS.get(str(point["kind"]), str(point["kind"]))
-        return f"{listed([*filter(None, parts)])}, with {kind}" if any(parts) else f"with {kind}"
+        return str(hostile.loc[hostile["bound_05"].idxmin(), "words"]) if len(hostile) else ""
 
-    def tipping(self, question: Question, level: float) -> tuple[str, ...]:
-        """How far one nuisance is raised before a verdict of a level falls: others at rest and at half, in words.
-
-        Normal errors first, then log-normal ones, where both were tried.
-        """
-        known = self.rows[self.rows["box"] == TIPPING]
-        points = [(point_of(text), bound) for text, bound in zip(known["point"], known["bound_05"], strict=True)]
-        return tuple(filter(None, (_tipping(question, points, name, level) for name in worlds_of(question).box)))
-
-
-def _tipping(question: Question, points: Sequence[tuple[Point, float]], name: str, level: float) -> str:
-    """The values of one nuisance, in either direction, at which a level is no longer small enough."""
-    box, parts = worlds_of(question).box, []
-    for end in box[name][1:]:
-        for kind in TIPPED:
-            falls = []
-            for others in (0, 1):
-                path = [
-                    (abs(point[name] - box[name][0]), float(point[name]), limit)
-                    for point, limit in points
-                    if point["kind"] == kind and on_path(box, point, name, end, others)
-                ]
-                falls.append(_falls(sorted(path), level, _value(name, end)))
-            if points and any(path for path in falls):
-                parts.append(f"{' / '.join(falls)}{' with log-normal errors' * (kind != TIPPED[0])}")
-    words = TITLES.get(name, name).format(**_places(question))
-    return f"{words}: {'; '.join(parts)}" if parts else ""
-
-
-def on_path(box: Mapping[str, tuple[float, ...]], point: Point, name: str, end: float, others: int) -> bool:
-    """Whether a point lies between rest and one bound of a nuisance, with the other nuisances at rest, or at half."""
-    rest = box[name][0]
-    at = [(rest_of, half(other, rest_of, up)) for other, (rest_of, up, *_) in box.items() if other != name]
-    beside = [point[other] for other in box if other != name]
-    there = all(np.isclose(value, values[others]) for value, values in zip(beside, at, strict=True))
-    return there and min(rest, end) - 1e-6 <= point[name] <= max(rest, end) + 1e-6
-
-
-def _falls(path: Sequence[tuple[float, float, float]], level: float, end: str) -> str:
-    """Where along a path (distance, value, α*) a level is no longer below α*, straight between two that were tried."""
-    if not path:
-        return ""
-    before: tuple[float, float] | None = None
-    for _, value, limit in path:
-        if level >= limit:
-            if before is None or limit >= before[1]:
-                return declared(float(f"{value:.2g}"))
-            part = (before[1] - level) / (before[1] - limit)
-            return declared(float(f"{before[0] + part * (value - before[0]):.2g}"))
-        before = (value, limit)
-    return f"beyond {end}"
-
-
-def _value(name: str, value: float) -> str:
-    return f"{value:.0%}" if name in PERCENT else declared(float(f"{value:.2g}"))
-
-
-def _places(question: Question) -> dict[str, str]:
-    """Column and groups of a question's errors, in words."""
-    errors = worlds_of(question).at().errors
-    return {
-        "column": column_words(getattr(errors, "along", "") or "place"),
-        "groups": groups_of(getattr(errors, "group", "group")),
-    }
-
-
-def in_words(question: Question, name: str, value: float) -> str:
-    """One nuisance in words; empty where it is at rest."""
-    if value == worlds_of(question).box[name][0]:
-        return ""
-    shown = declared(1 / value) if name == "ratio" and value < 1 else _value(name, float(value))
-    return NUISANCES.get(name, f"{name} is {{value}}").format(value=shown, **_places(question))
+    def tipping(self, level: float) -> tuple[str, ...]:
+        """Where a verdict falls as one nuisance is raised, in words; of the level that was asked for alone."""
+        known = self.rows[(self.rows["box"] == TIPPING) & np.isclose(self.rows["rate"], level, rtol=1e-3, atol=0)]
+        return tuple(known["words"])
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,9 @@ def weigh(
 
 def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration:
     """What is known of a question's rule on some rows; simulated on them where a report is asked to."""
-    n = 0 if rows is None else len(rows)
-    return on_these(question, rows) if calibrating() and rows is not None else nearest(question, n)
+    if rows is None:
+        return nearest(question, 0)
+    return on_these(question, rows) if calibrating() else nearest(question, len(rows))
 
 
 def _limit(known: Calibration, side: Verdict) -> float:
@@ -165,15 +166,15 @@ def _limit(known: Calibration, side: Verdict) -> float:
 
 def _strength(question: Question, known: Calibration, side: Verdict, at: Attained, both: bool) -> Strength:
     of_side, level = known.side(side), max(at.level, at.without / WITHOUT)
-    limit, tried = of_side.limit(), known.tried
+    limit = of_side.limit()
     return Strength(
         level=level,
         limit=None if math.isnan(limit) else limit,
         p=of_side.p(level),
-        unless=of_side.condition(question, level) if tried else "",
+        unless=of_side.condition(level),
         provisional=known.provisional if question.trial is not None else "",
         both=both,
-        tipping=of_side.tipping(question, level) if tried else (),
+        tipping=of_side.tipping(level),
     )
 
 

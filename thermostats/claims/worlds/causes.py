@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import ERRORS, Array, Noise, Random
-from thermostats.claims.worlds.world import TOTAL, Outcomes, Worlds, along, standard, with_errors
+from thermostats.claims.worlds.world import TOTAL, Outcomes, Worlds, along, family, standard
 
 EVERY = tuple(ERRORS)
 Shares = Mapping[str, float]
@@ -30,18 +30,8 @@ def worlds_of_shares(
 
     columns: of causes that are columns; others are levels of the column of their name. others: further shares by name.
     """
-    at_rest, box = along(column, **errors)
-    make = partial(with_errors, partial(_of_causes, outcome, columns), _shares, at_rest, outcome)
-    return Worlds(make, claimed, dict.fromkeys(claimed, 0.0), box, tuple(kinds), others)
-
-
-def worlds_of_groups(
-    outcome: str, group: str, claimed: float, null: float, *, column: str = "", kinds: Sequence[str] = EVERY
-) -> Worlds:
-    """An outcome with a share of its variance between values of a column, as claimed, or another."""
-    at_rest, box = along(column, ordered=False, group="")
-    make = partial(with_errors, partial(_of_causes, outcome, {}), _shares, at_rest, outcome)
-    return Worlds(make, {group: claimed}, {group: null}, box, tuple(kinds))
+    signal, at_rest = partial(_of_causes, outcome, columns), along(column, **errors)
+    return family(signal, "shares of {}", outcome, at_rest, claimed, dict.fromkeys(claimed, 0.0), kinds, others)
 
 
 def worlds_of_descent(outcome: str, lam: float, column: str, **errors: Any) -> Worlds:
@@ -49,18 +39,8 @@ def worlds_of_descent(outcome: str, lam: float, column: str, **errors: Any) -> W
 
     A lab that lies off as a whole is descent, so errors of that kind are no world without it.
     """
-    at_rest, box = along(column, **errors)
-    make = partial(with_errors, partial(_of_descent, outcome), _lam, at_rest, outcome)
-    return Worlds(make, lam, 0.0, box, tuple(kind for kind in EVERY if kind != "one outlying lab"))
-
-
-def _shares(shares: Shares) -> str:
-    named = ", ".join(f"{cause} {share:.0%}" for cause, share in shares.items() if share)
-    return f"shares of {named}" if named else "nothing but errors"
-
-
-def _lam(lam: float) -> str:
-    return f"λ = {lam:.3g}" if lam else "no descent"
+    kinds = [kind for kind in EVERY if kind != "one outlying lab"]
+    return family(partial(_of_descent, outcome), "λ = {}", outcome, along(column, **errors), lam, kinds=kinds)
 
 
 def _of_causes(

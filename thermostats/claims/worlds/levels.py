@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from thermostats.claims.worlds.world import (
     World,
     Worlds,
     along,
+    family,
     standard,
-    with_errors,
 )
 from thermostats.formatting import declared
 
@@ -32,15 +33,15 @@ CERTAIN = 1e-9
 LOGISTIC = math.pi / 3**0.5
 """Standard deviation of log odds within groups."""
 Levels = Mapping[Any, float] | float
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def worlds_of_mean(
-    outcome: str, claimed: float, null: float, sd: float, group: str = "heritage", others: Mapping[str, float] = {}
+    outcome: str, claimed: float, null: float, sd: float, group: str = "heritage", others: Mapping[str, float] = NONE
 ) -> Worlds:
     """An outcome about a mean as claimed or as in the null, with standard deviation `sd`."""
-    at_rest, box = along(group=group)
-    make = partial(with_errors, partial(_of_shift, outcome, sd, ""), _mean, at_rest, outcome)
-    return Worlds(make, claimed, null, box, others=others)
+    signal = partial(_of_shift, outcome, sd, "")
+    return family(signal, "mean {}", outcome, along(group=group), claimed, null, others=others)
 
 
 def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", column: str = "", **errors: Any) -> Worlds:
@@ -48,9 +49,8 @@ def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", column:
 
     column: along which errors differ, by default `by`; errors: `ordered` and `group`, as `along` has them.
     """
-    at_rest, box = along(column or by, **{"ordered": bool(column), **errors})
-    make = partial(with_errors, partial(_of_shift, outcome, sd, by), _difference, at_rest, outcome)
-    return Worlds(make, shift, 0.0, box)
+    at_rest = along(column or by, **{"ordered": bool(column), **errors})
+    return family(partial(_of_shift, outcome, sd, by), "a difference of {}", outcome, at_rest, shift)
 
 
 def worlds_of_bound(
@@ -61,15 +61,13 @@ def worlds_of_bound(
     They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
     quantity: what the rule calls the share above, which without errors of measurement is the world's.
     """
-    at_rest, box = along(column, **errors)
-    made = partial(with_errors, partial(_of_bound, outcome, bound, error), _above, at_rest, outcome)
-    return Worlds(partial(_known, made, quantity), 0.0, above, box, others={"half above": 0.5})
+    signal, words = partial(_of_bound, outcome, bound, error), "a share of {} of the models above the bound"
+    worlds = family(signal, words, outcome, along(column, **errors), 0.0, above, others={"half above": 0.5})
 
+    def make(size: float, **point: Any) -> World:
+        return replace(worlds.make(size, **point), large=Result(quantities={quantity: Estimate(size)}))
 
-def _known(make: Callable[..., World], quantity: str, size: float, **point: Any) -> World:
-    """A world whose size is a number of the rule itself."""
-    world = make(size, **point)
-    return replace(world, large=Result(quantities={quantity: Estimate(size)})) if quantity else world
+    return replace(worlds, make=make) if quantity else worlds
 
 
 def worlds_of_levels(
@@ -80,16 +78,15 @@ def worlds_of_levels(
     kinds: Sequence[str] = tuple(BY_PROMPT),
     unit: str = "model_id",
     column: str = "",
-    others: Mapping[str, Levels] = {},
+    others: Mapping[str, Levels] = NONE,
 ) -> Worlds:
     """Values by prompt about the levels of their units, as claimed or not, with prompts in common to all models.
 
     claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have model_id, prompt_id and
     category.
     """
-    errors, box = PromptErrors(along=column), {"shared": SHARED} | ({"ratio": RATIO} if column else {})
-    make = partial(with_errors, partial(_of_levels, outcome, sd, unit), _levels, errors, outcome)
-    return Worlds(make, claimed, null, box, tuple(kinds), others)
+    at_rest = PromptErrors(along=column), {"shared": SHARED} | ({"ratio": RATIO} if column else {})
+    return family(partial(_of_levels, outcome, sd, unit), "levels {}", outcome, at_rest, claimed, null, kinds, others)
 
 
 def worlds_of_parts(outcome: str, claimed: float, null: float) -> Worlds:
@@ -98,8 +95,8 @@ def worlds_of_parts(outcome: str, claimed: float, null: float) -> Worlds:
     Levels of models have errors of every kind of `ERRORS`, alike within labs to a share; those of prompts are normal.
     The share is that of the models at hand.
     """
-    make = partial(with_errors, partial(_of_parts, outcome), _between, Errors(), outcome)
-    return Worlds(make, claimed, null, {"between": BETWEEN})
+    words = "a share of {} of the variance between models"
+    return family(partial(_of_parts, outcome), words, outcome, (Errors(), {"between": BETWEEN}), claimed, null)
 
 
 def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> Worlds:
@@ -117,26 +114,6 @@ def worlds_of_contrast(
     first, *more = ((share, share) for share in null)
     others = {f"a share of {declared(share)} in both": (share, share) for share, _ in more}
     return Worlds(partial(_alike, column, focal, group), claimed, first, {"alike": BETWEEN}, ("normal",), others)
-
-
-def _mean(mean: float) -> str:
-    return f"mean {declared(mean)}"
-
-
-def _difference(shift: float) -> str:
-    return f"a difference of {declared(shift)}"
-
-
-def _above(share: float) -> str:
-    return f"a share of {declared(share)} of the models above the bound" if share else "every model below the bound"
-
-
-def _levels(levels: Levels) -> str:
-    return f"levels {', '.join(map(declared, levels.values() if isinstance(levels, Mapping) else [levels]))}"
-
-
-def _between(share: float) -> str:
-    return f"{share:.0%} of the variance between models"
 
 
 def _of_shift(outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:

@@ -8,18 +8,32 @@ it from the rule's own numbers in large samples of that world.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.noise import ERRORS, LARGEST_AR, LARGEST_RATIO, Array, Drawn, Errors, Noise, Random, Rng
+from thermostats.claims.noise import (
+    ERRORS,
+    LARGEST_AR,
+    LARGEST_RATIO,
+    Array,
+    Drawn,
+    Errors,
+    Noise,
+    Random,
+    Rng,
+    column_words,
+    groups_of,
+)
 from thermostats.claims.result import Result
 from thermostats.errors import DataError
+from thermostats.formatting import declared, listed
 
 Outcomes = dict[str, Array]
 """Columns that a world puts in the place of the measured ones, study × row."""
@@ -35,6 +49,19 @@ MEAN = (0.0, 1.0, -1.0)
 """Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column; share of the errors'
 variance between labs; share that a prompt has in all models; ratio of SDs at the ends of a column; the mean, see `Off`.
 """
+
+
+NUISANCES = {
+    "ar": "neighbours in {column} err alike ({value})",
+    "ratio": "SDs differ {value} times along {column}",
+    "between": "{value} of the errors' variance lies between {groups}",
+    "alike": "{value} of the variance of log odds lies between groups",
+    "shared": "{value} of the errors' variance is a prompt's in all models",
+    "families": "{value} of the errors' variance lies between families",
+    "mean": "the mean lies {value} half-widths of its interval off",
+}
+"""Nuisances in words; others by their name and value."""
+PERCENT = ("between", "alike", "shared", "families")
 
 
 @dataclass(frozen=True)
@@ -86,6 +113,17 @@ class Worlds:
         rest = {name: values[0] for name, values in self.box.items()}
         return self.make(self.size(size), kind=kind, **(rest | nuisances))
 
+    def in_words(self, **nuisances: float) -> str:
+        """Nuisances that are not at rest, in words."""
+        errors, parts = self.at().errors, []
+        column, groups = column_words(getattr(errors, "along", "")), groups_of(getattr(errors, "group", ""))
+        for name, value in nuisances.items():
+            up = 1 / value if name == "ratio" and value < 1 else value
+            at = f"{value:.0%}" if name in PERCENT else declared(float(f"{up:.2g}"))
+            words = NUISANCES.get(name, f"{name} is {{value}}").format(value=at, column=column, groups=groups)
+            parts += [words] * (value != self.box[name][0])
+        return listed(parts)
+
     def plausible(self) -> list[Point]:
         """At most one nuisance at its bound, the others at half of theirs or at rest."""
         points = []
@@ -94,11 +132,11 @@ class Worlds:
             for others in (0, 1):
                 middle = {name: values[others] for name, values in levels.items()}
                 points += [middle, *({**middle, name: value} for name in levels for value in levels[name])]
-        return _distinct(points)
+        return list({tuple(point.items()): point for point in points}.values())
 
     def hostile(self) -> list[Point]:
         """All nuisances at their bounds."""
-        return _distinct(list(self._directions()))
+        return list(self._directions())
 
     def _directions(self) -> Iterator[dict[str, float]]:
         """A bound of every nuisance, in each direction."""
@@ -113,10 +151,6 @@ def half(name: str, rest: float, end: float) -> float:
     return (rest + end) / 2
 
 
-def _distinct(points: list[dict[str, float]]) -> list[Point]:
-    return list({tuple(point.items()): point for point in points}.values())
-
-
 def _along(null: Any, claimed: Any, part: float) -> Any:
     """A size between two, of numbers, tuples or mappings of numbers."""
     if isinstance(null, Mapping):
@@ -128,22 +162,38 @@ def _along(null: Any, claimed: Any, part: float) -> Any:
     return null + part * (claimed - null)
 
 
-def with_errors(
+def family(
     signal: Callable[..., Outcomes],
-    words: Callable[[Any], str],
-    errors: Any,
+    words: str,
     outcome: str,
-    size: Any,
-    *,
-    kind: str,
-    mean: float | None = None,
-    **nuisances: float,
-) -> World:
-    """The world of a signal that takes its size first, with errors whose nuisances are numbers of their own."""
-    drawn, made = replace(errors, kind=kind, **nuisances), partial(signal, size)
-    if mean is None:
-        return World(f"{words(size)}, {drawn.words}", made, drawn)
-    return World(f"{words(size)}, {Off.place(mean)}, {drawn.words}", Off(made, outcome, mean), drawn)
+    at_rest: tuple[Any, Mapping[str, tuple[float, ...]]],
+    claimed: Any,
+    null: Any = 0.0,
+    kinds: Sequence[str] = tuple(ERRORS),
+    others: Mapping[str, Any] = MappingProxyType({}),
+) -> Worlds:
+    """Worlds of a signal that takes its size first, with errors whose nuisances are numbers of their own.
+
+    words: with `{}` for the size. outcome: the column that a nuisance `mean` moves. at_rest: errors and box.
+    """
+
+    def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
+        errors, made = replace(at_rest[0], kind=kind, **nuisances), partial(signal, size)
+        named = words.format(shown(size))
+        if mean is None:
+            return World(f"{named}, {errors.words}", made, errors)
+        return World(f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors)
+
+    return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others)
+
+
+def shown(size: Any) -> str:
+    """A size in words."""
+    if isinstance(size, str):
+        return size
+    if isinstance(size, Mapping):
+        return ", ".join(f"{name} {declared(value)}" for name, value in size.items())
+    return ", ".join(map(declared, size if isinstance(size, tuple) else (size,)))
 
 
 def along(

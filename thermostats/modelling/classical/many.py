@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,16 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import LEVEL, Array
 from thermostats.modelling.classical.resampling import MOST_ARRANGEMENTS, orders
 
-RESAMPLES = 1999
+RESAMPLES = 1499
 """Rearrangements where not all are listed, the same for every study."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""
 TOLERANCE = 1e-9
 """Statistics nearer to one another are equal."""
+
+
+AtOnce = Callable[[pd.DataFrame, Mapping[str, Any]], Mapping[str, Any]]
+"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads."""
 
 
 @dataclass(frozen=True)
@@ -151,3 +155,30 @@ def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
         for at in range(0, len(y), step)
     ]
     return np.concatenate(parts)
+
+
+def correlations_of(
+    quantity: str, predictor: str, outcome: str, groups: str = "", least: int = 4, **how: Any
+) -> AtOnce:
+    """The correlation of two columns in many studies at once, within groups; how: see `many.correlations`."""
+
+    def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
+        if len(rows) < least:
+            raise UsageError("too few points", got=len(rows), allowed=f"{least} or more")
+        x, within = rows[predictor].to_numpy(np.float64), rows[groups] if groups else None
+        return {quantity: correlations(x, outcomes[outcome], groups=within, **how)}
+
+    return at_once
+
+
+def shares_of(quantity: str, column: str, true: str = "", false: str = "", n: str = "") -> AtOnce:
+    """The share of rows where a column is true in many studies at once, with the counts that are named."""
+
+    def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
+        if rows.empty:
+            raise UsageError("no rows")
+        found, size = shares(outcomes[column]), np.full(len(outcomes[column]), len(rows))
+        counts = {true: outcomes[column].sum(axis=1), false: (~outcomes[column]).sum(axis=1), n: size}
+        return {quantity: found, **{name: counted(each) for name, each in counts.items() if name}}
+
+    return at_once

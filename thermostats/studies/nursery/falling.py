@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,8 +12,7 @@ from thermostats.claims.noise import Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Decide, EveryRow, V
 from thermostats.claims.worlds import TOTAL, Worlds
-from thermostats.claims.worlds.world import Outcomes, along, standard, with_errors
-from thermostats.formatting import declared
+from thermostats.claims.worlds.world import Outcomes, along, family, standard
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.crossed_factors import hotelling
@@ -36,10 +34,6 @@ def below(slope: V) -> Decide:
 IN_EVERY = EveryRow(below(V("slope")), "corpora")
 
 
-def _correlations(by: Mapping[str, float]) -> str:
-    return f"correlation {', '.join(f'{declared(r)} in {corpus}' for corpus, r in by.items())}"
-
-
 def _falling(by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
     r = rows["trained_on"].map(by).to_numpy(np.float64)
     x, levels = standard(rows["column"].to_numpy(np.float64)), standard(random.levels(rows, "recipe"))
@@ -48,10 +42,10 @@ def _falling(by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: 
 
 def in_all() -> Worlds:
     """Log gains that fall with a column at r = −0.5 in models of every corpus, of none, or of all but English."""
-    errors, box = along("column", ordered=False, group="recipe")
-    make = partial(with_errors, _falling, _correlations, errors, "log_gain")
+    at_rest = along("column", ordered=False, group="recipe")
     falls, flat = (dict.fromkeys(third.CORPORA, r) for r in (-QUARTER, 0.0))
-    return Worlds(make, falls, flat, box, others={"all corpora but English": {**falls, "english": 0.0}})
+    others = {"all corpora but English": {**falls, "english": 0.0}}
+    return family(_falling, "correlations {}", "log_gain", at_rest, falls, flat, others=others)
 
 
 IN_ALL = in_all()
