@@ -421,7 +421,7 @@ def as_tables(
     using: ColumnMap | None,
     where: str,
     hashes: Callable[[], dict[str, str]],
-    models: Callable[[], pd.DataFrame],
+    models: Callable[[], pd.DataFrame] | None = None,
 ) -> list[tuple[str, pd.DataFrame]]:
     """Rows under our columns by table: those that a mapping makes of them, and of the runs whose columns they carry.
 
