@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import decode
@@ -87,6 +88,12 @@ def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bo
     return AsRead(of_values, of_output, post or (NORMED_WRITE if entry.attention_write else ""), post)
 
 
+def _qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Q and R at the matrix's own precision; numpy's is in float64, and takes three times as long for float32."""
+    basis, triangle = qr(matrix, mode="economic", check_finite=False)
+    return basis, triangle
+
+
 class Balanced(NamedTuple):
     """W_V (K·r × d) and W_O (d × H·r) as read, balanced, and the spectral norm of OV as read of each query head."""
 
@@ -104,8 +111,8 @@ def balanced(v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64], read
     values, outputs, largest = [], dict[int, NDArray[Any]](), np.full(len(of_query), np.nan)
     for k, stored in enumerate(v):
         heads = np.flatnonzero(of_query == k)
-        basis_v, r_v = np.linalg.qr(read.of_values.applied(decode(stored)).T)
-        basis_o, r_o = np.linalg.qr(np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads]))
+        basis_v, r_v = _qr(read.of_values.applied(decode(stored)).T)
+        basis_o, r_o = _qr(np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads]))
         core = r_o @ r_v.T
         if not np.isfinite(core).all():
             return Balanced(np.full((1, 1), np.nan), np.full((1, 1), np.nan), np.full(len(of_query), np.nan))
