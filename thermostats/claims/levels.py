@@ -77,7 +77,7 @@ class Effort:
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(400, 1000, 4000, 2000), Effort(20, 30, 400, 150)
+STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(200, 600, 4000, 1000), Effort(20, 30, 400, 150)
 
 
 @dataclass(frozen=True)
@@ -269,11 +269,6 @@ def worlds_of(question: Question) -> Worlds:
     return worlds
 
 
-def world_at(question: Question, point: Point) -> World:
-    """The world of a point."""
-    return worlds_of(question).at(**point)
-
-
 def named(point: Point) -> str:
     """A point as the table has it: `size=null; kind=t3; ar=0.6`."""
     return "; ".join(f"{name}={value if name in WORDS else f'{value:.6g}'}" for name, value in point.items())
@@ -334,10 +329,10 @@ class Search:
         return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
     def _is_true(self, point: Point) -> bool:
-        return truths(self.question, self.rows, world_at(self.question, point))[self.side] >= MOSTLY
+        return truths(self.question, self.rows, worlds_of(self.question).at(**point))[self.side] >= MOSTLY
 
     def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
-        made = levels(self.question, self.rows, world_at(self.question, point), n, seed, longer * self.seconds)
+        made = levels(self.question, self.rows, worlds_of(self.question).at(**point), n, seed, longer * self.seconds)
         return np.asarray(made[:, SIDES.index(self.side)])
 
     def simulated(self, point: Point, box: str, n: int, limit: float = ALPHA) -> dict[str, Any]:
@@ -386,7 +381,7 @@ class Search:
             "side": str(self.side),
             "box": box,
             "point": named(point),
-            "words": world_at(self.question, point).words,
+            "words": worlds_of(self.question).at(**point).words,
             "studies": studies,
             "digest": self.question.digest(),
         }
@@ -463,7 +458,7 @@ def larger(search: Search, point: Point, power: float, limit: float) -> tuple[fl
 
     def enough(times: int) -> bool:
         many = multiplied(trial, search.rows, times)
-        made = levels(every, many, world_at(every, point), TRIED, "larger")[:, SIDES.index(search.side)]
+        made = levels(every, many, worlds_of(every).at(**point), TRIED, "larger")[:, SIDES.index(search.side)]
         return float((made < limit).mean()) >= WANTED
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
