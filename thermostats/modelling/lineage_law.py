@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fitted import Design
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.heritage.quantities import POPULATION_MEAN
+from thermostats.modelling.laws import Design
 from thermostats.modelling.lineage_drift import Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture

@@ -20,8 +20,8 @@ import xarray
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.fit import OwnDesign
-from thermostats.modelling.fitted import Call, Design, Fitted
+from thermostats.modelling.fit import Fit, OwnDesign
+from thermostats.modelling.laws import Call, Design
 from thermostats.tables.tree import Tree
 
 FORMAT = "thermostats fit 2"
@@ -30,7 +30,7 @@ TABLE, SETTINGS, TREE = "a table as Parquet", "settings of the sampler", "a tree
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
-def save(fit: Fitted, path: str | Path) -> Path:
+def save(fit: Fit, path: str | Path) -> Path:
     """Write a fit to a netCDF file and return its path; raises UsageError where it cannot be written."""
     target = Path(path)
     variables = {
