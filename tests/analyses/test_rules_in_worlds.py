@@ -129,6 +129,6 @@ def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_poi
 
 def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int) -> float:
     """How often a side is given in fresh studies of a world."""
-    world = levels.world_at(question, levels.point_of(worst["point"]))
+    world = levels.worlds_of(question).at(**levels.point_of(worst["point"]))
     made = levels.levels(question, levels.plain(rows), world, n, f"fresh {n}")[:, levels.SIDES.index(side)]
     return float(((made <= ALPHA) & (made < worst["bound_05"])).mean())

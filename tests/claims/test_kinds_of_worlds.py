@@ -11,12 +11,10 @@ from thermostats.claims.worlds import (
     worlds_of_descent,
     worlds_of_levels,
     worlds_of_parts,
-    worlds_of_path,
     worlds_of_shares,
     worlds_of_shift,
     worlds_of_slopes,
 )
-from thermostats.claims.worlds.lines import MOVED
 
 N = 4000
 SIZES = ("claimed", "null")
@@ -45,16 +43,6 @@ def test_a_shift_is_of_all_rows_or_of_one_kind(by: str) -> None:
         assert shifted == pytest.approx(shift, abs=0.1)
     alike = worlds.at("null", between=0.6).change(rows(), np.random.default_rng(2))
     assert alike["y"].groupby(alike["heritage"]).mean().var() / alike["y"].var() > 0.5
-
-
-def test_a_path_leads_through_the_mediator_or_past_it() -> None:
-    worlds = worlds_of_path("y", "x", "through", 0.5)
-    for size, slopes in zip(SIZES, ([0.5, 0.0], [0.0, 0.5]), strict=True):
-        made = worlds.at(size).change(rows(), np.random.default_rng(5))
-        assert np.corrcoef(made["x"], made["through"])[0, 1] == pytest.approx(MOVED, abs=0.03)
-        design = np.column_stack([made["through"], made["x"], np.ones(N)])
-        found = np.linalg.lstsq(design, made["y"].to_numpy(), rcond=None)[0] / 0.2
-        assert found[:2] == pytest.approx(slopes, abs=0.12)
 
 
 def test_causes_have_the_shares_of_the_variance_that_the_world_says() -> None:

@@ -270,7 +270,7 @@ def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) 
     assert side.limit() == side.rows.loc[side.rows["box"] == "plausible", "bound_05"].min() < 0.05
     worst = side.worst
     assert worst is not None and "ar=0.6" in worst["point"]
-    again = levels.levels(asked, study(), levels.world_at(asked, levels.point_of(worst["point"])), 600, "again")
+    again = levels.levels(asked, study(), levels.worlds_of(asked).at(**levels.point_of(worst["point"])), 600, "again")
     assert (again[:, 0] < side.limit()).mean() < 0.07
     assert (again[:, 0] <= ALPHA).mean() > 0.07
     assert side.p(side.limit() / 1e6) == "< .01" and side.p(0.9) == "above .05"

@@ -18,6 +18,7 @@ from conftest import layer, make_store, model, run, table
 from start_states import files_of, make_news
 
 from thermostats.tables import store
+from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.folders import MARK, layers, writable_folder
 from thermostats.tables.forget import forget
 from thermostats.tables.join import join
@@ -76,9 +77,10 @@ def forgotten(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", [pytest.param(joined, marks=pytest.mark.slow), forgotten])
 def test_a_command_killed_at_a_file_operation_leaves_whole_files_and_ends_when_run_again(
-    command: Callable[[Path], None], tmp_path: Path
+    command: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, work = tmp_path / "start", tmp_path / "work"
+    start, work, cache = tmp_path / "start", tmp_path / "work", tmp_path / "cache"
+    monkeypatch.setenv(CACHE_VARIABLE, str(cache))
     make_store(start / "data")
     make_news(start / "news")
     shutil.copytree(start, work)
@@ -87,6 +89,7 @@ def test_a_command_killed_at_a_file_operation_leaves_whole_files_and_ends_when_r
     assert status == 0 and operations > 3 and end != before
     for number in range(1, operations + 1, max(1, operations // 3)):
         shutil.rmtree(work)
+        shutil.rmtree(cache, ignore_errors=True)
         shutil.copytree(start, work)
         assert os.WIFSIGNALED(forked(partial(command, work), kill_at=number)[0]), number
         now = files_of(work)

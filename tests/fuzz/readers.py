@@ -74,7 +74,7 @@ def read_model(path: Path) -> None:
 
 def read_rows(path: Path) -> None:
     """What `join` does with a file before it looks at the store."""
-    for name, rows in as_tables(incoming.read(path), None, None, str(path), dict):
+    for name, rows in as_tables(incoming.read(path), None, None, str(path), dict, pd.DataFrame):
         store.to_csv(typed(rows, name, str(path)), name)
 
 

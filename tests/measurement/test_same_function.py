@@ -204,10 +204,10 @@ def test_models_that_changes_connect_are_one_function(name: str) -> None:
     for step, after in every_change(weights).items():
         moved = wide.outputs(with_weights(places, after), prompt)
         assert float((moved - before).norm() / before.norm()) < 1e-9, step
-        found = function_distance(weights, after)
-        assert found.distance < SAME, (step, found.parts[found.parts["distance"] > SAME])
+        apart = function_distance(weights, after)
+        assert apart.distance < SAME, (step, apart.parts[apart.parts["distance"] > SAME])
         assert function_distance(after, weights).distance < SAME
-        assert found.notes == ()
+        assert apart.notes == ()
 
 
 @pytest.mark.parametrize("name", FIVE)
@@ -246,9 +246,9 @@ def test_another_function_is_not_0_and_says_where(name: str) -> None:
         key = f"{weights.start(1)}{path}.weight"
         noise = np.random.default_rng(5).standard_normal(weights.tensors[key].shape)
         near = weights.with_tensors({key: weights.tensors[key] + 1e-4 * noise})
-        found = function_distance(weights, near)
-        off = found.parts[found.parts["distance"] > SAME]
-        assert 1e-6 < found.distance < 1e-2
+        apart = function_distance(weights, near)
+        off = apart.parts[apart.parts["distance"] > SAME]
+        assert 1e-6 < apart.distance < 1e-2
         assert set(off["layer"]) == {2} and part in set(off["part"])
     other = weights_of(wide.opened(name))
     value = f"{weights.start(0)}{weights.entry.output}.weight"
@@ -286,9 +286,9 @@ def test_models_as_they_are_stored(tmp_path: Path) -> None:
 
 def test_configurations_that_differ_are_named() -> None:
     first, second = (weights_of(tiny.opened("llama", rms_norm_eps=eps)) for eps in (1e-6, 1e-5))
-    found = function_distance(first, second)
-    assert found.distance < SAME
-    assert found.notes == ("the configurations differ in rms_norm_eps: not the same function, whatever the distance",)
+    apart = function_distance(first, second)
+    assert apart.distance < SAME
+    assert apart.notes == ("the configurations differ in rms_norm_eps: not the same function, whatever the distance",)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import thermostats
-from thermostats.modelling.lineage_likelihood import ML, PARTS, REML, Restricted, beside, line, pagel
+from thermostats.modelling.lineage_likelihood import ML, REML, Restricted, line, pagel
 
 GENERATED = Path(__file__).parent / "lineage"
 TREE = thermostats.tree(GENERATED / "generated.nwk")
@@ -61,38 +60,3 @@ def test_the_grid_finds_the_maximum_and_its_interval_holds_the_truth_mostly() ->
         for low, high in (Restricted.of(root @ rng.standard_normal(len(ROWS)), x, k).interval() for _ in range(200))
     ]
     assert np.mean(covered) == pytest.approx(0.95, abs=0.05)
-
-
-def test_descent_beside_another_component_is_that_of_the_likelihood_written_out() -> None:
-    """On a grid: against the restricted likelihood of a multivariate normal, contrast by contrast."""
-    rng = np.random.default_rng(4)
-    n, labs, sources = 24, np.arange(24) % 6, np.arange(24) % 3
-    k = ((labs[:, None] == labs) + np.eye(n)) / 2
-    x = np.column_stack([np.ones(n), rng.normal(size=n)])
-    y = rng.normal(size=(3, n)) + 2 * rng.normal(size=(3, 6))[:, labs]
-    ratio, lam = beside(y, x, k, sources)
-    free = np.linalg.svd(x)[0][:, 2:]
-    z = (sources[:, None] == sources).astype(float)
-
-    def twice(w: np.ndarray, a: float, b: float) -> float:
-        v = free.T @ (a * k + b * z + (1 - a - b) * np.eye(n)) @ free
-        sigma = w @ np.linalg.inv(v) @ w / len(w)
-        return float(2 * stats.multivariate_normal(np.zeros(len(w)), sigma * v).logpdf(w))
-
-    pairs = [(a, b) for a in PARTS for b in PARTS if a + b < 1]
-    for place, w in enumerate(y @ free):
-        every = {pair: twice(w, *pair) for pair in pairs}
-        best = max(every, key=lambda pair: every[pair])
-        assert lam[place] == best[0]
-        assert ratio[place] == pytest.approx(every[best] - max(v for (a, _), v in every.items() if a == 0))
-
-
-def test_a_source_is_not_taken_for_descent() -> None:
-    """Where sources alone differ the ratio given them is small, and that without them is not."""
-    rng = np.random.default_rng(5)
-    n, labs = 39, np.arange(39) // 4
-    sources, k = labs // 3, ((np.arange(39)[:, None] // 4 == labs) + np.eye(39)) / 2
-    y = rng.normal(size=(300, n)) * 0.4**0.5 + rng.normal(size=(300, 4))[:, sources] * 0.6**0.5
-    given, _ = beside(y, np.ones((n, 1)), k, sources)
-    without = Restricted.of(y, np.ones((n, 1)), k).statistic()
-    assert (given > 2.7).mean() < 0.1 and (without > 2.7).mean() > 0.3

@@ -35,6 +35,26 @@ def workplace(
     return make_workplace(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def report_of_two(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of a report that is built, and of what is kept of its findings; tests change copies."""
+    places = {name: tmp_path_factory.mktemp(name) for name in ("two", "kept")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("THERMOSTATS_CACHE", str(places["kept"]))
+        assert report(**make_workplace(places["two"]), processes=1).ok
+    return places
+
+
+@pytest.fixture
+def built(workplace: dict[str, Path], report_of_two: dict[str, Path]) -> dict[str, Path]:
+    """The workplace with its report."""
+    for place in workplace.values():
+        shutil.rmtree(place)
+        shutil.copytree(report_of_two["two"] / place.name, place)
+    shutil.copytree(report_of_two["kept"], os.environ["THERMOSTATS_CACHE"], dirs_exist_ok=True)
+    return workplace
+
+
 @pytest.fixture
 def build(workplace: dict[str, Path]) -> Build:
     return lambda *claims, **options: report(list(claims) or None, **{**workplace, "processes": 1, **options})
@@ -64,21 +84,19 @@ def test_a_second_run_writes_nothing(build: Build, workplace: dict[str, Path]) -
     assert build(check=True).ok
 
 
-def test_what_is_fresh_is_known_without_reading_a_table(build: Build, workplace: dict[str, Path]) -> None:
-    build()
+def test_what_is_fresh_is_known_without_reading_a_table(build: Build, built: dict[str, Path]) -> None:
     large = ["jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pymc", "rich", "scipy", "statsmodels"]
     code = (
         "import json, sys; from thermostats.reporting.report import report; places, large = json.load(sys.stdin)\n"
         "print(report(**places).written, [name for name in large if name in sys.modules])"
     )
-    asked = json.dumps([{name: str(path) for name, path in workplace.items()}, large])
+    asked = json.dumps([{name: str(path) for name, path in built.items()}, large])
     done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("() []\n", "")
 
 
-def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[str, Path]) -> None:
-    build()
-    write_gains(workplace["data"], "meta/small", 0.6)
+def test_a_changed_row_runs_only_its_reader_again(build: Build, built: dict[str, Path]) -> None:
+    write_gains(built["data"], "meta/small", 0.6)
     checked = build(check=True)
     of_tables = set(state.pages_of_tables())
     assert stale(checked) - of_tables == {"C01", "data", "index", "means", "MANIFEST.sha256"}
@@ -91,7 +109,7 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, workplace: dict[
     written = {name.split("/")[0] for name in result.written}
     written = {name for name in written if name.partition(".")[0] not in of_tables - {"atlas", "lineage"}}
     assert written == {"c01", "findings.csv", "MANIFEST.sha256", *pages, *drawn}
-    assert len({record.tables for record in read_manifest(workplace["out"]).values()}) == 1
+    assert len({record.tables for record in read_manifest(built["out"]).values()}) == 1
     assert build(check=True).ok
 
 
@@ -114,9 +132,8 @@ def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
     }
 
 
-def test_edited_and_missing_files_are_stale_and_built_again(build: Build, workplace: dict[str, Path]) -> None:
-    build()
-    page, table = workplace["out"] / "c01" / "index.html", workplace["out"] / "findings.csv"
+def test_edited_and_missing_files_are_stale_and_built_again(build: Build, built: dict[str, Path]) -> None:
+    page, table = built["out"] / "c01" / "index.html", built["out"] / "findings.csv"
     good = page.read_bytes()
     page.write_bytes(good + b" ")
     table.unlink()
@@ -128,18 +145,17 @@ def test_edited_and_missing_files_are_stale_and_built_again(build: Build, workpl
 
 
 def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
-    build: Build, workplace: dict[str, Path]
+    build: Build, built: dict[str, Path]
 ) -> None:
-    build()
-    keep = workplace["out"] / "c02" / "mine.txt"
+    keep = built["out"] / "c02" / "mine.txt"
     keep.write_text("not in the manifest")
-    write_analysis(workplace["analyses"], "C01", "Meta", p=0.5)
-    (workplace["analyses"] / "c02_gains.py").unlink()
+    write_analysis(built["analyses"], "C01", "Meta", p=0.5)
+    (built["analyses"] / "c02_gains.py").unlink()
     assert stale(build(check=True)) == {"C01", "C02", "data", "means", "index", "bundle", "MANIFEST.sha256"}
     assert "c02/index.html" in build().removed
-    assert list((workplace["out"] / "c02").iterdir()) == [keep]
+    assert list((built["out"] / "c02").iterdir()) == [keep]
     assert build(check=True).ok
-    assert "C02" not in (workplace["out"] / "index.md").read_text()
+    assert "C02" not in (built["out"] / "index.md").read_text()
 
 
 @pytest.mark.slow
@@ -167,16 +183,15 @@ def test_a_broken_analysis_does_not_stop_the_others(build: Build, workplace: dic
     assert statuses(build()) == {"C01": "fresh", "C02": "fresh", "C03": "broken"}
 
 
-def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, workplace: dict[str, Path]) -> None:
-    build()
-    script = workplace["analyses"] / "c01_gains.py"
+def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, built: dict[str, Path]) -> None:
+    script = built["analyses"] / "c01_gains.py"
     script.write_text(script.read_text().replace("mean = ", "mean = 1 / 0 + "))
     said = str(build())
     line = next(n for n, text in enumerate(script.read_text().splitlines(), 1) if "1 / 0" in text)
     assert f"ZeroDivisionError in c01_gains.py (line {line})" in said
-    assert not (workplace["data"] / "published").exists()
+    assert not (built["data"] / "published").exists()
     assert "has no published tables; a store created by thermostats includes them" in said
-    (row,) = re.findall(r"^\| \[?C01.*$", (workplace["out"] / "index.md").read_text(), re.M)
+    (row,) = re.findall(r"^\| \[?C01.*$", (built["out"] / "index.md").read_text(), re.M)
     assert "analysis failed" in row and "✔" not in row
 
 
@@ -231,15 +246,14 @@ def test_wrong_folders_and_a_damaged_manifest(build: Build, workplace: dict[str,
         build()
 
 
-def test_checksums_verify_where_the_report_lies(build: Build, workplace: dict[str, Path]) -> None:
-    build()
-    root = workplace["out"].parent
+def test_checksums_verify_where_the_report_lies(build: Build, built: dict[str, Path]) -> None:
+    root = built["out"].parent
     done = verified("out/MANIFEST.sha256", root)
     assert done.returncode == 0, done.stdout
-    listed = {line.split("  ", 1)[1] for line in (workplace["out"] / "MANIFEST.sha256").read_text().splitlines()}
+    listed = {line.split("  ", 1)[1] for line in (built["out"] / "MANIFEST.sha256").read_text().splitlines()}
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
     assert files - listed == {"out/MANIFEST.sha256", "out/.seconds.json", "out/.lock"} and listed <= files
-    (workplace["out"] / "MANIFEST.sha256").write_text("")
+    (built["out"] / "MANIFEST.sha256").write_text("")
     assert stale(build(check=True)) == {"MANIFEST.sha256"}
 
 
@@ -253,13 +267,12 @@ def test_a_report_elsewhere_takes_tables_and_analyses_along(build: Build, tmp_pa
 
 
 def test_a_copied_report_writes_what_differs_where_it_lies_now_and_says_so(
-    build: Build, workplace: dict[str, Path], tmp_path: Path
+    build: Build, built: dict[str, Path], tmp_path: Path
 ) -> None:
     """Beside its tables only the checksums name its folder; away from them it takes them along."""
-    build()
     near, far = tmp_path / "out2", tmp_path / "far" / "out"
     for out in (near, far):
-        shutil.copytree(workplace["out"], out)
+        shutil.copytree(built["out"], out)
     assert build(out=near).written == ("MANIFEST.sha256",)
     moved = build(out=far)
     taken = {name for name in moved.written if name.startswith(("data/", "analyses/"))}

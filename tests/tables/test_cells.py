@@ -124,7 +124,7 @@ def outcome(label: str, value: Any, carrier: str, folder: Path) -> Any:
     """What comes of a cell of a layer, REFUSED where it is refused by its column."""
     source = CARRIERS[carrier]({"layer": 11, "prompt_id": "", "gain_block": 1.5, **RUN, label: value}, folder)
     try:
-        *_, (name, rows) = as_tables(read(source), "layers", None, "x", dict)
+        *_, (name, rows) = as_tables(read(source), "layers", None, "x", dict, pd.DataFrame)
         return typed(rows, name, "x")[label].iloc[0]
     except DataError as error:
         assert label in str(error), error

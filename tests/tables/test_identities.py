@@ -155,3 +155,32 @@ def test_a_join_refuses_rows_that_disagree_with_those_that_are_there(tmp_path: P
     join(tables[WRONG[name][0]], data=data)
     with pytest.raises(DataError, match=WRONG[name][4]):
         join(wrong, data=data, replace=True)
+
+
+def test_what_is_wrong_in_several_models_is_said_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, messages = sound(), []
+    runs = [{**row, "model_id": "lab/two"} for row in one["runs"].to_dict("records")]
+    ids = {
+        row["run_id"]: run(**{**LOOK, **{k: row[k] for k in ("model_id", "prompt_set", "prompt_sha", "attention")}})[
+            "run_id"
+        ]
+        for row in runs
+    }
+    both = {
+        name: pd.concat([rows, rows.assign(run_id=rows["run_id"].map(ids))], ignore_index=True)
+        if "run_id" in rows
+        else rows
+        for name, rows in one.items()
+    }
+    both["models"] = pd.concat([one["models"], one["models"].assign(model_id="lab/two")], ignore_index=True)
+    both["runs"] = pd.concat(
+        [one["runs"], pd.DataFrame(runs).assign(run_id=[ids[row["run_id"]] for row in runs])], ignore_index=True
+    )
+    for part in (1, 10**6):
+        monkeypatch.setattr(identities, "PART", part)
+        identities.check_identities(both)
+        wrong = {**both, "layers": both["layers"].assign(gain_block=both["layers"]["gain_block"] * 1.5)}
+        with pytest.raises(DataError, match=r"in (2|4) rows") as caught:
+            identities.check_identities(wrong)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import layer, run, table
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import incoming, limits, store
@@ -72,6 +74,29 @@ def test_a_damaged_or_unknown_file_is_named(tmp_path: Path, content: bytes, name
     (tmp_path / name).write_bytes(content)
     with pytest.raises((DataError, UsageError), match=words):
         read(tmp_path / name)
+
+
+LINES = ["a,b", "1,2", "3,4", "", "é, x", ",", "1,", "a,b,c", "7", "\x00,1", "1\t2,3", "\ufeff,1", "' ,'"]
+
+
+@given(
+    lines=st.lists(st.sampled_from(LINES), max_size=6),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    mark=st.sampled_from([b"", b"\xef\xbb\xbf"]),
+)
+def test_a_text_without_quotes_is_the_same_rows_as_with_them(lines: list[str], end: str, mark: bytes) -> None:
+    """Arrow reads the one, Python's csv module, which names what is wrong, the other."""
+    plain, quoted = (["a,b", *lines], ['"a",b', *lines])
+    outcomes = []
+    for each in (plain, quoted):
+        try:
+            outcomes.append(incoming._delimited(mark + end.join(each).encode(), ","))
+        except ValueError as error:
+            outcomes.append(str(error))
+    if isinstance(outcomes[0], str) or isinstance(outcomes[1], str):
+        assert outcomes[0] == outcomes[1]
+    else:
+        pd.testing.assert_frame_equal(*outcomes)
 
 
 def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

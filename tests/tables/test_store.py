@@ -146,3 +146,30 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
         path.write_bytes(content)
         with pytest.raises(DataError, match=message):
             store.read(path, "layers")
+
+
+def test_of_many_files_read_at_once_the_one_to_blame_is_named(small_store: Path) -> None:
+    place = small_store / "measured" / "layers"
+    others = [run(source=f"other {number}") for number in range(4)]
+    for each in others:
+        rows = table("layers", layer(each, 1, 2.0), layer(each, 2, 3.0))
+        store.save(rows, "layers", place / f"{each['run_id']}.csv")
+    before = len(store.load("layers", small_store))
+    path = place / f"{others[2]['run_id']}.csv"
+    content = path.read_bytes()
+    for wrong, message in (
+        (content[:-5], "damaged"),
+        (content.replace(b",2.0,", b",much,"), "line 2, column gain_block: 'much' is not a number"),
+        (content.replace(b"run_id", b"run", 1), "lacking run_id"),
+        (content + b"\xff", "not UTF-8|damaged"),
+    ):
+        path.write_bytes(wrong)
+        with pytest.raises(DataError, match=message) as caught:
+            store.load("layers", small_store)
+        assert str(path) in str(caught.value)
+    path.write_bytes(content.rstrip(b"\n"))
+    assert len(store.load("layers", small_store)) == before
+    path.write_bytes(content.replace(b"\n", b"\r\n"))
+    assert len(store.load("layers", small_store)) == before
+    path.write_bytes(content.replace(b",last,", b',"last",'))
+    assert len(store.load("layers", small_store)) == before

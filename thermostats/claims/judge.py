@@ -153,8 +153,9 @@ def weigh(
 
 def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration:
     """What is known of a question's rule on some rows; simulated on them where a report is asked to."""
-    n = 0 if rows is None else len(rows)
-    return on_these(question, rows) if calibrating() and rows is not None else nearest(question, n)
+    if rows is None:
+        return nearest(question, 0)
+    return on_these(question, rows) if calibrating() else nearest(question, len(rows))
 
 
 def _limit(known: Calibration, side: Verdict) -> float:

@@ -60,6 +60,8 @@ BOUNDS = {"bound_05": 0.05, "bound_01": 0.01, "bound_001": 0.001}
 """Columns: the level below which the share of a world's studies lies."""
 NAMES = ("model_id", "heritage", "family", "recipe", "pair", "source")
 """Columns of names that make units their own where a study is multiplied."""
+TIPPED = ("normal", "lognormal")
+"""Kinds of errors for which tipping points are asked."""
 WORDS = ("size", "kind")
 """What of a point is no number."""
 
@@ -75,7 +77,7 @@ class Effort:
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(400, 1000, 4000, 2000), Effort(20, 30, 400, 150)
+STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(200, 600, 4000, 1000), Effort(20, 30, 400, 150)
 
 
 @dataclass(frozen=True)
@@ -267,11 +269,6 @@ def worlds_of(question: Question) -> Worlds:
     return worlds
 
 
-def world_at(question: Question, point: Point) -> World:
-    """The world of a point."""
-    return worlds_of(question).at(**point)
-
-
 def named(point: Point) -> str:
     """A point as the table has it: `size=null; kind=t3; ar=0.6`."""
     return "; ".join(f"{name}={value if name in WORDS else f'{value:.6g}'}" for name, value in point.items())
@@ -300,19 +297,23 @@ class Search:
         All have random numbers in common. A test that is made study by study meets the points with kinds of errors in
         turn, then the worst points with all of them.
         """
-        worlds = worlds_of(self.question)
+        worlds, effort = worlds_of(self.question), self.effort
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
-        spots = [{"size": size, **place} for place in places for size in self._worst_sizes()]
-        if self.question.on_trial()[1].many is not None:
-            ranked = self._ranked([_of_kind(spot, kind) for spot in spots for kind in worlds.kinds], self.effort.few)
+        spots = list(itertools.product(self._worst_sizes(), places))
+        if self.question.on_trial()[1].many is None:
+            chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
+            kinds = itertools.cycle(worlds.kinds)
+            turns = [
+                {"size": size, "kind": next(kinds), **place} for size, place in (spots[at] for at in sorted(chosen))
+            ]
+            best = self._ranked(turns, effort.few)[:WORST]
+            points, n = [{**point, "kind": kind} for point in best for kind in worlds.kinds], effort.more
         else:
-            if len(spots) > POINTS:
-                chosen = np.random.default_rng(1).choice(len(spots), POINTS, replace=False)
-                spots = [spots[place] for place in sorted(chosen)]
-            turns = [_of_kind(spot, worlds.kinds[k % len(worlds.kinds)]) for k, spot in enumerate(spots)]
-            best = self._ranked(turns, self.effort.few)[:WORST]
-            ranked = self._ranked([_of_kind(spot, kind) for spot in best for kind in worlds.kinds], self.effort.more)
-        return self._false(ranked)
+            every = itertools.product(spots, worlds.kinds)
+            points, n = [{"size": size, "kind": kind, **place} for (size, place), kind in every], effort.few
+        stated = _side(self.question.on_trial()[0], self.side).states is not None
+        false = (point for point in self._ranked(points, n) if not (stated and self._is_true(point)))
+        return list(itertools.islice(false, WORST))
 
     def _worst_sizes(self) -> list[str]:
         """The two sizes at which the side is given most often, normal errors and every nuisance at half."""
@@ -323,36 +324,26 @@ class Search:
 
     def _ranked(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
-        rates = [self._rate(self._levels(point, n, "search")) for point in points]
+        made = [self._levels(point, n, "search") for point in points]
+        rates = [(each <= ALPHA).mean() + (each <= 2 * ALPHA).mean() / 100 for each in made]
         return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
-    def _rate(self, levels: Array) -> float:
-        return float((levels <= ALPHA).mean() + (levels <= 2 * ALPHA).mean() / 100)
+    def _is_true(self, point: Point) -> bool:
+        return truths(self.question, self.rows, worlds_of(self.question).at(**point))[self.side] >= MOSTLY
 
     def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
-        made = levels(self.question, self.rows, world_at(self.question, point), n, seed, longer * self.seconds)
+        made = levels(self.question, self.rows, worlds_of(self.question).at(**point), n, seed, longer * self.seconds)
         return np.asarray(made[:, SIDES.index(self.side)])
 
-    def _false(self, points: Sequence[Point]) -> list[Point]:
-        false: list[Point] = []
-        for point in points:
-            if len(false) == WORST:
-                break
-            graded = _side(self.question.on_trial()[0], self.side).states is not None
-            if not graded or self._is_false(point):
-                false.append(point)
-        return false
-
-    def _is_false(self, point: Point) -> bool:
-        return truths(self.question, self.rows, world_at(self.question, point))[self.side] < MOSTLY
-
-    def simulated(self, point: Point, box: str, n: int) -> dict[str, Any]:
-        """The row of the table for a point, with fresh seeds."""
-        made = self._levels(point, n, f"{box} {named(point)}", LONGER)
-        ends = {name: bound(made, share) for name, share in BOUNDS.items()}
-        row = {**self._row(point, box, len(made)), "rate": float((made <= ALPHA).mean()), **ends}
+    def simulated(self, point: Point, box: str, n: int, limit: float = ALPHA) -> dict[str, Any]:
+        """The row of the table for a point, with fresh seeds; limit: the level below which the power is asked."""
+        made, worlds = self._levels(point, n, f"{box} {named(point)}", LONGER), worlds_of(self.question)
+        row = {**self._row(point, box, len(made)), "rate": float((made <= ALPHA).mean())}
+        row |= {name: bound(made, share) for name, share in BOUNDS.items()}
+        if box == POWER:
+            row["power"] = row["rate"] if limit >= ALPHA else float((made < limit).mean())
         if box == HOSTILE:
-            worlds, kind = worlds_of(self.question), str(point["kind"])
+            kind = str(point["kind"])
             nuisances = worlds.in_words(**{name: value for name, value in point.items() if name not in WORDS})
             row["words"] = ", with ".join(filter(None, [nuisances, ERRORS.get(kind, kind) * (kind != "normal")]))
         return row
@@ -390,7 +381,7 @@ class Search:
             "side": str(self.side),
             "box": box,
             "point": named(point),
-            "words": world_at(self.question, point).words,
+            "words": worlds_of(self.question).at(**point).words,
             "studies": studies,
             "digest": self.question.digest(),
         }
@@ -405,13 +396,6 @@ def falls_at(path: Sequence[tuple[float, float]], level: float) -> tuple[float, 
             return before[0] + part * (value - before[0]), True
         before = (value, limit)
     return before[0], False
-
-
-TIPPED = ("normal", "lognormal")
-
-
-def _of_kind(spot: Point, kind: str) -> Point:
-    return {"size": spot["size"], "kind": kind, **{name: v for name, v in spot.items() if name not in WORDS}}
 
 
 def calibrated(
@@ -454,15 +438,11 @@ def calibrated(
 
 def _powers(search: Search, false: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
     """The row of a side's power: in the world of what is claimed, or for “not supported” in the null."""
-    size = CLAIMED if search.side == SUPPORTED else NULL
-    if size in false:
-        return
-    point = {"size": size, "kind": "normal"}
-    row = search.simulated(point, POWER, search.effort.others)
-    made = search._levels(point, search.effort.others, "power")
-    power = float((made <= ALPHA).mean() if limit >= ALPHA else (made < limit).mean())
-    models, groups = larger(search, point, power, limit) if search.side == SUPPORTED else (np.nan, np.nan)
-    yield {**row, "power": power, "models_wanted": models, "groups_wanted": groups}
+    point = {"size": CLAIMED if search.side == SUPPORTED else NULL, "kind": "normal"}
+    if point["size"] not in false:
+        row = search.simulated(point, POWER, search.effort.others, limit)
+        wanted = larger(search, point, row["power"], limit) if search.side == SUPPORTED else (np.nan, np.nan)
+        yield {**row, "models_wanted": wanted[0], "groups_wanted": wanted[1]}
 
 
 def larger(search: Search, point: Point, power: float, limit: float) -> tuple[float, float]:
@@ -474,11 +454,11 @@ def larger(search: Search, point: Point, power: float, limit: float) -> tuple[fl
     counted = "prompt_id" if trial.larger == "prompt" else "model_id"
     if power >= WANTED:
         return search.rows[counted].nunique(), search.rows["heritage"].nunique()
-    every = replace(search.question, trial=replace(trial, unit="", many=None))
+    every = replace(search.question, trial=replace(trial, unit=""))
 
     def enough(times: int) -> bool:
         many = multiplied(trial, search.rows, times)
-        made = levels(every, many, world_at(every, point), TRIED, "larger")[:, SIDES.index(search.side)]
+        made = levels(every, many, worlds_of(every).at(**point), TRIED, "larger")[:, SIDES.index(search.side)]
         return float((made < limit).mean()) >= WANTED
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):

@@ -116,8 +116,6 @@ class Architecture:
     """Norms multiply by 1 + weight."""
     value_bias: str = ""
     """Parameter below the block that is the values' bias, where it is none of the module `value`."""
-    between_heads: str = ""
-    """What stands between the values and W_O but attention, in words."""
     experts_transposed: bool = False
     """Matrices of all experts in one tensor are stored (experts × inputs × outputs)."""
     bare_end: tuple[tuple[str, object], ...] = ()

@@ -341,8 +341,6 @@ def _heads_held(weights: ModelWeights) -> str:
     entry, config = weights.entry, weights.config
     if not entry.value or not any(weights.name(entry.value, layer) for layer in weights.layers):
         return "no block has W_V and W_O"
-    if entry.between_heads:
-        return f"between values and W_O stands {entry.between_heads}"
     return "values are clipped" if np.isfinite(clipped_at(config)) else ""
 
 

@@ -21,7 +21,7 @@ from thermostats.settings import coverage
 
 LEAST = 3
 """Contrasts that columns must leave, and models beyond the labs."""
-SHARES, SOURCES = np.linspace(0, 1, 41), np.linspace(0, 0.9, 10)
+SHARES, SOURCES = np.linspace(0, 1, 21), np.array([0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
 """λ, and shares of sources in the whole, ρ/(1 + ρ), between which the likelihood is compared."""
 TOLERANCE = 1e-9
 
@@ -39,7 +39,7 @@ def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], 
     """λ of every row of outcomes (study × model) beyond columns and sources, with p of none.
 
     The estimate is that of the largest restricted likelihood, the interval the λ that its ratio does not reject by χ²
-    of one degree of freedom, both to 0.025. rows: heritage, family, model_id, source and the columns. Raises UsageError
+    of one degree of freedom, both to 0.05. rows: heritage, family, model_id, source and the columns. Raises UsageError
     where labs or models are too few.
     """
     if not enough(rows, columns):

@@ -172,37 +172,6 @@ class Restricted:
         return float(GRID[int(self.profile().argmax())])
 
 
-PARTS = np.r_[0.0, 0.05, np.arange(0.1, 0.95, 0.1), 0.97]
-"""Shares of the variance at which two components are tried together."""
-
-
-def beside(y: Array, x: Array, k: Array, other: Sequence[object]) -> tuple[Array, Array]:
-    """Twice the restricted log likelihood ratio of descent given another component, and the likeliest share λ.
-
-    y ~ N(X β, σ² (λ K + γ Z + (1 − λ − γ) I)), Z_ij = 1 where both have one value of `other`, such as their source;
-    the largest over λ and γ against the largest over γ at λ = 0, on a grid. y: … × n. With labs of unlike spread its
-    critical value lies above that of χ²: simulate it. Raises UsageError where no contrast is left.
-    """
-    u, s, _ = np.linalg.svd(x)
-    free = u[:, int((s > 1e-9 * s[0]).sum()) :]
-    if free.shape[1] < 2:
-        raise UsageError("too few models for a share of descent", got=f"{len(x)} models, {x.shape[1]} columns")
-    names = np.asarray(other)
-    parts = [free.T @ matrix @ free for matrix in (k, (names[:, None] == names).astype(np.float64))]
-    w, df = np.asarray(y) @ free, free.shape[1]
-    shares = [(a, b) for a in PARTS for b in PARTS if a + b < 1]
-    twice = []
-    for a, b in shares:
-        v = a * parts[0] + b * parts[1] + (1 - a - b) * np.eye(df)
-        root = np.linalg.cholesky(v)
-        rss = np.square(np.linalg.solve(root, w.reshape(-1, df).T)).sum(axis=0)
-        twice.append(-df * np.log(rss) - 2 * np.log(np.diag(root)).sum())
-    every, lam = np.array(twice), np.array([a for a, _ in shares])
-    ratio = every.max(axis=0) - every[lam == 0].max(axis=0)
-    shape = np.shape(y)[:-1]
-    return ratio.reshape(shape), lam[every.argmax(axis=0)].reshape(shape)
-
-
 def power_by_size(k: Array, columns: int, clades: int, lam: float = TOLD, level: float = 0.05) -> pd.DataFrame:
     """Power over multiples of a tree until it is enough: models, clades, lambda, power.
 

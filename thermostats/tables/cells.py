@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from thermostats.errors import DataError
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT
@@ -33,9 +35,42 @@ class CellError(ValueError):
 def cells_of(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
     """A column of a declared type; place and value of each cell that is not of it, which is left empty, and why."""
     if str(values.dtype) == dtype:
-        return (values.fillna("") if dtype == TEXT else values), []
+        return (values.fillna("") if dtype == TEXT and values.hasnans else values), []
     if dtype == FLOAT and values.dtype.kind in "iuf":
         return values.astype(dtype), []
+    if str(values.dtype) == TEXT:
+        if dtype == FLOAT and (numbers_there := _plain_numbers(values)) is not None:
+            return numbers_there, []
+        return _by_distinct_text(values, dtype)
+    if values.dtype == object and all(value is None for value in values.to_numpy()):
+        return pd.Series("" if dtype == TEXT else None, index=values.index, name=values.name, dtype=dtype), []
+    return _one_by_one(values, dtype)
+
+
+def _plain_numbers(values: pd.Series) -> pd.Series | None:
+    """Texts as the floats nearest to them, where Arrow takes every one that is not empty for a finite number."""
+    texts = pa.array(values)
+    try:
+        floats = pc.cast(pc.if_else(pc.equal(texts, ""), None, texts), pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    made = floats.to_numpy() if isinstance(floats, pa.ChunkedArray) else floats.to_numpy(zero_copy_only=False)
+    if np.isfinite(made).sum() + floats.null_count < len(made):
+        return None
+    return pd.Series(made, index=values.index, name=values.name)
+
+
+def _by_distinct_text(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
+    """As `cells_of`, every text converted once."""
+    codes, texts = values.factorize(use_na_sentinel=False)
+    cells, bad = _one_by_one(pd.Series(texts), dtype)
+    of_code = {code: (value, what) for code, value, what in bad}
+    rows = np.flatnonzero(np.isin(codes, list(of_code))) if bad else ()
+    return cells.take(codes).set_axis(values.index), [(int(row), *of_code[codes[row]]) for row in rows]
+
+
+def _one_by_one(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
+    """As `cells_of`, of cells of any kind."""
     cells: list[Any] = []
     bad: list[tuple[int, object, str]] = []
     for row, value in enumerate(values.astype(object)):

@@ -104,7 +104,9 @@ def by_prompt(
 
     An empty prompt_id stands for the mean over prompts. Summaries, which state no position, count as at the last token.
     """
-    at_token = layers[layers["position"] == position]
+    columns = layers[["run_id", "prompt_id", "layer", "gain_block", "gain_read"]]
+    there = layers["position"] == position
+    at_token = columns if there.all() else columns[there]
     depths = _depths(runs, models)
     parts = [_from_layers(at_token, depths), _read_gains(as_read(at_token, runs, models), depths)]
     parts += [_from_summaries(summaries)] if position == LAST else []
@@ -139,14 +141,15 @@ def _one_row_each(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     """Gains of every run and prompt from the layers at one token: columns run_id, prompt_id, gain, value."""
-    measured = layers.loc[layers["gain_block"].notna(), ["run_id", "prompt_id", "layer", "gain_block"]]
     where = ["run_id", "prompt_id"]
+    columns, there = layers[[*where, "layer", "gain_block"]], layers["gain_block"].notna()
+    measured = columns if there.all() else columns[there]
     number, prompts = numbered(measured, where)
     rows = pd.DataFrame(
         {
             "prompt": number,
             "layer": measured["layer"].to_numpy("int64"),
-            "L": measured["run_id"].map(depths).to_numpy("int64"),
+            "L": depths.reindex(prompts["run_id"]).to_numpy("int64")[number],
             "gain_block": measured["gain_block"].to_numpy(),
             "log": np.log(measured["gain_block"].to_numpy()),
         }
@@ -191,7 +194,7 @@ def as_read(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> p
     norms = models.loc[models["norm_kind"].eq("RMSNorm") & models["norm_place"].isin(["pre", "sandwich", "output"])]
     plain = runs.merge(norms[["model_id", "revision"]], on=["model_id", "revision"])["run_id"]
     rows = layers["run_id"].isin(plain)
-    filled = {name: layers[name].fillna(layers[raw].where(rows)) for name, raw in AS_READ.items()}
+    filled = {name: layers[name].fillna(layers[raw].where(rows)) for name, raw in AS_READ.items() if name in layers}
     return layers.assign(**filled)
 
 

@@ -9,11 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from thermostats.tables.ranks import ranks
+
 
 def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
     """Number of each row's combination of texts, counted in their order, and the combinations by number."""
-    groups = rows.groupby(list(labels))
-    return groups.ngroup().to_numpy(np.int64), groups.size().index.to_frame(index=False)
+    number, distinct = pd.factorize(ranks(rows[label] for label in labels), sort=True)
+    row = np.empty(len(distinct), dtype=np.int64)
+    row[number] = np.arange(len(rows))
+    return number, rows[list(labels)].take(row).reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,9 @@ class Groups:
     @classmethod
     def of(cls, number: NDArray[np.int64]) -> Groups:
         order = np.argsort(number, kind="stable")
-        numbers, starts, sizes = np.unique(number[order], return_index=True, return_counts=True)
-        return cls(order, numbers, starts, sizes)
+        ordered = number[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        return cls(order, ordered[starts], starts, np.diff(starts, append=len(ordered)))
 
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.add.reduceat(values[self.order], self.starts)

@@ -5,12 +5,13 @@ Published rows are what the study states, agreeing or not; where they do not, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError
+from thermostats.tables.ranks import rows_of
 from thermostats.tables.remedies import Remedy, changed
 from thermostats.tables.runs import prompt_sha
 from thermostats.tables.schemas import FLOAT, OF_RUNS, absent, dtypes, key
@@ -20,6 +21,8 @@ Tables = Mapping[str, pd.DataFrame]
 PUBLISHED = "published"
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "bfloat16": 3e-2, "float16": 3e-2}
 """Largest relative gap by precision; attention in 16 bits keeps 8 to 11 bits of every weight."""
+PART = 100_000
+"""Rows of all tables that are checked at a time, about."""
 SINKS = ("gpt_oss", "flint")
 """Architectures whose rows of attention sum to less than 1."""
 EMPTY = {"layers": "df.dropna(subset={gain_block})", "summaries": "df.dropna(subset={value})"}
@@ -37,8 +40,30 @@ def check_identities(tables: Tables) -> None:
     """
     measured = tables["runs"][tables["runs"]["measure_version"] != PUBLISHED]
     runs = measured.merge(tables["models"][[*MODEL, *GEOMETRY]], on=MODEL)
+    try:
+        for part, rows in _parts(tables, runs):
+            _check(part, rows, tables["prompts"])
+    except DataError:  # said of all rows, not of a part
+        _check(runs, tables, tables["prompts"])
+        raise
+
+
+def _parts(tables: Tables, runs: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, dict[str, pd.DataFrame]]]:
+    """Runs and their rows, some models at a time; rows of different models are never compared."""
+    numbers = {name: rows_of(tables[name]["run_id"], runs["run_id"]) for name in MEASURES}
+    sizes = sum(np.bincount(number[number >= 0], minlength=len(runs)) for number in numbers.values())
+    model = runs.groupby(MODEL, sort=False).ngroup().to_numpy()
+    before = np.bincount(model, weights=sizes).cumsum() - 1
+    part = (before // PART).astype(np.int64)[model]
+    for each in np.unique(part):
+        of = {name: np.flatnonzero((number >= 0) & (part[number] == each)) for name, number in numbers.items()}
+        yield runs[part == each], {name: tables[name].take(of[name]) for name in MEASURES}
+
+
+def _check(runs: pd.DataFrame, tables: Tables, prompts: pd.DataFrame) -> None:
+    """Raise DataError as `check_identities`, of some runs and their rows."""
     rows = {name: tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id") for name in MEASURES}
-    check_prompts(rows, runs, tables["prompts"])
+    check_prompts(rows, runs, prompts)
     check_places(rows)
     check_reasons(rows)
     check_products(rows["layers"])

@@ -6,13 +6,17 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from pyarrow.parquet import ParquetFile
 
 from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason
@@ -26,6 +30,10 @@ INDEX = re.compile(r"__index_level_\d+__")
 """What Parquet calls an index without a name, which numbers rows and says nothing."""
 SEEN = 100_000
 """Characters of a file in which decimal commas are looked for."""
+BLOCK = 100_000
+"""Rows that are made columns at once."""
+FIRST_LINE = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*[^\r\n]+")
+"""The first line that is not empty, without its end, with what is before it."""
 DECIMAL_COMMA = re.compile(r"\d,\d")
 OTHER_FILES = {
     ".xls": "save the sheet as CSV, or join pandas.read_excel({path!r}, dtype=str)",
@@ -155,21 +163,58 @@ def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     if not text.strip():
         return pd.DataFrame()
     _check_separator(text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), separator)
-    rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row)
-    names = next(rows)
+    names = next(_rows(text, separator))
     check_cells(len(names) * text.count("\n"))
-    cells = []
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(names):
-            raise ValueError(f"row {number} has {len(row)} cells under the names of {len(names)} columns")
-        cells.append(row)
-    frame = pd.DataFrame(cells, columns=names, dtype="str")
+    frame = _unquoted(content, separator, len(names))
+    frame = _by_rows(text, separator, len(names)) if frame is None else frame
+    frame.columns = pd.Index(names)
     used = [bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)]
     if nameless := [i + 1 for i, name in enumerate(names) if used[i] and not name.strip()]:
         what = f"column {nameless[0]} has cells but no name"
         raise NamelessIndexError(what) if nameless == [1] else ValueError(what)
-    frame = frame.loc[:, used]
-    return frame[(frame != "").any(axis=1)] if len(frame.columns) > 1 else frame
+    frame = frame if all(used) else frame.loc[:, used]
+    if len(frame.columns) < 2:
+        return frame
+    kept = np.logical_or.reduce([(frame.iloc[:, i] != "").to_numpy() for i in range(len(frame.columns))])
+    return frame if kept.all() else frame[kept]
+
+
+def _rows(text: str, separator: str) -> Iterator[list[str]]:
+    """Cells of each line that is not empty, the first that of names; csv.Error where a quote is not as it must be."""
+    return (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row)
+
+
+def _unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | None:
+    """Cells below the first line of a file without quotes; None where it has some, or is for `_by_rows` to refuse."""
+    names = FIRST_LINE.match(content)
+    if names is None or b'"' in content:
+        return None
+    labels = [str(i) for i in range(n_columns)]
+    try:
+        table = read_csv(
+            pa.py_buffer(memoryview(content)[names.end() :]),
+            ReadOptions(use_threads=False, block_size=len(content), column_names=labels),
+            ParseOptions(delimiter=separator, quote_char=False),
+            ConvertOptions(column_types=dict.fromkeys(labels, pa.large_string()), strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid:
+        return None
+    longest = [pc.max(pc.binary_length(cells)).as_py() or 0 for cells in table.columns]
+    return None if max(longest) > csv.field_size_limit() else table.to_pandas()
+
+
+def _by_rows(text: str, separator: str, n_columns: int) -> pd.DataFrame:
+    """Cells of any text. Raises csv.Error, and ValueError for the first row that has more or fewer cells than names."""
+    parts, cells = [], []
+    for number, row in enumerate(islice(_rows(text, separator), 1, None), 1):
+        if len(row) != n_columns:
+            raise ValueError(f"row {number} has {len(row)} cells under the names of {n_columns} columns")
+        cells.append(row)
+        if len(cells) == BLOCK:
+            parts.append(pd.DataFrame(cells, dtype="str"))
+            cells = []
+    parts.append(pd.DataFrame(cells, columns=range(n_columns), dtype="str"))
+    return pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
 
 
 def _check_separator(line: str, separator: str) -> None:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.next_steps import command
-from thermostats.tables import store
+from thermostats.tables import finished_joins, store
 from thermostats.tables.atomic import only_writer, write_all
 from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_maps
 from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
@@ -30,12 +31,13 @@ from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hash
 from thermostats.tables.model_gains import is_gain
 from thermostats.tables.parameters import check_models
 from thermostats.tables.plausible import check_plausible
+from thermostats.tables.ranks import again, places, ranks
 from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.suggested_map import doubts_of, suggested
 from thermostats.tables.table_files import is_archive
-from thermostats.tables.validation import difference, typed
+from thermostats.tables.validation import difference, ranks_of, typed
 
 MAP = "thermostats ls columns {}; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
@@ -105,7 +107,26 @@ def join(
     )
     with _in_a_line(call):
         _check_folder(data)
-        return _joined(inputs, call, replace, accept, dry_run)
+        digest = finished_joins.digest_of(call)
+        if (rows := finished_joins.rows_of(digest, data)) is not None:
+            return [Joined(name, 0, count, 0, ()) for name, count in rows.items()]
+        return _joined(inputs, call, digest, replace, accept, dry_run)
+
+
+def _joined(
+    inputs: Sequence[Source], call: JoinCall, digest: str, replace: bool, accept: bool, dry_run: bool
+) -> list[Joined]:
+    """What `join` does, its sources in a list; digest: of the call, see `finished_joins`."""
+    incoming = _incoming(inputs, call)
+    pa.default_memory_pool().release_unused()
+    if dry_run:
+        return _join_all(incoming, begun_or_shipped(call.data), replace, accept, dry_run)
+    with begun(call.data) as folder, only_writer(folder):
+        done = _join_all(incoming, folder, replace, accept, dry_run)
+        if digest and finished_joins.digest_of(call) == digest:
+            counts = {each.table: each.added + each.unchanged + each.replaced for each in done}
+            finished_joins.keep(digest, counts, folder)
+    return done
 
 
 def _check_folder(data: str | Path | None) -> None:
@@ -129,8 +150,8 @@ def _in_a_line(call: JoinCall) -> Iterator[None]:
         raise error.ending_in("\n  or ".join(lines)) from error
 
 
-def _joined(inputs: Sequence[Source], call: JoinCall, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
-    """What `join` does, its sources in a list."""
+def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFrame]:
+    """Rows of the sources of a call by table, in the order of tables."""
     table, mapping, recipe, constants, data = call.table, call.mapping, call.recipe, call.constants, call.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
     if maps == [None] and (mapping is not None or recipe or constants or call.states):
@@ -159,11 +180,7 @@ def _joined(inputs: Sequence[Source], call: JoinCall, replace: bool, accept: boo
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
                 rows = store.validate(both, name, where)
             incoming[name] = rows
-    ordered = {name: incoming[name] for name in TABLES if name in incoming}
-    if dry_run:
-        return _join_all(ordered, begun_or_shipped(data), replace, accept, dry_run)
-    with begun(data) as folder, only_writer(folder):
-        return _join_all(ordered, folder, replace, accept, dry_run)
+    return {name: incoming[name] for name in TABLES if name in incoming}
 
 
 def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
@@ -209,20 +226,19 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
         texts, existing["prompts"] = _private_texts(incoming["prompts"], existing["prompts"], folder)
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if not accept:
-        fresh = {name: pd.concat([plan.added, plan.replaced]) for name, plan in plans.items()}
+        fresh = {name: _both(plan.added, plan.replaced) for name, plan in plans.items()}
         check_plausible(fresh, after["models"], after["runs"], existing)
     if "models" in incoming:
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
-        check_identities(_of_the_same_models(incoming, after, about, folder))
-    changes = {name: {} if dry_run else _changes(name, folder, plan) for name, plan in plans.items()}
-    files = [store.to_csv_files(changed, name) for name, changed in changes.items()]
+        check_identities(_of_the_same_models(incoming, existing, after, about, folder))
+    contents = {name: {} if dry_run else _contents(name, folder, plan) for name, plan in plans.items()}
     if not dry_run:
-        write_all(folder, {path: content for each in (texts, *files) for path, content in each.items()})
+        write_all(folder, {path: content for each in (texts, *contents.values()) for path, content in each.items()})
     models = [each for name, plan in plans.items() if name == "models" for each in (plan.added, plan.replaced)]
     unstated = {"models": asked_for(pd.concat(models), folder)} if models else {}
     return [
-        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(changes[name]), unstated.get(name, ""))
+        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(contents[name]), unstated.get(name, ""))
         for name, plan in plans.items()
     ]
 
@@ -239,7 +255,9 @@ def asked_for(models: pd.DataFrame, data: object = None) -> str:
     return f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them out. {line}"
 
 
-def _of_the_same_models(incoming: Tables, after: Tables, about: set[str], folder: Path) -> dict[str, pd.DataFrame]:
+def _of_the_same_models(
+    incoming: Tables, existing: Tables, after: Tables, about: set[str], folder: Path
+) -> dict[str, pd.DataFrame]:
     """Rows of every run of the models that incoming rows are about, as they will be."""
     model = ["model_id", "revision"]
     runs = after["runs"]
@@ -247,14 +265,19 @@ def _of_the_same_models(incoming: Tables, after: Tables, about: set[str], folder
     chosen = set(runs["run_id"])
     tables = {**after, "runs": runs}
     for name in MEASURES:
-        rows = _with(store.load(name, folder, runs=chosen), incoming.get(name), name)
-        tables[name] = rows[rows["run_id"].isin(chosen)]
+        held = existing[name] if name in existing and chosen == about else store.load(name, folder, runs=chosen)
+        rows = _with(held, incoming.get(name), name)
+        there = rows["run_id"].isin(chosen)
+        tables[name] = rows if there.all() else rows[there]
     return tables
 
 
 def _with(held: pd.DataFrame, new: pd.DataFrame | None, name: str) -> pd.DataFrame:
     """Rows of a table with new ones, which stand over those of the same key."""
-    return held if new is None else pd.concat([held, new]).drop_duplicates(key(name), keep="last")
+    if new is None or not len(held):
+        return held if new is None else new
+    rows = pd.concat([held, new])
+    return rows[~again(ranks_of(rows, name), keep="last")]
 
 
 def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
@@ -291,18 +314,27 @@ def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
-    stored, rows = old.set_index(key(name)), new.set_index(key(name))
-    shared = rows.index.intersection(stored.index)
-    compared = [label for label in rows.columns if not (name == "runs" and label in RECORDED)]
-    mine, theirs = rows.loc[shared, compared], stored.loc[shared, compared]
-    differs = ~((mine == theirs) | (mine.isna() & theirs.isna())).fillna(False).all(axis=1)
+    rank = ranks(pd.concat([old[label], new[label]]) for label in key(name))
+    at = places(rank[len(old) :], rank[: len(old)])
+    mine, theirs = new[at >= 0], old.take(at[at >= 0])
+    compared = [label for label in new if label not in key(name) and not (name == "runs" and label in RECORDED)]
+    differs = np.zeros(len(mine), dtype=np.bool_)
+    for label in compared:
+        differs |= _differs(mine[label].reset_index(drop=True), theirs[label].reset_index(drop=True))
     if differs.any() and not replace:
+        here, there = (rows[differs].set_index(key(name))[compared] for rows in (mine, theirs))
         raise DataError(
-            _conflict(name, mine[differs], theirs[differs]),
+            _conflict(name, here, there),
             next_step="join with --replace to keep the new values, or leave these rows out",
             remedy=Remedy(when="to keep the new values", option="replace"),
         )
-    return Plan(rows.drop(shared).reset_index(), rows.loc[shared][differs].reset_index(), int((~differs).sum()))
+    return Plan(new[at < 0] if len(mine) else new, mine[differs], int((~differs).sum()))
+
+
+def _differs(mine: pd.Series, theirs: pd.Series) -> NDArray[np.bool_]:
+    """Which values of two columns are not the same; two that are missing are."""
+    same = (mine == theirs) | (mine.isna() & theirs.isna())
+    return np.asarray(~same.fillna(False), dtype=np.bool_)
 
 
 def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
@@ -322,10 +354,22 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     )
 
 
-def _changes(name: str, folder: Path, plan: Plan) -> dict[Path, pd.DataFrame]:
-    """Files that a join changes, with all their rows as they will be."""
+def _contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
+    """Files that a join changes, as they will be."""
+    changed, fresh = _replaced(name, folder, plan.replaced)
+    new = _both(plan.added, fresh)
+    number, paths = _places(new, name, folder)
+    changed |= {path: store.read(path, name) for path in paths if path not in changed and path.is_file()}
+    files = {path: number for number, path in enumerate(dict.fromkeys([*changed, *paths]))}
+    held, of_path = store.Files.of(changed, name), np.array([files[path] for path in paths], dtype=np.int64)
+    rows = pd.concat([held.rows, new]) if changed else new
+    return store.to_csv_files(store.Files(rows, np.concatenate([held.number, of_path[number]]), tuple(files)), name)
+
+
+def _replaced(name: str, folder: Path, new: pd.DataFrame) -> tuple[dict[Path, pd.DataFrame], pd.DataFrame]:
+    """Files with rows that others stand in the place of, with these; and the rows whose old ones are in no file."""
     changed: dict[Path, pd.DataFrame] = {}
-    fresh = plan.replaced.set_index(key(name))
+    fresh = new.set_index(key(name))
     if len(fresh):
         _refuse_published(name, folder, fresh.index)
         for path in own_files(name, folder):
@@ -336,13 +380,20 @@ def _changes(name: str, folder: Path, plan: Plan) -> dict[Path, pd.DataFrame]:
             if len(here):
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
                 fresh = fresh.drop(here)
-    new = pd.concat([plan.added, fresh.reset_index()])
-    file = f"{name}.csv" if "run_id" not in new else "measured/" + name + "/" + new["run_id"] + ".csv"
-    for place, rows in new.groupby(pd.Series(file, index=new.index)):
-        path = folder / str(place)
-        before = [changed[path]] if path in changed else [store.read(path, name)] if path.is_file() else []
-        changed[path] = pd.concat([*before, rows], ignore_index=True) if before else rows
-    return changed
+    return changed, fresh.reset_index()
+
+
+def _places(rows: pd.DataFrame, name: str, folder: Path) -> tuple[NDArray[np.int64], list[Path]]:
+    """The number of each row's file, and the files by number: of rows of runs one each, in order of their names."""
+    if "run_id" not in rows:
+        return np.zeros(len(rows), dtype=np.int64), [folder / f"{name}.csv"] * bool(len(rows))
+    number, runs = pd.factorize(rows["run_id"], sort=True)
+    return number, [folder / "measured" / name / f"{run}.csv" for run in runs]
+
+
+def _both(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    """Rows with further ones below them."""
+    return pd.concat([rows, more]) if len(more) else rows
 
 
 def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
@@ -370,7 +421,7 @@ def as_tables(
     using: ColumnMap | None,
     where: str,
     hashes: Callable[[], dict[str, str]],
-    models: Callable[[], pd.DataFrame],
+    models: Callable[[], pd.DataFrame] | None = None,
 ) -> list[tuple[str, pd.DataFrame]]:
     """Rows under our columns by table: those that a mapping makes of them, and of the runs whose columns they carry.
 

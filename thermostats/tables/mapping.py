@@ -208,12 +208,18 @@ def _whole_product(value: object, factor: float) -> int | None:
 
 def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Rows with the columns of a table that may be left out: empty, or as in `FILLED_WITH`."""
+    empty = {dtype: _empty(frame, dtype) for dtype in set(dtypes(table).values())}  # one for all, which saves memory
     spare = {
-        name: absent(table).get(name, FILLED_WITH.get((table, name), "") if column.dtype == TEXT else None)
+        name: absent(table).get(name) or FILLED_WITH.get((table, name), empty[column.dtype])
         for name, column in TABLES[table].columns.items()
         if name not in frame and may_be_left_out(table, name)
     }
     return frame.assign(**spare)
+
+
+def _empty(frame: pd.DataFrame, dtype: str) -> pd.Series:
+    """A column without values for a frame."""
+    return pd.Series("" if dtype == TEXT else None, index=frame.index, dtype=dtype)
 
 
 def with_runs(

@@ -19,6 +19,7 @@ from thermostats.tables.features import STATED_MEANS, by_prompt
 from thermostats.tables.folders import shipped
 from thermostats.tables.labels import apart_within, bare, repeated_texts
 from thermostats.tables.parameters import COUNTED
+from thermostats.tables.ranks import rows_of
 from thermostats.tables.remedies import Remedy, changed, renamed
 from thermostats.tables.schemas import OF_RUNS, TABLES, TEXT
 from thermostats.tables.vocabulary import GAINS, NURSERY, OURS
@@ -69,7 +70,7 @@ def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, 
         doubts += _texts(incoming["prompts"], before["prompts"])
     about = runs[~runs["source"].isin([OURS, NURSERY])][["run_id", "model_id", "revision"]]
     about = about.merge(models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"])
-    rows = {s.name: incoming[s.name].merge(about, on="run_id") for s in OF_RUNS if s.name in incoming}
+    rows = {s.name: _with_facts(incoming[s.name], about) for s in OF_RUNS if s.name in incoming}
     checks = {"layers": _gains, "summaries": _summaries, "weights": _weights, "outputs": _outputs}
     for name, check in {**checks, "transitions": _transitions}.items():
         if len(rows.get(name, ())):
@@ -82,6 +83,14 @@ def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, 
             next_step="correct them, or insist with --accept (accept=True in Python); nothing was written",
             remedy=_remedy(doubts),
         )
+
+
+def _with_facts(rows: pd.DataFrame, about: pd.DataFrame) -> pd.DataFrame:
+    """Rows of runs with what is said about these; without rows of other runs."""
+    place = rows_of(rows["run_id"], about["run_id"])
+    rows = rows if (place >= 0).all() else rows[place >= 0]
+    facts = about.drop(columns="run_id").take(place[place >= 0])
+    return rows.assign(**{str(label): facts[label].array for label in facts})
 
 
 class Doubt(NamedTuple):
@@ -173,11 +182,13 @@ def _gains(rows: pd.DataFrame) -> Iterator[Doubt]:
     shipped = _shipped("layers")
     first, of_first = rows["layer"] == 1, shipped["layer"] == 1
     for label, column in TABLES["layers"].columns.items():
-        if column.unit in FAR:
+        if column.unit in FAR and rows[label].notna().any():
             far = FAR[column.unit]
-            yield from _beyond(rows[first], shipped[of_first], "layers", label, far, f"{label} of block 1")
-            yield from _beyond(rows[~first], shipped[~of_first], "layers", label, far, label)
-    medians = rows[~first].groupby(["run_id", "model_id"])["gain_block"].median().reset_index()
+            values, theirs = rows[["model_id", "layer", label]], shipped[[label]]
+            yield from _beyond(values[first], theirs[of_first], "layers", label, far, f"{label} of block 1")
+            yield from _beyond(values[~first], theirs[~of_first], "layers", label, far, label)
+    gains = rows.loc[~first, ["run_id", "model_id", "gain_block"]]
+    medians = gains.groupby(["run_id", "model_id"])["gain_block"].median().reset_index()
     shipped = shipped[~of_first & shipped["run_id"].isin(_uncontrolled())]
     theirs = shipped.groupby("run_id")["gain_block"].median().reset_index()
     what = "median gain of a run's blocks after the first"

@@ -9,17 +9,23 @@ shortest exact form, LF: saving what was loaded gives the same bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from thermostats.errors import DataError, nearest
 from thermostats.tables import table_files
 from thermostats.tables.arguments import check_table
 from thermostats.tables.atomic import write_atomically
+from thermostats.tables.csv_lines import csv_lines
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
@@ -27,20 +33,21 @@ from thermostats.tables.identities import check_identities
 from thermostats.tables.licences import check_licences
 from thermostats.tables.lineage import check_lineage
 from thermostats.tables.parameters import check_models
+from thermostats.tables.ranks import in_turn
 from thermostats.tables.remedies import Remedy, renamed
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import TABLES, key, references, with_added, written
+from thermostats.tables.schemas import TABLES, key, references, written
 from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
 from thermostats.tables.table_files import is_archive, runs_in, schema
-from thermostats.tables.validation import converted
+from thermostats.tables.validation import converted, ranks_of
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
 
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
+FEW = 16
+"""Rows of a run on average, below which runs are put in order row by row."""
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas by those of Arrow, where they are not its own."""
-LINE_END = "\x1e\r\n"
-"""Stands for LF while lines are made: a cell with any of its characters is quoted, CR too, which is else lost."""
 
 
 def load(
@@ -57,18 +64,18 @@ def load(
     check_table(name)
     folder = data_folder(data)
     files = [own_files(name, layer) for layer in layers(folder)]
-    rows: pd.DataFrame | None = None
+    rows = schema(name, ()).empty_table()
     for in_layer in files:
         archives = [table_files.read(path, name, runs) for path in in_layer if is_archive(path)]
-        others = [table_files.read(path, name) for path in in_layer if not is_archive(path) and _may_hold(path, runs)]
+        others = table_files.read_all(
+            (path for path in in_layer if not is_archive(path) and _may_hold(path, runs)), name
+        )
         for parts in (archives, others):
             if parts:
-                rows = _over(_framed(parts, name), rows, name)
-    if rows is None:
-        rows = _framed([schema(name, dtypes(name)).empty_table()], name)
+                rows = _over(pa.concat_tables(parts, promote_options="default"), rows, name)
     paths = [path for in_layer in files for path in in_layer]
-    rows = validate(rows, name, paths[0] if len(paths) == 1 else folder)
-    return _with_private_texts(rows, folder) if name == "prompts" and private else rows
+    frame = validate(_framed(_by_run(rows), name), name, paths[0] if len(paths) == 1 else folder)
+    return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
 def read(path: Path, name: str) -> pd.DataFrame:
@@ -76,7 +83,7 @@ def read(path: Path, name: str) -> pd.DataFrame:
 
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
     """
-    return _framed([table_files.read(path, name)], name)
+    return _framed(table_files.read(path, name), name)
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:
@@ -88,11 +95,23 @@ def has_run(name: str, run_id: str, folder: Path) -> bool:
     )
 
 
-def _framed(parts: Sequence[pa.Table], name: str) -> pd.DataFrame:
-    """Files of a table as one frame of the declared types, with the columns that were added later."""
-    rows: pd.DataFrame = pa.concat_tables(parts, promote_options="default").to_pandas(types_mapper=PANDAS.get)
-    rows = with_added(rows, name)
-    return converted(rows, name)[0]
+def _by_run(rows: pa.Table) -> pa.Table:
+    """Rows with the runs in order, as far as those of each are together: only what refers to them is moved."""
+    if "run_id" not in rows.column_names:
+        return rows
+    pieces: list[tuple[str, pa.RecordBatch]] = []
+    for batch in rows.to_batches():
+        run = batch["run_id"]
+        bounds = [0, *(np.flatnonzero(pc.not_equal(run[1:], run[:-1])) + 1).tolist(), len(run)]
+        if len(bounds) > FEW + len(run) // FEW:
+            return rows
+        pieces += [(run[a].as_py(), batch.slice(a, b - a)) for a, b in pairwise(bounds) if a < b]
+    return pa.Table.from_batches([batch for _, batch in sorted(pieces, key=itemgetter(0))], rows.schema)
+
+
+def _framed(rows: pa.Table, name: str) -> pd.DataFrame:
+    """Rows of files as a frame of the declared types."""
+    return converted(rows.to_pandas(types_mapper=PANDAS.get), name)[0]
 
 
 def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
@@ -100,16 +119,16 @@ def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
     return runs is None or not RUN_FILE.fullmatch(path.name) or path.stem in runs
 
 
-def _over(above: pd.DataFrame, beneath: pd.DataFrame | None, name: str) -> pd.DataFrame:
-    """Rows of `own`, and those beneath whose keys it does not have."""
-    if beneath is None:
-        return above
+def _over(above: pa.Table, beneath: pa.Table, name: str) -> pa.Table:
+    """Rows of `above`, and those beneath whose keys it does not have."""
     keys = key(name)
-    near = above[above[keys[0]].isin(beneath[keys[0]].unique())]
+    near = above.filter(pc.is_in(above[keys[0]], beneath[keys[0]].unique())).select(keys)
     if len(near):  # seldom: of a run beneath there are seldom rows
-        hidden = pd.MultiIndex.from_frame(beneath[keys]).isin(pd.MultiIndex.from_frame(near[keys]))
-        beneath = beneath[~hidden]
-    return pd.concat([beneath, above], ignore_index=True)
+        hidden = pd.MultiIndex.from_frame(beneath.select(keys).to_pandas()).isin(
+            pd.MultiIndex.from_frame(near.to_pandas())
+        )
+        beneath = beneath.filter(pa.array(~hidden))
+    return pa.concat_tables([beneath, above], promote_options="default")
 
 
 def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -123,32 +142,39 @@ def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats, LF."""
-    header, *rows = _lines(validate(frame, name), name)
-    return "".join([header, *rows]).encode()
+    checked = validate(frame, name)
+    return csv_lines(checked[written(checked, name)], name).of(0, len(checked))
 
 
-def to_csv_files(files: Mapping[Path, pd.DataFrame], name: str) -> dict[Path, bytes]:
+class Files(NamedTuple):
+    """Files of a table: the rows of all of them, the number of the file of each row, and the files by number."""
+
+    rows: pd.DataFrame
+    number: NDArray[np.int64]
+    paths: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, files: Mapping[Path, pd.DataFrame], name: str) -> Files:
+        """Files whose rows are frames of their own."""
+        if not files:
+            return cls(pd.DataFrame(columns=list(dtypes(name))), np.zeros(0, dtype=np.int64))
+        rows = pd.concat(list(files.values()), ignore_index=True)
+        return cls(rows, np.repeat(np.arange(len(files)), [len(part) for part in files.values()]), tuple(files))
+
+
+def to_csv_files(files: Files, name: str) -> dict[Path, bytes]:
     """Bytes of each file of a table, its rows all checked at once; an optional column is in all files or in none."""
-    if not files:
+    if not files.paths:
         return {}
-    rows = pd.concat(list(files.values()), ignore_index=True)
-    of = np.repeat(np.arange(len(files)), [len(part) for part in files.values()])
-    file = pd.Series(of, index=pd.MultiIndex.from_frame(rows[key(name)]))
-    checked = validate(rows, name)
-    header, *lines = _lines(checked, name)
-    texts = [[header] for _ in files]
-    for place, line in zip(file.loc[pd.MultiIndex.from_frame(checked[key(name)])], lines, strict=True):
-        texts[place].append(line)
-    return {path: "".join(text).encode() for path, text in zip(files, texts, strict=True)}
-
-
-def _lines(checked: pd.DataFrame, name: str) -> list[str]:
-    """Header and a line for each row of a checked table; DataError where a text holds the end of a line."""
-    text: str = checked[written(checked, name)].to_csv(index=False, lineterminator=LINE_END)
-    lines = text.split(LINE_END)[:-1]
-    if len(lines) != len(checked) + 1:
-        raise DataError(f"a text of table {name} holds characters that a CSV file cannot", got=ascii(LINE_END))
-    return [line + "\n" for line in lines]
+    by_key = in_turn(ranks_of(files.rows, name))
+    number = files.number if by_key is None else files.number[by_key]
+    checked = validate(files.rows, name)
+    by_file = in_turn(number)
+    if by_file is not None:
+        checked, number = checked.take(by_file), number[by_file]
+    lines = csv_lines(checked[written(checked, name)], name)
+    bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
+    return {path: lines.of(first, beyond) for path, first, beyond in zip(files.paths, bounds, bounds[1:], strict=False)}
 
 
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:
@@ -178,7 +204,8 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
     """Raise DataError where a value of column `label` is not a key of table `target`."""
     labels = [label, "revision"] if target == "models" else [label]
     keys = set(other[labels].itertuples(index=False, name=None))
-    for row in frame[labels].drop_duplicates().itertuples(index=False, name=None):
+    distinct = frame[labels].drop_duplicates() if len(labels) > 1 else pd.DataFrame({label: frame[label].unique()})
+    for row in distinct.itertuples(index=False, name=None):
         if row not in keys:
             near = nearest(row[0], other["model_id"]) if target == "models" else ""
             remedy = _remedy(label, row[0], near) if target == "models" else None

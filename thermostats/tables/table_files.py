@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from thermostats.tables.limits import TABLE, check_cells, read_bytes
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, absent, dtypes, with_added
 from thermostats.tables.validation import converted, difference
 
+AT_ONCE = 4_000_000
+"""Bytes of files that are parsed at once, about."""
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 
 
@@ -33,14 +36,14 @@ def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table
     Raises DataError where it cannot be read or its columns are not as declared, naming the first cell that is not of
     its column's type.
     """
-    return _read_archive(path, name, runs) if is_archive(path) else _read_csv(path, name)
+    return _read_archive(path, name, runs) if is_archive(path) else _parsed(_content(path), path, name)
 
 
 def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Table:
     try:
         file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
         check_cells(file.metadata.num_rows * file.metadata.num_columns)
-        rows = file.read()
+        rows = file.read() if _holds(file, runs) else file.schema_arrow.empty_table()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"table {name} cannot be read: {error}", where=path) from error
     declared = schema(name, rows.schema.names)
@@ -50,6 +53,13 @@ def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Tab
     if runs is not None and "run_id" in declared.names:
         rows = rows.filter(pc.is_in(rows["run_id"], pa.array(list(runs), pa.string())))
     return rows
+
+
+def _holds(file: pq.ParquetFile, runs: Collection[str] | None) -> bool:
+    """Whether an archive holds rows of some runs, or has no runs."""
+    if runs is None or "run_id" not in file.schema_arrow.names:
+        return True
+    return not set(runs).isdisjoint(file.read(columns=["run_id"])["run_id"].unique().to_pylist())
 
 
 def is_archive(path: Path) -> bool:
@@ -69,11 +79,49 @@ def schema(name: str, there: Collection[str]) -> pa.Schema:
     return pa.schema([(label, ARROW[dtype]) for label, dtype in dtypes(name).items() if label not in spare])
 
 
-def _read_csv(path: Path, name: str) -> pa.Table:
+def read_all(paths: Iterable[Path], name: str) -> list[pa.Table]:
+    """Rows of table `name` in many CSV files, as `read` gives and refuses those of one; some are parsed at once."""
+    return [table for contents in _alike(paths) for table in _parsed_at_once(contents, name)]
+
+
+def _alike(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
+    """Files by turns that have the same first line; by itself one with quotes, in which a line may not be a row."""
+    alike: dict[Path, bytes] = {}
+    names, size = b"", 0
+    for path in paths:
+        content = _content(path)
+        first, quoted = content.partition(b"\n")[0], b'"' in content
+        if alike and (quoted or first != names or size > AT_ONCE):
+            yield alike
+            alike, size = {}, 0
+        alike[path], names, size = content, first, size + len(content)
+        if quoted:
+            yield alike
+            alike, size = {}, 0
+    if alike:
+        yield alike
+
+
+def _parsed_at_once(contents: Mapping[Path, bytes], name: str) -> list[pa.Table]:
+    """Rows of files whose first lines are the same; file by file where they are not as they must be."""
+    if len(contents) > 1:
+        header, *rest = contents.values()
+        lines = [content.partition(b"\n")[2] for content in rest]
+        path = next(iter(contents))
+        with suppress(DataError):  # said of the file that is to blame
+            return [_parsed(b"\n".join([header, *lines]), path, name)]
+    return [_parsed(content, path, name) for path, content in contents.items()]
+
+
+def _content(path: Path) -> bytes:
     try:
-        content = read_bytes(path, TABLE)
+        return read_bytes(path, TABLE)
     except OSError as error:
         raise DataError("table cannot be read", where=path, got=reason(error)) from error
+
+
+def _parsed(content: bytes, path: Path, name: str) -> pa.Table:
+    """Rows of one CSV file."""
     declared = schema(name, _header(content, path, name))
     convert = ConvertOptions(
         column_types=declared, null_values=[""], strings_can_be_null=False, true_values=["True"], false_values=["False"]

@@ -14,6 +14,7 @@ import pandas as pd
 
 from thermostats.errors import SHOWN_OF, DataError
 from thermostats.tables.cells import HALF, SURROGATE, WORDS, cells_of
+from thermostats.tables.ranks import Ranks, again, in_turn, ranks
 from thermostats.tables.remedies import Remedy, changed
 from thermostats.tables.schemas import (
     ABOVE,
@@ -76,7 +77,8 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
             got, allowed = ", ".join(columns), ", ".join(declared)
             raise DataError(f"table {name} {what}", where=where, got=got, allowed=allowed)
     table, wrong = converted(frame, name)
-    if fault := next(iter([*wrong, *disallowed(table, name)]), None):
+    rank = ranks_of(table, name)
+    if fault := next(iter([*wrong, *disallowed(table, name, rank)]), None):
         named = ", ".join(f"{label} {frame[label].iloc[fault.row]}" for label in key(name))
         there, column = f"{where}, " * bool(str(where)) + named, f"table {name}, column {fault.column}"
         if not fault.column:
@@ -89,7 +91,7 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
         raise DataError(f"{column} {what}", where=there, got=as_written(fault.value), allowed=fault.wanted)
     for label in texts_of(name):
         check_texts(table[label].unique(), name, label, where)
-    return in_order(table, name)
+    return in_order(table, rank)
 
 
 def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
@@ -100,15 +102,12 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     Raises DataError that lists every cell that is not as it must be, row by row; the same value in many rows once.
     """
     table, wrong = converted(frame, name)
-    table.index = frame.index
-    unfit = {fault.row for fault in wrong}
-    rest = table.iloc[[row for row in range(len(table)) if row not in unfit]].drop_duplicates()
-    place = dict(enumerate(table.index.get_indexer(rest.index)))
-    wrong += [fault._replace(row=place[fault.row]) for fault in disallowed(rest, name)]
+    rest, rank = _once(table.drop(index=[fault.row for fault in wrong]) if wrong else table, name)
+    wrong += [fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name, rank)]
     if not wrong:
         for label in texts_of(name):
             check_texts(rest[label].unique(), name, label, where)
-        return in_order(rest, name)
+        return in_order(rest, rank)
     lines = []
     for row, column, value, what, wanted_there in wrong:
         sentence = f"column {column}: {as_written(value)} {what}" + f"; {wanted_there}" * bool(wanted_there)
@@ -121,6 +120,16 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
         next_step="correct them and join again; nothing was written",
         remedy=remedy_of(wrong, name, [int(frame.index[fault.row]) for fault in wrong]),
     )
+
+
+def _once(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Ranks]:
+    """Rows of a table, those that occur twice once, and the ranks of their keys."""
+    rank = ranks_of(table, name)
+    repeated = again(rank, keep=False)
+    if not repeated.any():
+        return table, rank
+    kept = ~repeated | ~table.duplicated().to_numpy()
+    return table[kept], rank[kept]
 
 
 def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remedy | None:
@@ -144,8 +153,24 @@ def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remed
     return Remedy(when="without the rows that are wrong", rows=left) if len(rows) <= NAMED_ROWS else None
 
 
-def in_order(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    return table.sort_values(key(name), kind="stable", ignore_index=True)
+def in_order(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
+    """Rows in the order of the ranks of their keys."""
+    order = in_turn(rank)
+    if order is None:
+        return table.reset_index(drop=True)
+    columns: dict[str, pd.Series] = {}
+    without: dict[str, pd.Series] = {}
+    for label, values in table.items():
+        if values.isna().all():  # one for all, which saves memory
+            columns[str(label)] = without.setdefault(str(values.dtype), values.reset_index(drop=True))
+        else:
+            columns[str(label)] = values.take(order).reset_index(drop=True)
+    return pd.DataFrame(columns, copy=False)
+
+
+def ranks_of(table: pd.DataFrame, name: str) -> Ranks:
+    """The rank of each row's key in a table, see `ranks`."""
+    return ranks(table[label] for label in key(name))
 
 
 def texts_of(name: str) -> list[str]:
@@ -154,22 +179,26 @@ def texts_of(name: str) -> list[str]:
 
 
 def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]]:
-    """The declared columns of a frame with their types, and the cells that are of another; those are left empty."""
+    """The declared columns of a frame with their types, and the cells that are of another; those are left empty.
+
+    A column that was added to the table later need not be there.
+    """
     columns, wrong = {}, []
+    unstated = {dtype: pd.Series(None, index=range(len(frame)), dtype=dtype) for dtype in set(dtypes(name).values())}
     for label, dtype in dtypes(name).items():
-        values = frame[label].reset_index(drop=True)
+        values = frame[label].reset_index(drop=True) if label in frame else unstated[dtype]
         values, bad = cells_of(values.map(_iso) if label in TIMES else values, dtype)
         default = absent(name).get(label)
         if default and dtype == TEXT:
             values = values.where(values != "", default)
-        elif default is not None:
+        elif default is not None and values.hasnans:
             values = values.fillna(default)
         columns[label] = values
         wrong += [Fault(row, label, value, what) for row, value, what in bad]
         if dtype == FLOAT:
             infinite = np.flatnonzero(np.isinf(values))
             wrong += [Fault(int(row), label, values[row], "is infinite", FINITE) for row in infinite]
-    return pd.DataFrame(columns), wrong
+    return pd.DataFrame(columns, copy=False), wrong
 
 
 def _iso(value: Any) -> Any:
@@ -177,16 +206,16 @@ def _iso(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value
 
 
-def disallowed(table: pd.DataFrame, name: str) -> list[Fault]:
-    """Typed cells that their columns may not have, and of rows with the same key all but the first."""
+def disallowed(table: pd.DataFrame, name: str, rank: Ranks) -> list[Fault]:
+    """Typed cells that their columns may not have, and of rows with the same rank of their key all but the first."""
     wrong = []
     for label, column in TABLES[name].columns.items():
         values = table[label]
         for row in np.flatnonzero(faults(values, column)):
             value = None if pd.isna(values.iloc[row]) else values.iloc[row]
             wrong.append(Fault(int(row), label, value, NOT_ALLOWED, wanted(name, label)))
-    again = np.flatnonzero(table.duplicated(key(name)))
-    return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in again)]
+    repeated = np.flatnonzero(again(rank))
+    return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in repeated)]
 
 
 def faults(values: pd.Series, column: Column) -> np.ndarray:

@@ -6,13 +6,10 @@ used. Its signal says what is true, its errors (`claims/noise.py`) what hides it
 | the rule compares | worlds | file |
 |---|---|---|
 | a correlation or slope over models | `worlds_of_line` | `lines.py` |
-| the same within labs or recipes | `worlds_in_groups` | `lines.py` |
 | slopes inside models, over prompts | `worlds_of_slopes` | `lines.py` |
-| an exponent with a margin; a curve with none | `worlds_of_exponent`; `worlds_of_curve` | `lines.py` |
-| an effect by a mediator with one past it | `worlds_of_path` | `lines.py` |
+| an exponent with a margin | `worlds_of_exponent` | `lines.py` |
 | shares of variance of several causes | `worlds_of_shares` | `causes.py` |
 | the same where two causes are alike | `worlds_at` | `boundary.py` |
-| the share of variance between groups | `worlds_of_groups` | `causes.py` |
 | a share along the tree of descent | `worlds_of_descent` | `causes.py` |
 | a mean with a number | `worlds_of_mean` | `levels.py` |
 | a difference with 0, of all rows or of some | `worlds_of_shift` | `levels.py` |
@@ -27,7 +24,7 @@ of nuisances (for example `studies/nursery/crossed_worlds.py`). `claims/levels.p
 """
 
 from thermostats.claims.worlds.boundary import Boundary, worlds_at
-from thermostats.claims.worlds.causes import worlds_of_descent, worlds_of_groups, worlds_of_shares
+from thermostats.claims.worlds.causes import worlds_of_descent, worlds_of_shares
 from thermostats.claims.worlds.levels import (
     worlds_of_bound,
     worlds_of_contrast,
@@ -37,14 +34,7 @@ from thermostats.claims.worlds.levels import (
     worlds_of_share,
     worlds_of_shift,
 )
-from thermostats.claims.worlds.lines import (
-    worlds_in_groups,
-    worlds_of_curve,
-    worlds_of_exponent,
-    worlds_of_line,
-    worlds_of_path,
-    worlds_of_slopes,
-)
+from thermostats.claims.worlds.lines import worlds_of_exponent, worlds_of_line, worlds_of_slopes
 from thermostats.claims.worlds.world import TOTAL, World, Worlds
 
 __all__ = [
@@ -53,18 +43,14 @@ __all__ = [
     "World",
     "Worlds",
     "worlds_at",
-    "worlds_in_groups",
     "worlds_of_bound",
     "worlds_of_contrast",
-    "worlds_of_curve",
     "worlds_of_descent",
     "worlds_of_exponent",
-    "worlds_of_groups",
     "worlds_of_levels",
     "worlds_of_line",
     "worlds_of_mean",
     "worlds_of_parts",
-    "worlds_of_path",
     "worlds_of_share",
     "worlds_of_shares",
     "worlds_of_shift",

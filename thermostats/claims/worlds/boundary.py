@@ -17,7 +17,7 @@ import pandas as pd
 
 from thermostats.claims.noise import ERRORS, Array, Errors, Noise, Random
 from thermostats.claims.result import Result
-from thermostats.claims.worlds.world import BETWEEN, RATIO, TOTAL, Outcomes, World, Worlds
+from thermostats.claims.worlds.world import BETWEEN, RATIO, TOTAL, Outcomes, World, Worlds, standard
 from thermostats.formatting import declared
 from thermostats.modelling.heritage.designs import Blocks
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
@@ -70,28 +70,21 @@ class Boundary:
     ) -> Outcomes:
         """Outcomes with a signal on the boundary, and noise."""
         a, b = (self._cause(rows, cause, tilt, random) for cause in (self.first, self.second))
-        lab, errors = _unit(random.levels(rows, "heritage")), noise(rows)
+        lab, errors = standard(random.levels(rows, "heritage")), noise(rows)
         made = np.stack([self._on_it(rows, *study, signal, beside) for study in zip(a, b, lab, strict=True)])
         return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
 
     def _on_it(self, rows: pd.DataFrame, a: Array, b: Array, lab: Array, signal: float, beside: float) -> Array:
         angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
         mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
-        return _unit(_at_zero(mixed, self.compared(rows, mixed, signal)))
+        return standard(_at_zero(mixed, self.compared(rows, mixed, signal)))
 
     def _cause(self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random) -> Array:
         if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
-            return _unit(np.sum([random.levels(rows, column) for column in columns], axis=0))
-        x = np.column_stack([_unit(rows[column].to_numpy(np.float64)) for column in columns])
+            return standard(np.sum([random.levels(rows, column) for column in columns], axis=0))
+        x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns])
         weights = np.cos(np.pi / 2 * (tilt * (x.shape[1] - 1) - np.arange(x.shape[1])).clip(-1, 1))
-        return _unit((weights * random.signs(x.shape[1])) @ x.T)
-
-
-def _unit(values: Array) -> Array:
-    """Off their mean, with variance 1, along the last axis."""
-    centred = values - values.mean(axis=-1, keepdims=True)
-    spread = centred.std(axis=-1, keepdims=True)
-    return np.asarray(centred / np.where(spread, spread, 1.0))
+        return standard((weights * random.signs(x.shape[1])) @ x.T)
 
 
 def _at_zero(signals: Array, compared: Array) -> Array:

@@ -34,14 +34,6 @@ def worlds_of_shares(
     return family(signal, "shares of {}", outcome, at_rest, claimed, dict.fromkeys(claimed, 0.0), kinds, others)
 
 
-def worlds_of_groups(
-    outcome: str, group: str, claimed: float, null: float, *, column: str = "", kinds: Sequence[str] = EVERY
-) -> Worlds:
-    """An outcome with a share of its variance between values of a column, as claimed, or another."""
-    signal, at_rest = partial(_of_causes, outcome, {}), along(column, ordered=False, group="")
-    return family(signal, "shares of {}", outcome, at_rest, {group: claimed}, {group: null}, kinds)
-
-
 def worlds_of_descent(outcome: str, lam: float, column: str, **errors: Any) -> Worlds:
     """Log gains of which a share λ drifts along labs and families, or nothing.
 

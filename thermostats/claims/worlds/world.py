@@ -132,11 +132,11 @@ class Worlds:
             for others in (0, 1):
                 middle = {name: values[others] for name, values in levels.items()}
                 points += [middle, *({**middle, name: value} for name in levels for value in levels[name])]
-        return _distinct(points)
+        return list({tuple(point.items()): point for point in points}.values())
 
     def hostile(self) -> list[Point]:
         """All nuisances at their bounds."""
-        return _distinct(list(self._directions()))
+        return list(self._directions())
 
     def _directions(self) -> Iterator[dict[str, float]]:
         """A bound of every nuisance, in each direction."""
@@ -149,10 +149,6 @@ def half(name: str, rest: float, end: float) -> float:
     if name == "ratio" and end < rest:
         return 1 / half(name, 1 / rest, 1 / end)
     return (rest + end) / 2
-
-
-def _distinct(points: list[dict[str, float]]) -> list[Point]:
-    return list({tuple(point.items()): point for point in points}.values())
 
 
 def _along(null: Any, claimed: Any, part: float) -> Any:
@@ -182,11 +178,8 @@ def family(
     """
 
     def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
-        errors, made, named = (
-            replace(at_rest[0], kind=kind, **nuisances),
-            partial(signal, size),
-            words.format(shown(size)),
-        )
+        errors, made = replace(at_rest[0], kind=kind, **nuisances), partial(signal, size)
+        named = words.format(shown(size))
         if mean is None:
             return World(f"{named}, {errors.words}", made, errors)
         return World(f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors)

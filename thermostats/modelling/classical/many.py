@@ -17,7 +17,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import LEVEL, Array
 from thermostats.modelling.classical.resampling import MOST_ARRANGEMENTS, orders
 
-RESAMPLES = 1999
+RESAMPLES = 1499
 """Rearrangements where not all are listed, the same for every study."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""

@@ -1,0 +1,105 @@
+"""Joins of files that are done: the same files into the same tables are recognised by hashes, before they are read.
+
+Of each data folder the cache keeps what its files were after the last join, and which joins have all their rows in
+them. A file of the folder that was written, replaced or removed since makes all of that void: by number, size or time
+of the file, as version control knows changed files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import thermostats
+from thermostats.errors import DataError, UsageError
+from thermostats.tables.atomic import write_atomically
+from thermostats.tables.caching import cache_folder
+from thermostats.tables.folders import MARK, begun_or_shipped, layers, own_files
+from thermostats.tables.remedies import JoinCall
+from thermostats.tables.schemas import TABLES
+
+ANYHOW = ("data", "options")
+"""Arguments of a call on which it does not depend whether its rows are there."""
+
+
+def digest_of(call: JoinCall) -> str:
+    """Hash of the files of a call and of what it says about them; empty where a source is no file that can be read."""
+    if not all(isinstance(source, str | Path) for source in call.sources):
+        return ""
+    stated = {each.name: getattr(call, each.name) for each in fields(call) if each.name not in ANYHOW}
+    files = [Path(source) for source in stated.pop("sources")]
+    if isinstance(stated["mapping"], str | Path):
+        files.append(Path(stated["mapping"]))
+    try:
+        contents = [(path.suffix, _sha256(path)) for path in files]
+    except OSError:
+        return ""  # whoever reads it says so
+    return hashlib.sha256(repr((thermostats.__version__, stated, contents)).encode()).hexdigest()
+
+
+def rows_of(digest: str, data: str | Path | None) -> dict[str, int] | None:
+    """Rows by table of a call whose rows are all in the tables of a data folder; None where that is not known."""
+    folder = begun_or_shipped(data)
+    path = _path(folder) if digest else None
+    if path is None:
+        return None
+    try:
+        rows = _joins(path, _state(folder)).get(digest)
+    except (DataError, UsageError):
+        return None  # whoever loads the tables says so
+    return None if rows is None else {name: int(rows[name]) for name in TABLES if name in rows}
+
+
+def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
+    """Remember that the rows of a call are all in the tables of a folder, which nobody else may be writing to."""
+    path = _path(folder) if digest else None
+    if path is not None:
+        state = _state(folder)
+        content = {"state": state, "joins": {**_joins(path, state), digest: dict(rows)}}
+        with suppress(DataError):  # a cache that cannot be written saves no time
+            write_atomically(path, json.dumps(content).encode())
+
+
+def _path(folder: Path) -> Path | None:
+    cache = cache_folder()
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return None if cache is None else cache / "joins" / f"{name}.json"
+
+
+def _joins(path: Path, state: str) -> dict[str, Any]:
+    """Joins that are done, by digest; none where the tables are others than they were then."""
+    try:
+        content = json.loads(path.read_bytes())
+        return dict(content["joins"]) if content["state"] == state else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _state(folder: Path) -> str:
+    """Hash of which files make up the tables of a data folder, and of what tells a changed one."""
+    return hashlib.sha256(repr([_look(path) for path in _files(folder)]).encode()).hexdigest()
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    for layer in layers(folder):
+        yield from (layer / MARK, layer / "private" / "prompts.csv")
+        for name in TABLES:
+            yield from own_files(name, layer)
+
+
+def _look(path: Path) -> tuple[object, ...]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return (str(path),)
+    return str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
