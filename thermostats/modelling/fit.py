@@ -508,6 +508,11 @@ class OwnDesign(Design):
     levels: Mapping[str, tuple[str, ...]]
     """Of every column of text its values."""
 
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """The arguments of `own_law` but for the model and its statements."""
+        return {"per_row": self.per_row, "outcome": self.outcome, "constants": dict(self.constants)}
+
     def of_new(self, rows: pd.DataFrame) -> OwnDesign:
         """Other rows; unseen values of text come after those of the fit."""
         values = np.zeros(len(rows))

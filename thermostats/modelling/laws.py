@@ -63,6 +63,11 @@ class Design:
     regressors: Regressors | None = None
     """What residuals are looked at against."""
 
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """What a file must say for the law to be made again, where no call of ours says it."""
+        return {}
+
     def of_new(self, rows: pd.DataFrame) -> Design:
         """Other rows in the units of these, levels that these do not have last."""
         raise NotImplementedError
