@@ -30,7 +30,7 @@ Row = dict[str, object]
 MEASURES = ["spectral_norm", "frobenius_norm", "stable_rank", "ov_read_norm", "balanced_norm"]
 COLUMNS = ["layer", "matrix", "head", *MEASURES, "missing"]
 WITHOUT_HEAD = re.compile(
-    r"(For(Sequence|Token|Text)\w*Classification|ForQuestionAnswering|Reward\w*|(?<!LMHead)(?<!DoubleHeads)Model)$"
+    r"(For(Sequence|Token|Text)\w*(Classification|Regression)|ForQuestionAnswering|Reward\w*|(?<!LMHead)(?<!DoubleHeads)Model)$"
 )
 """How classes of decoders without a head of next tokens are called: embedding, reward and classifying models."""
 NOT_FINITE = "weights are not finite"
