@@ -164,7 +164,7 @@ def _rows(
         if in_memory and any(run.kind != "weights" for run in planned.runs):
             from thermostats.measurement.in_memory import check_same  # noqa: PLC0415 - needs the extra
 
-            check_same(*in_memory, planned)
+            check_same(in_memory[0], in_memory[1], planned)
     measured = []
     display = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
     with begun(data) as folder, display.bars if display else nullcontext():
