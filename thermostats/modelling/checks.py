@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,10 +18,12 @@ from scipy import stats
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
-from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, folds
 from thermostats.modelling.statements import LOCATION, Quantities, Statement, Statistic, truth_of
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 REPLICATES, OF_PRIOR = 4000, 1000
@@ -100,7 +103,7 @@ class Gate:
         return f"<p><b>{self.headline}</b></p>{self.table().to_html(index=False, border=0)}"
 
 
-def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
+def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
     """All checks of a fit, and what becomes of some statements under other priors and without each unit.
 
     `refits`: also under the law's alternatives and without units, by exact refits. Where the draws themselves failed,
@@ -128,7 +131,7 @@ def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed
     return Gate(checks=tuple(checks))
 
 
-def sampler(fit: Fitted, statements: Mapping[str, Statement]) -> Check:
+def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
     """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity that statements read.
 
     Fails where one of those is beyond its limit, where more than 0.1% of transitions diverged, or where importance
@@ -186,7 +189,7 @@ def predictive(
     return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
 
 
-def shape(fit: Fitted, replicates: Array, rng: np.random.Generator) -> Check:
+def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     """Residuals of a linear model as `residuals` looks at them, of other models the shape of the outcomes; warns.
 
     Residuals are compared with those of new groups, whose effects are drawn from their population (Marshall and
@@ -241,7 +244,7 @@ def influence(table: pd.DataFrame) -> Check:
     return Check(name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table)
 
 
-def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
+def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
     """Probabilities of statements as fitted, with the prior raised to powers, and under the law's alternatives.
 
     Columns: statement, alternative, probability (missing where weights cannot be trusted), pareto_k (of importance
@@ -260,7 +263,7 @@ def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: boo
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
 
 
-def probabilities_without_units(fit: Fitted, statements: Mapping[str, Statement]) -> pd.DataFrame:
+def probabilities_without_units(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Probabilities of statements with nothing left out and without each unit: statement, left_out, probability.
 
     Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which the statement cannot

@@ -22,12 +22,12 @@ from thermostats.modelling.classical.estimates import columns_of, named, numbers
 from thermostats.modelling.columns import needing
 from thermostats.modelling.draws import SEED, Settings
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Law, Prior
 from thermostats.modelling.heritage.blocks import OWN, columns_once, in_order, orders_of
 from thermostats.modelling.heritage.law import STANDARD
 from thermostats.modelling.heritage.model_means import model_means
 from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.heritage.rows import said_of
+from thermostats.modelling.laws import Law, Prior
 from thermostats.modelling.lineage_answers import TABLES, dendrogram, restricted, wanted
 from thermostats.modelling.lineage_drift import DENSE
 from thermostats.modelling.lineage_law import INSTRUMENT, REPEAT, Lineage, quantities, statistics
