@@ -23,16 +23,17 @@ snapshot: $(VENV)/.report
 worlds: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/worlds.py $(CLAIMS)
 
-# Linters and types run while the tests do; what they say comes whole, when they end, and either failing fails.
+# Linters and types run while the tests do, and either failing fails.
 test: $(VENV)/.test
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
+	$(MAKE) --no-print-directory --jobs=2 lint unit
 
+# What they say comes whole, when they end.
 lint: $(VENV)/.test
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/codespell && $(BIN)/mypy
+	@said=$$({ $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/codespell && $(BIN)/mypy; } 2>&1); \
+	status=$$?; echo "$$said"; exit $$status
 
-# The plus has make show the progress of the tests at once.
 unit: $(VENV)/.test
-	+OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "slow and not long"

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from thermostats.modelling.loading import load_fit as load_fit
     from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
+    from thermostats.modelling.paired import paired as paired
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.modelling.specification.curve import specification_curve as specification_curve
     from thermostats.modelling.spectra import fit_spectral as fit_spectral
     from thermostats.modelling.transition import fit_transition as fit_transition
+    from thermostats.plots.profile import profile as profile
     from thermostats.plots.trajectories import trajectories as trajectories
     from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
@@ -83,6 +85,8 @@ _HOME = {
     "model_rows": "thermostats.tables.model_rows",
     "neighbour_joining": "thermostats.tables.joining",
     "options": "thermostats.settings",
+    "paired": "thermostats.modelling.paired",
+    "profile": "thermostats.plots.profile",
     "prompt_rows": "thermostats.tables.prompt_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",

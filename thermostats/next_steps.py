@@ -74,7 +74,7 @@ class CallMade:
             if name in self.arguments or (name in usual and not _same(value, usual[name]))
         }
         stated = {**self.arguments, **new, first: rows or Code(self.rows)}
-        ordered = [name for name in self.signature.parameters if stated.get(name, LEFT_OUT) != LEFT_OUT]
+        ordered = [name for name in self.signature.parameters if stated.get(name, LEFT_OUT) is not LEFT_OUT]
         words = {name: value if _can_be_written(value := stated[name]) else Code(name) for name in ordered}
         unnamed = []
         for name, parameter in self.signature.parameters.items():

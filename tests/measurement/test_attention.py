@@ -99,6 +99,36 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
     )
 
 
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in tiny.FIRST else pytest.mark.slow) for name in ATTENDING]
+)
+def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_returns(name: str) -> None:
+    """The operator itself, n·d squared, of `output_attentions` and of the W_V that `conformance` proves."""
+    decoder, prompt = tiny.opened(name, "eager"), tiny.inputs(tiny.opened(name, "eager"), 4)[0]
+    table = attention.measure_attention(decoder, [prompt]).query("variant == 'exact'").set_index(["layer", "head"])
+    with torch.inference_mode():
+        returned = decoder.base(**tiny.arguments(prompt), output_attentions=True).attentions
+    assert len(returned) == len(decoder.blocks)
+    for layer, block in enumerate(decoder.blocks):
+        A = returned[layer][0].double().numpy()
+        value, output = (
+            submodule(block, path, decoder.entry).weight.detach().double().numpy()
+            for path in (decoder.entry.value, decoder.entry.output)
+        )
+        parts = split(decoder.entry, decoder.config, value, output)
+        for h in range(len(A)):
+            rows = A[h] / A[h].sum(axis=1, keepdims=True)
+            eigenvalues = np.linalg.eigvalsh(sheaf.dense_operator(A[h : h + 1], parts.head(h)[0][None]))
+            expected = {
+                "trace": eigenvalues.sum(),
+                "laplacian_max": eigenvalues[-1],
+                "self_attention": np.diag(A[h]).mean(),
+                "entropy": np.mean([-sum(p * np.log(p) for p in row if p > 0) for row in rows]),
+            }
+            row = table.loc[(layer + 1, str(h + 1))]
+            assert {key: row[key] for key in expected} == pytest.approx(expected, rel=2e-4, abs=2e-5), (layer, h)
+
+
 def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
     decoder, order = tiny.opened("llama", "eager"), []
     for layer, block in enumerate(decoder.blocks):

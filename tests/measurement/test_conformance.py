@@ -316,3 +316,38 @@ def test_a_saved_model_gives_the_spectra_of_its_modules(decoder: Decoder, tmp_pa
     assert set(spectral.index.get_level_values("layer")) - {0} == {layer for layer, _ in attending}
     for key, W in exact.items():
         assert spectral[key] == pytest.approx(np.linalg.norm(W, 2), rel=1e-6), key
+
+
+@pytest.mark.parametrize("name", tiny.in_turn())
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_in_half_precision_gains_and_subblocks_are_those_of_a_plain_loop(name: str, dtype: torch.dtype) -> None:
+    """To the tolerance of the precision: batches round in other places than single prompts."""
+    decoder = tiny.places(tiny.build(name).to(dtype))
+    proof = conformance(decoder)
+    assert proof.passed, str(proof)
+    prompts = tiny.inputs(decoder, *LENGTHS)
+    if decoder.entry.reads == "image":
+        prompts = [replace(prompt, pixels=prompt.pixels.to(dtype)) for prompt in prompts]
+    table = measure_gains(decoder, prompts, token_budget=24).layers.set_index(["prompt_id", "layer", "position"])
+    entry = decoder.entry
+    for prompt in prompts:
+        seen = run_plainly(decoder, prompt)
+        attention, mlp = writes(decoder, seen)
+        for layer in range(len(decoder.blocks)):
+            x, y = seen["block in"][layer], seen["block out"][layer]
+            position, at = next((p, at) for p, at in expected_places(decoder, len(x)).items() if p != "first")
+            a_in, a_out = seen["mixer in"][layer], seen[f"{entry.attention_out or 'mixer'} out"][layer]
+            parts = {
+                "norm_in": x.norm(dim=-1),
+                "gain_block": y.norm(dim=-1) / x.norm(dim=-1),
+                "gain_attention": a_out.norm(dim=-1) / a_in.norm(dim=-1),
+                "write_attention": attention[layer].norm(dim=-1) / x.norm(dim=-1),
+            }
+            if entry.mlp:
+                m_in, m_out = seen[f"{entry.mlp} in"][layer], seen[f"{entry.mlp_out or entry.mlp} out"][layer]
+                parts["gain_mlp"] = m_out.norm(dim=-1) / m_in.norm(dim=-1)
+                parts["write_mlp"] = mlp[layer].norm(dim=-1) / x.norm(dim=-1)
+            row = table.loc[(prompt.prompt_id, layer + 1, position)]
+            for column, values in parts.items():
+                value = float(values[at].log().mean().exp() if isinstance(at, slice) else values[at])
+                assert abs(row[column] / value - 1) < TOLERANCES[dtype], (column, layer, position)

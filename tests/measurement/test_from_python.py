@@ -200,3 +200,15 @@ def test_a_model_that_is_more_than_its_weights_is_refused_where_it_differs(
         measure(model, tokenizer, tmp_path / "mine", prompts=TEXTS, what="gains")
     measure(model, tokenizer, tmp_path / "mine", what="weights")
     assert not store.load("weights", tmp_path / "mine").empty
+
+
+def test_a_tokenizer_that_is_more_than_its_files_is_refused(model: Any, folder: Path, tmp_path: Path) -> None:
+    class Prefixing(type(transformers.AutoTokenizer.from_pretrained(folder))):  # type: ignore[misc]
+        def __call__(self, text: str, **options: Any) -> Any:
+            return super().__call__(f"d {text}", **options)
+
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    words.__class__ = Prefixing
+    with pytest.raises(UsageError, match=r"as other tokens.*\(prompt p001\): got tokens \[1, 2, 3\].*\[4, 1, 2, 3\]"):
+        measure(model, words, tmp_path / "mine", prompts=TEXTS, what="gains")
+    assert not (tmp_path / "mine").exists()

@@ -353,3 +353,9 @@ def test_a_tokenizer_that_is_read_as_another_one_is_refused(tmp_path: Path, cach
             assert gguf_folder(file, cache)
         else:
             assert "add_space_prefix = False" in refused(file, tmp_path / "other")
+
+
+def test_a_special_token_outside_the_vocabulary_ends_in_words(tmp_path: Path, cache: Path) -> None:
+    stating = {"tokenizer.ggml.padding_token_id": 99}
+    file = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=True)), stating=stating)
+    assert "transformers cannot load the model from GGUF" in refused(file, cache)

@@ -30,6 +30,7 @@ from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
 from thermostats.measurement.proof import check_proof
+from thermostats.measurement.spectra import WITHOUT_HEAD
 from thermostats.tables import store
 
 WORDS = ("[UNK]", "<s>", "</s>", "the", "cat", "sat")
@@ -270,3 +271,17 @@ def test_a_decoder_that_lost_its_head_is_still_refused(folder: Path) -> None:
     rewrite(folder, lambda tensors: tensors.pop("lm_head.weight"))
     with pytest.raises(DataError, match=r"1 missing \(lm_head\.weight"):
         opened(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "headless"),
+    [
+        *[(name, True) for name in ("MistralModel", "LlamaForSequenceClassification", "LLMForSequenceRegression")],
+        *[(name, True) for name in ("Qwen2ForRewardModel", "Qwen2ForTokenClassification", "InternLM2ForRewardModel")],
+        *[(name, False) for name in ("GPT2LMHeadModel", "GPT2DoubleHeadsModel", "LlamaForCausalLM")],
+        *[(name, False) for name in ("Qwen3VLForConditionalGeneration", "BertForMaskedLM")],
+    ],
+)
+def test_names_of_classes_without_a_head(name: str, headless: bool) -> None:
+    """As the hub's configurations have them."""
+    assert bool(WITHOUT_HEAD.search(name)) == headless

@@ -103,7 +103,7 @@ def fitted(shift: float = 0.0) -> Fit:
     draws = Draws(values=values, diagnostics=table, engine="nutpie", settings=Settings(), effective=effective)
     law = own_law(levels, per_row=["group"], statements={"up": lambda q: q["mu"] > 0})
     rows = thermostats.modelling.columns.frame_of({"group": GROUP, "y": np.append(MODEL.observed[:-1], 9.0)})
-    return Fit(law=law, rows=rows, design=law.of(rows), draws=draws)
+    return Fit(law=law, rows=rows, design=law.of(rows), drawn=draws)
 
 
 def never(*args: object, **more: object) -> None:

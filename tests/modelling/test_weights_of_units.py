@@ -40,7 +40,7 @@ def test_a_model_of_other_scales_has_no_draws_of_these() -> None:
     one, two = LAWS["line"](rng), LAWS["two levels"](rng)
     every = np.ones(20, dtype=bool)
     assert two.model.reweighted(one.draws, one.model, every, seed=1, size=100) is None
-    wider = one.law.alternatives["twice the prior scales"].lay_out(one.rows, None).model
+    wider = one.law.alternatives["twice the prior scales"].of(one.rows).model
     assert wider.reweighted(one.draws, one.model, every, seed=1, size=100) is None
 
 

@@ -140,6 +140,7 @@ def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path)
     for name in INDEX:
         index, page = read(workplace["out"] / name), read(workplace["out"] / "c02" / name)
         assert "rules of C02 have changed" in index and "inconclusive (too little data)" in index
+        assert "on the study’s own files" in index and "on all evidence" in index
         assert "rules of 1 finding were tried in simulated worlds" in index and "at most about 0.1 of" in index
         assert "changed after its test was first run" in page and "Before, it was wrong." in page
         assert "inconclusive (too little data)" in page and "It was tried." in page and "no effect at all" in page

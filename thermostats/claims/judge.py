@@ -18,7 +18,7 @@ from thermostats.claims.curve import curve_of
 from thermostats.claims.evidence import SETS, Evidence
 from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample, Strength
 from thermostats.claims.fits import convergence, posterior_of, undrawn
-from thermostats.claims.levels import MANY, PLAUSIBLE, SIDES, WITHOUT, Attained, attained
+from thermostats.claims.levels import MANY, PLAUSIBLE, SIDES, WANTED, WITHOUT, Attained, attained
 from thermostats.claims.own_models import noise, own_models_missing
 from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.question import Question
@@ -315,7 +315,8 @@ def could(known: Calibration) -> str:
         if (worst := of_side.worst) is None:
             continue
         limit = of_side.limit(PLAUSIBLE)
-        given = f"is given below a level of {declared(float(f'{limit:.2g}'))}" if limit else "is never given"
+        below = "up to a level of 5%" if limit > ALPHA else f"below a level of {declared(float(f'{limit:.2g}'))}"
+        given = f"is given {below}" if limit else "is never given"
         sentences.append(
             f"“{side}” {given}: at 5% it would come falsely in {worst['rate']:.1%} of {worst['studies']:,} studies "
             f"of the worst plausible world ({worst['words']})."
@@ -327,24 +328,33 @@ def could(known: Calibration) -> str:
 
 
 def settles(question: Question, weighed: Weighed, group: str) -> str:
-    """What would settle an open verdict, by the power at α*, in plain words; empty where nothing was simulated."""
+    """What would settle an open verdict, in plain words; empty where nothing was simulated."""
     if weighed.reason == Reason.CODING:
         return "More models of this kind settle nothing: the answer is another when columns change their block."
     if weighed.unit:
         return f"Without {weighed.unit} the verdict would not stand, so it is left open."
-    known, trial = weighed.known, question.trial
-    if weighed.verdict != OPEN or trial is None:
+    if weighed.verdict != OPEN or question.trial is None:
         return ""
-    power = known.side(SUPPORTED).power if known.tried else math.nan
+    larger = question.trial.larger
+    by_power = _by_power(weighed, larger, group) if weighed.known.tried else ""
+    return by_power if larger else f"{AT_WILL} {by_power}".strip()
+
+
+def _by_power(weighed: Weighed, larger: str, group: str) -> str:
+    """What a study of this size finds at α* of the side to which it leans, and what a larger one takes."""
+    side = Verdict(weighed.strength.leans or SUPPORTED)
+    of_side, power = weighed.known.side(side), weighed.known.side(side).power
+    if of_side.limit() == 0:
+        return f"Even at its smallest level “{side}” comes falsely in more than 5% of studies of this design."
+    if side == AGAINST and not math.isnan(power):
+        return f"Where there is no effect, a study of this size says so in {power:.0%} of simulations."
     if math.isnan(power):
-        return "" if trial.larger else AT_WILL
+        return ""
     here = f"A study of this size finds an effect of the declared size in {power:.0%} of simulations."
-    if not trial.larger:
-        return f"{AT_WILL} {here}"
-    takes = known.takes(group, trial.larger) if power < FAIR or weighed.reason == Reason.TOO_LITTLE else ""
-    if power < FAIR and not takes:
+    takes = weighed.known.takes(group, larger) if power < WANTED else ""
+    if larger and power < FAIR and not takes:
         takes = "One 18 times as large does not find it in 80% of them."
-    return " ".join(filter(None, [takes, here]))
+    return f"{takes} {here}".strip()
 
 
 def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:

@@ -237,6 +237,10 @@ def measure(
     shard: Annotated[
         str, typer.Option(help="With 2/8 only every 8th model from the 2nd on: a shard for each job of a job array.")
     ] = "1/1",
+    figure: Annotated[
+        Path | None,
+        typer.Option("--figure", help="Draw the gains of the models over depth into this file: .svg, .png or .pdf."),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help=f"A setting, may be repeated: {', '.join(SETTINGS)}."),
@@ -247,7 +251,8 @@ def measure(
     """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of their attention.
 
     What is finished is skipped: after an interruption, run the same command again. A file of models has a row for each
-    (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them.
+    (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them. A second table has
+    gains, and --figure draws them; thermostats.profile draws more.
 
     Example: `thermostats measure EleutherAI/pythia-160m ./my-model --data mine` or
     `thermostats measure --models checkpoints.toml --set engine=ray --data mine`
@@ -272,6 +277,10 @@ def measure(
         raise typer.Exit(exit_code(outcomes))
     if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)
+    if not (dry_run or as_json):
+        from thermostats.cli.measured import show_gains  # noqa: PLC0415 - pandas
+
+        show_gains(outcomes, models_asked, prompts, data, figure)
     say_next(OWN_ROWS, data=data, visible=not dry_run and not as_json)
 
 

@@ -57,21 +57,24 @@ def compare(
     As functions: distance of their canonical forms, 0 for models that changes of weights connect which leave every
     output; anything else says only how far. As stored: which tensors changed, by how much and in what rank. Distance
     is the Frobenius norm of the change over that of the first model's tensor; rank is effective, the participation
-    ratio of the change's squared singular values. Gains are shown where both models were measured.
+    ratio of the change's squared singular values. Gains are shown where both models were measured, and differences
+    block by block over the prompts of both, with intervals.
 
     Example: `thermostats compare models/base models/tuned`
     """
+    from thermostats.cli.measured import paired_rows  # noqa: PLC0415 - pandas
     from thermostats.measurement.compare import compare as compared  # noqa: PLC0415 - reads weights
 
     comparison = compared(first, second, data=data)
     changed = comparison.changed.to_dict("records")
     gains = comparison.gains.to_dict("records")
+    differences, why = paired_rows(first, second, data)
     if as_json:
         tensors = comparison.tensors.replace([math.inf, math.nan], None).to_dict("records")
         function = None if math.isnan(comparison.function) else comparison.function
         of_function = {"function": function, "function_notes": comparison.function_notes}
         stored = {"distance": comparison.distance, "notes": comparison.notes}
-        print_json({**of_function, **stored, "tensors": tensors, "gains": gains})
+        print_json({**of_function, **stored, "tensors": tensors, "gains": gains, "paired": differences})
         return
     if not math.isnan(comparison.function):
         print(f"As functions: {comparison.function:.4g} ({_meaning(comparison.function)}).")
@@ -91,6 +94,11 @@ def compare(
     else:
         step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
+    if differences:
+        print(f"Gains of the blocks on the same prompts, {second.name} minus {first.name}:")
+        print_rows(differences, ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"])
+    elif why and gains:
+        print(why)
 
 
 SAME = 1e-5

@@ -22,7 +22,7 @@ Config = Mapping[str, Any]
 HEADLESS = "files_without_head"
 """Key that `spectra.read_config` adds to a configuration: its class is one without a head of next tokens, as embedding
 and reward models are, and its files hold none."""
-OTHER_HEADS = ("score", "classifier", "qa_outputs", "v_head", "summary")
+OTHER_HEADS = ("score", "classifier", "qa_outputs", "v_head", "value_head", "reward_head", "regression_head", "summary")
 """Modules of such classes that are no part of the decoder."""
 
 

@@ -41,7 +41,7 @@ LOGITS = 4
 """Tensors over the vocabulary in float32: logits, log p, p, p log p."""
 ITEM = {"float32": 4, "bfloat16": 2, "float16": 2}
 BYTES_PER_TOKEN = 4
-UNLOADABLE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, AttributeError)
+UNLOADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, AttributeError, AssertionError)
 """What transformers raises for files that it cannot load."""
 PROCESS = 600 * 2**20
 """Bytes of a process without its model: torch and transformers take 500 MiB once an empty model was measured."""

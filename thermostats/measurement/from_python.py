@@ -135,14 +135,14 @@ def measure(
             spec_of("in memory", fields)  # refuses before anything is written
             _check_words(asked, kinds)
             specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
-            return _rows(specs, data, wanted, plain)
+            return _rows(specs, data, wanted, (plain, tokenizer))
         return _rows(specs, data, wanted)
 
 
 def _rows(
-    specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[int] | None, model: Any = None
+    specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[int] | None, in_memory: tuple[Any, ...] = ()
 ) -> pd.DataFrame:
-    """Rows of `layers` of some specs, measured where they are not yet. model: the one in memory that they are of."""
+    """Rows of `layers` of some specs, measured where they are not yet. in_memory: model and tokenizer they are of."""
     own_folder(data)
     tables = begun_or_shipped(data)
     for spec in specs:
@@ -161,10 +161,10 @@ def _rows(
         depth = int(planned.model["n_layers"])
         if beyond := [number for number in wanted or () if number > depth]:
             raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
-        if model is not None and any(run.kind != "weights" for run in planned.runs):
+        if in_memory and any(run.kind != "weights" for run in planned.runs):
             from thermostats.measurement.in_memory import check_same  # noqa: PLC0415 - needs the extra
 
-            check_same(model, planned)
+            check_same(in_memory[0], in_memory[1], planned)
     measured = []
     display = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
     with begun(data) as folder, display.bars if display else nullcontext():

@@ -29,8 +29,9 @@ Passed = dict[str, NDArray[np.float64]]
 """Name of a place → what left it."""
 
 
-def check_same(model: Any, planned: MeasurementPlan) -> None:
-    """Raise UsageError where a model in memory and its written weights, loaded again, give different numbers.
+def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
+    """Raise UsageError where a model in memory and its written weights, loaded again, give different numbers, or where
+    its tokenizer reads a prompt as other tokens.
 
     Compared are what each block leaves and the logits, of three tokens or a small image, at the model's own precision.
     """
@@ -38,12 +39,10 @@ def check_same(model: Any, planned: MeasurementPlan) -> None:
     entry = lookup(read_config(folder.path, folder.reads))
     before = _place(model, entry)
     first = _pass(before)
-    options: dict[str, Any] = {
-        "device_map": spec.device_map,
-        "trust_remote_code": spec.trust_remote_code,
-        "tokenizer": False,
-    }
+    options: dict[str, Any] = {"device_map": spec.device_map, "trust_remote_code": spec.trust_remote_code}
     loaded = load(folder, dtype=str(before.dtype).removeprefix("torch."), device=str(before.device), **options)
+    if entry.reads == "text":
+        _check_tokens(tokenizer, loaded.tokenizer, planned)
     second = _pass(loaded.decoder)
     tolerance = TOLERANCES[before.dtype]
     for name, x in second.items():
@@ -56,6 +55,19 @@ def check_same(model: Any, planned: MeasurementPlan) -> None:
                 allowed=f"at most {tolerance:g}",
                 next_step="undo what replaces its activation, forward method or attributes, or write it into the "
                 "weights or the configuration: rows are those of the weights alone",
+            )
+
+
+def _check_tokens(given: Any, loaded: Any, planned: MeasurementPlan) -> None:
+    for prompt in planned.prompts.itertuples():
+        before, after = (list(each(str(prompt.text))["input_ids"]) for each in (given, loaded))
+        if before != after:
+            raise UsageError(
+                "the tokenizer in memory reads a prompt as other tokens than it does once it is loaded again",
+                where=f"prompt {prompt.prompt_id}",
+                got=f"tokens {str(after)[:60]}",
+                allowed=f"{str(before)[:60]}",
+                next_step="save it with save_pretrained, and give AutoTokenizer.from_pretrained of that folder",
             )
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import decode
@@ -42,10 +43,6 @@ class MatrixSide:
         with np.errstate(invalid="ignore"):  # of weights that are not finite, which their rows say
             scaled = block if self.factors is None else block * self.factors
             return scaled - scaled.mean(axis=1, keepdims=True) if self.centred else scaled
-
-
-AS_STORED = MatrixSide()
-"""A side that nothing is done to."""
 
 
 @dataclass(frozen=True)
@@ -91,26 +88,39 @@ def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bo
     return AsRead(of_values, of_output, post or (NORMED_WRITE if entry.attention_write else ""), post)
 
 
-def balanced(
-    v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64], read: AsRead
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """W_V (K·r × d) and W_O (d × H·r) as read, balanced group by group; NaN where a weight is not finite.
+def _qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Q and R at the matrix's own precision; numpy's is in float64, and takes three times as long for float32."""
+    basis, triangle = qr(matrix, mode="economic", check_finite=False)
+    return basis, triangle
+
+
+class Balanced(NamedTuple):
+    """W_V (K·r × d) and W_O (d × H·r) as read, balanced, and the spectral norm of OV as read of each query head."""
+
+    w_v: NDArray[Any]
+    w_o: NDArray[Any]
+    ov: NDArray[Any]
+
+
+def balanced(v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64], read: AsRead) -> Balanced:
+    """The balanced pair, group by group; NaN where a weight is not finite.
 
     With the heads of a group one below the other OV = U S Wᵀ, and then W_V = √S Wᵀ, W_O = U √S. v (K × d_h × d_in) and
     o (H × d_h × d): as stored, the heads of W_O transposed. r: the smaller of d_h and what it leads to.
     """
-    values, outputs = [], dict[int, NDArray[Any]]()
+    values, outputs, largest = [], dict[int, NDArray[Any]](), np.full(len(of_query), np.nan)
     for k, stored in enumerate(v):
         heads = np.flatnonzero(of_query == k)
-        basis_v, r_v = np.linalg.qr(read.of_values.applied(decode(stored)).T)
-        stacked = np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads])
-        basis_o, r_o = np.linalg.qr(stacked)
+        basis_v, r_v = _qr(read.of_values.applied(decode(stored)).T)
+        basis_o, r_o = _qr(np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads]))
         core = r_o @ r_v.T
         if not np.isfinite(core).all():
-            return np.full((1, 1), np.nan), np.full((1, 1), np.nan)
+            return Balanced(np.full((1, 1), np.nan), np.full((1, 1), np.nan), np.full(len(of_query), np.nan))
         left, singular, right = np.linalg.svd(core, full_matrices=False)
         roots = np.sqrt(singular)
         values.append((roots[:, None] * right) @ basis_v.T)
-        together = (basis_o @ left) * roots
-        outputs |= dict(zip(heads.tolist(), np.split(together, len(heads)), strict=True))
-    return np.concatenate(values), np.concatenate([outputs[h] for h in sorted(outputs)], axis=1)
+        for h, part in zip(heads.tolist(), np.split((basis_o @ left) * roots, len(heads)), strict=True):
+            outputs[h] = part
+            gram = (part.T @ part) * roots[:, None] * roots
+            largest[h] = singular[0] if len(heads) == 1 else np.sqrt(np.linalg.eigvalsh(gram)[-1])
+    return Balanced(np.concatenate(values), np.concatenate([outputs[h] for h in sorted(outputs)], axis=1), largest)

@@ -22,7 +22,7 @@ from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkp
 from thermostats.measurement.gguf_files import record
 from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
 from thermostats.measurement.matrix_norms import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
-from thermostats.measurement.readings import AS_STORED, AsRead, MatrixSide, as_read, balanced
+from thermostats.measurement.readings import AsRead, as_read, balanced
 from thermostats.tables.limits import CONFIG, read_bytes
 
 Tensors = Mapping[str, StoredTensor]
@@ -30,7 +30,7 @@ Row = dict[str, object]
 MEASURES = ["spectral_norm", "frobenius_norm", "stable_rank", "ov_read_norm", "balanced_norm"]
 COLUMNS = ["layer", "matrix", "head", *MEASURES, "missing"]
 WITHOUT_HEAD = re.compile(
-    r"(For(Sequence|Token|Text)\w*Classification|ForQuestionAnswering|Reward\w*|(?<!LMHead)(?<!DoubleHeads)Model)$"
+    r"(For(Sequence|Token|Text)\w*(Classification|Regression)|ForQuestionAnswering|Reward\w*|(?<!LMHead)(?<!DoubleHeads)Model)$"
 )
 """How classes of decoders without a head of next tokens are called: embedding, reward and classifying models."""
 NOT_FINITE = "weights are not finite"
@@ -148,13 +148,10 @@ def _add_read_norms(
 ) -> None:
     """Put `ov_read_norm` into the rows of OV and `balanced_norm` into those of W_V and W_O, or why there is none."""
     values: dict[tuple[str, str], float] = {}
-    if not read.no_ov:
-        largest, _, lost = _products(_grams(v, read.of_values)[of_query], _grams(o, read.of_output))
-        by_head = np.where(lost, np.nan, np.sqrt(np.maximum(largest, 0.0)))
-        values |= {("OV", str(h + 1)): float(each) for h, each in enumerate(by_head)}
     if not read.no_balance:
-        balanced_v, balanced_o = balanced(v, o, of_query, read)
-        values |= {("W_V", ""): norms(balanced_v).spectral, ("W_O", ""): norms(balanced_o).spectral}
+        pair = balanced(v, o, of_query, read)
+        values |= {("OV", str(h + 1)): float(norm) for h, norm in enumerate(pair.ov) if not read.no_ov}
+        values |= {("W_V", ""): norms(pair.w_v).spectral, ("W_O", ""): norms(pair.w_o).spectral}
     for row in rows:
         is_ov = row["matrix"] == "OV"
         column, why = ("ov_read_norm", read.no_ov) if is_ov else ("balanced_norm", read.no_balance)
@@ -274,22 +271,31 @@ def _plain(stored: StoredTensor) -> NDArray[Any]:
     return raw
 
 
-def _grams(heads: NDArray[Any], side: MatrixSide = AS_STORED) -> NDArray[np.float64]:
-    """M Mᵀ of each head's (d_h × columns) matrix as a side of it is read, in float64: (heads × d_h × d_h)."""
+def _grams(heads: NDArray[Any]) -> NDArray[np.float64]:
+    """M Mᵀ of each head's (d_h × columns) matrix, in float64: (heads × d_h × d_h)."""
     grams = np.empty((heads.shape[0], heads.shape[1], heads.shape[1]))
     for h, stored in enumerate(heads):
-        block = side.applied(decode(stored))
+        block = decode(stored)
         grams[h] = block @ block.T
     return grams
 
 
 def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]) -> list[Row]:
-    """Rows of W_V^h, W_O^h and OV^h from W_V^h W_V^hᵀ and W_O^hᵀ W_O^h (H × d_h × d_h each)."""
-    (finite_v, lost_v), (finite_o, lost_o) = _finite(gram_v), _finite(gram_o)
+    """Rows of W_V^h, W_O^h and OV^h from W_V^h W_V^hᵀ and W_O^hᵀ W_O^h (H × d_h × d_h each).
+
+    The squared singular values of W_O W_V are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² = tr(G_O G_V).
+    """
+    (gram_v, lost_v), (gram_o, lost_o) = _finite(gram_v), _finite(gram_o)
+    values, vectors = np.linalg.eigh(gram_v)
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
     squares = {
-        "W_V": (np.linalg.eigvalsh(finite_v)[:, -1], np.trace(finite_v, axis1=1, axis2=2), lost_v),
-        "W_O": (np.linalg.eigvalsh(finite_o)[:, -1], np.trace(finite_o, axis1=1, axis2=2), lost_o),
-        "OV": _products(gram_v, gram_o),
+        "W_V": (values[:, -1], values.sum(axis=1), lost_v),
+        "W_O": (np.linalg.eigvalsh(gram_o)[:, -1], np.trace(gram_o, axis1=1, axis2=2), lost_o),
+        "OV": (
+            np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1],
+            np.einsum("hij,hji->h", gram_o, gram_v),
+            lost_v | lost_o,
+        ),
     }
     rows = []
     for matrix, (largest, total, lost) in squares.items():
@@ -297,20 +303,6 @@ def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float
         pair[:, lost] = np.nan
         rows += [_row(layer, matrix, str(h + 1), Norms(float(s), float(f))) for h, (s, f) in enumerate(pair.T)]
     return rows
-
-
-def _products(
-    gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Of W_O W_V of each head its largest squared singular value, the sum of all, and whether numbers are not finite.
-
-    The squared singular values are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² = tr(G_O G_V).
-    """
-    (gram_v, lost_v), (gram_o, lost_o) = _finite(gram_v), _finite(gram_o)
-    values, vectors = np.linalg.eigh(gram_v)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
-    largest = np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1]
-    return largest, np.einsum("hij,hji->h", gram_o, gram_v), lost_v | lost_o
 
 
 def _finite(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from thermostats.errors import SHOWN_OF, UsageError
 from thermostats.modelling.columns import frame_of
-from thermostats.modelling.draws import Draws
-from thermostats.modelling.fitted import Call, Fitted
 from thermostats.modelling.labelled import labelled
+from thermostats.modelling.laws import Call
 from thermostats.next_steps import CallMade, making, misused
 
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
+
 P = ParamSpec("P")
-F = TypeVar("F", bound=Fitted)
+F = TypeVar("F", bound="Fit")
 HOME = "thermostats.modelling."
 NUMBERS: Mapping[str, type] = {"int": Integral, "float": Real}
 """What an argument of such a kind must be."""
-READ: ContextVar[Draws | None] = ContextVar("READ", default=None)
-"""Draws of a saved fit, which stand for those that its call would make."""
 
 
-@contextmanager
-def read(draws: Draws) -> Iterator[None]:
-    """Fits made here have these draws."""
-    token = READ.set(draws)
-    try:
-        yield
-    finally:
-        READ.reset(token)
-
-
-def again(call: Call, draws: Draws) -> Fitted:
-    """The fit of a call with draws that were made before; UsageError where the function is none of ours."""
+def laid_out(call: Call) -> Fit:
+    """The fit of a call before it draws; UsageError where the function is none of ours."""
     module = import_module(call.module) if call.module.startswith(HOME) else None
-    function: Callable[..., Fitted] | None = getattr(module, call.function, None)
+    function = getattr(module, call.function, None)
     if function is None or not hasattr(function, "fits"):
         raise UsageError("a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…")
-    with read(draws):
-        return function(**call.arguments)
+    fit: Fit = function.fits(**call.arguments)
+    return replace(fit, call=call)
 
 
 def fits(function: Callable[P, F]) -> Callable[P, F]:
@@ -64,10 +52,11 @@ def fits(function: Callable[P, F]) -> Callable[P, F]:
         with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
             arguments = labelled(arguments, standard)
             fit = function(**arguments)  # type: ignore[call-arg]
+            drawn = fit.draws
         call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)
-        return replace(fit, call=call)
+        return replace(fit, call=call, drawn=drawn)
 
-    called.fits = True  # type: ignore[attr-defined]
+    called.fits = function  # type: ignore[attr-defined]
     return called
 
 

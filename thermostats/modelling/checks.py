@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,10 +18,12 @@ from scipy import stats
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
-from thermostats.modelling.fitted import Fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, folds
 from thermostats.modelling.statements import LOCATION, Quantities, Statement, Statistic, truth_of
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 REPLICATES, OF_PRIOR = 4000, 1000
@@ -100,7 +103,7 @@ class Gate:
         return f"<p><b>{self.headline}</b></p>{self.table().to_html(index=False, border=0)}"
 
 
-def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
+def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
     """All checks of a fit, and what becomes of some statements under other priors and without each unit.
 
     `refits`: also under the law's alternatives and without units, by exact refits. Where the draws themselves failed,
@@ -120,7 +123,7 @@ def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed
         predictive("prior predictive", prior, observed, placed, outcome=WARNED),
         predictive("posterior predictive", replicates, observed, statistics, outcome=FAILED),
         shape(fit, replicates, rng),
-        loo_pit(fit.loo(refit=refits) if drawn.outcome != FAILED else None),
+        loo_pit(*_left_out(fit, drawn, refits)),
         prior_sensitivity(sensitivity(fit, statements, refits=refits)),
     ]
     if refits:
@@ -128,7 +131,7 @@ def gate(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool, seed
     return Gate(checks=tuple(checks))
 
 
-def sampler(fit: Fitted, statements: Mapping[str, Statement]) -> Check:
+def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
     """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity that statements read.
 
     Fails where one of those is beyond its limit, where more than 0.1% of transitions diverged, or where importance
@@ -186,7 +189,7 @@ def predictive(
     return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
 
 
-def shape(fit: Fitted, replicates: Array, rng: np.random.Generator) -> Check:
+def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     """Residuals of a linear model as `residuals` looks at them, of other models the shape of the outcomes; warns.
 
     Residuals are compared with those of new groups, whose effects are drawn from their population (Marshall and
@@ -200,14 +203,25 @@ def shape(fit: Fitted, replicates: Array, rng: np.random.Generator) -> Check:
     return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)
 
 
-def loo_pit(left_out: LeftOut | None) -> Check:
-    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, since draws failed.
+def _left_out(fit: Fitted, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
+    """Every outcome predicted from all others, or why it is not."""
+    if drawn.outcome == FAILED:
+        return None, "the draws failed"
+    if fit.model.observed.size < 2:
+        return None, "there is one outcome"
+    if isinstance(fit.model, Gaussian) and not fit.model.LEAVES_OUT:
+        return None, "so many models along a tree are not left out"
+    return fit.loo(refit=refits), ""
+
+
+def loo_pit(left_out: LeftOut | None, why: str = "") -> Check:
+    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, and why.
 
     Warns: it asks about the whole distribution of the outcomes, of which a claim is about a part.
     """
     if left_out is None:
         nothing = pd.DataFrame({"pit": np.empty(0)})
-        return Check(name="LOO-PIT", outcome=WARNED, reason="not asked, since the draws failed", table=nothing)
+        return Check(name="LOO-PIT", outcome=WARNED, reason=f"not asked, since {why}", table=nothing)
     p = float(stats.kstest(left_out.pit, "uniform").pvalue)
     outcome, reason = WARNED if p < SURPRISING else PASSED, f"Kolmogorov–Smirnov p = {p:.3g}"
     if left_out.untrusted:
@@ -230,7 +244,7 @@ def influence(table: pd.DataFrame) -> Check:
     return Check(name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table)
 
 
-def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
+def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
     """Probabilities of statements as fitted, with the prior raised to powers, and under the law's alternatives.
 
     Columns: statement, alternative, probability (missing where weights cannot be trusted), pareto_k (of importance
@@ -249,7 +263,7 @@ def sensitivity(fit: Fitted, statements: Mapping[str, Statement], *, refits: boo
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
 
 
-def probabilities_without_units(fit: Fitted, statements: Mapping[str, Statement]) -> pd.DataFrame:
+def probabilities_without_units(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Probabilities of statements with nothing left out and without each unit: statement, left_out, probability.
 
     Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which the statement cannot

@@ -17,7 +17,7 @@ from scipy import optimize, special, stats
 
 from thermostats.errors import SHOWN_OF, UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.leave_out import LeftOut
 from thermostats.modelling.sampling import Sampled
 
@@ -28,7 +28,7 @@ LINE = 'thermostats.compare({"first": fit, "second": other})'
 
 
 @overload
-def compare(first: Mapping[str, Fitted]) -> pd.DataFrame: ...
+def compare(first: Mapping[str, Fit]) -> pd.DataFrame: ...
 @overload
 def compare(first: str | Path, second: str | Path, *, data: str | Path | None = None) -> Comparison: ...
 def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
@@ -43,7 +43,7 @@ def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
     """
     if isinstance(first, Mapping):
         return of_fits(first)
-    if isinstance(first, Fitted) or isinstance(second, Fitted):
+    if isinstance(first, Fit) or isinstance(second, Fit):
         raise UsageError("fits are compared by name", got="fits without names", allowed="a dict", next_step=LINE)
     if not all(isinstance(folder, (str, Path)) for folder in (first, second)):
         got = ", ".join(type(each).__name__ for each in (first, second))
@@ -54,9 +54,9 @@ def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
     return of_models(first, second, data=data)
 
 
-def of_fits(fits: Mapping[str, Fitted]) -> pd.DataFrame:
+def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
     """The table of `compare`; UsageError for fewer than two fits, or fits of other outcomes."""
-    if strange := [name for name, fit in fits.items() if not isinstance(fit, Fitted)]:
+    if strange := [name for name, fit in fits.items() if not isinstance(fit, Fit)]:
         got = f"{strange[0]}: {fits[strange[0]]!r}"[:SHOWN_OF]
         raise UsageError("not a fit", got=got, allowed="fits of the same outcomes", next_step=LINE)
     if len(fits) < 2:

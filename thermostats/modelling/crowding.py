@@ -20,9 +20,9 @@ from thermostats.modelling.classical.estimates import columns_of, is_constant, n
 from thermostats.modelling.columns import Columns, gain_columns
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Design, Fitted, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
+from thermostats.modelling.laws import Design, Law, Prior
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.lines import Line, LineDesign, lab_statistics, line_law, points
 from thermostats.modelling.mixture import Mixture
@@ -285,7 +285,7 @@ def _statistics(rows: pd.DataFrame, design: Design) -> Mapping[str, Statistic]:
     return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
 
 
-def _thresholds(fit: Fitted) -> pd.DataFrame:
+def _thresholds(fit: Fit) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
     design, model = fit.designed(StepDesign), fit.model
     cuts, widths = design.cuts, design.widths
@@ -305,7 +305,7 @@ def _thresholds(fit: Fitted) -> pd.DataFrame:
     )
 
 
-def _rivals(fit: Fitted) -> pd.DataFrame:
+def _rivals(fit: Fit) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
     rivals = {name: _line(rows, *columns).of(rows).model for name, columns in straight.items()}
@@ -314,13 +314,13 @@ def _rivals(fit: Fitted) -> pd.DataFrame:
     return compare(exact, by_model_and_lab(rows), seed=fit.seed)
 
 
-def _models(fit: Fitted) -> pd.DataFrame:
+def _models(fit: Fit) -> pd.DataFrame:
     return fit.rows[["model_id", "heritage", "rho", "log_gain", "error"]].assign(
         lab_mean_log_rho=fit.rows["log_rho"] - fit.rows["within"]
     )
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     models = fit.table("models")
     points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
     if "threshold" in fit.law.tables:

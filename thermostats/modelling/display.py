@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,11 @@ from thermostats.errors import UsageError, unknown
 from thermostats.formatting import number, plural
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, element_names, equal_tailed, versions
-from thermostats.modelling.fitted import Fitted
 from thermostats.plots.general import forest
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
 
 MOST_LINES, WIDTH = 10, 100
 """Lines of a fit at a prompt, and characters of a line."""
@@ -28,7 +30,7 @@ MOST_ROWS = 20
 """Most quantities in a notebook's table or in a figure."""
 
 
-def lines(fit: Fitted) -> list[str]:
+def lines(fit: Fit) -> list[str]:
     """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     rows = [
         f"  {quantity}: {number(row['median'])} [{number(row['lower'])}, {number(row['upper'])}]"
@@ -44,7 +46,7 @@ def lines(fit: Fitted) -> list[str]:
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
 
 
-def headline(fit: Fitted) -> str:
+def headline(fit: Fit) -> str:
     """Law, outcome, size and status of a fit."""
     rows = fit.rows
     size = f"{len(rows)} rows"
@@ -55,7 +57,7 @@ def headline(fit: Fitted) -> str:
     return f"{fit.law.name} fit of {fit.estimand or 'y'}: {size}, {fit.status}"
 
 
-def html(fit: Fitted) -> str:
+def html(fit: Fit) -> str:
     """Title, first quantities and remarks, for a notebook."""
     table = fit.summary()
     chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:FIRST]]
@@ -66,7 +68,7 @@ def html(fit: Fitted) -> str:
     return f"<p><b>{escape(headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
 
 
-def latex(fit: Fitted, digits: int) -> str:
+def latex(fit: Fit, digits: int) -> str:
     """The summary as a table of LaTeX with booktabs; UsageError for digits that are no whole number from 1."""
     if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
         what, allowed = "digits are a whole number", "significant digits from 1"
@@ -107,7 +109,7 @@ def _escaped(text: str) -> str:
     return "".join(plain.get(sign, sign) for sign in text)
 
 
-def updates(fit: Fitted) -> pd.DataFrame:
+def updates(fit: Fit) -> pd.DataFrame:
     """Median and interval of what is reported before and after the data: quantity, stage, median, lower, upper."""
     before = fit.model.from_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
     prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.design)
@@ -122,7 +124,7 @@ def updates(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
-def draw(fit: Fitted, kind: str, axes: Axes | None) -> Axes:
+def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
     """Draw one kind of figure; see `Fit.plot`."""
     kinds = {**fit.law.figures, "intervals": _intervals, "prior": _prior, "replicated": _replicated}
     if isinstance(kind, str) and not kind:
@@ -136,16 +138,16 @@ def draw(fit: Fitted, kind: str, axes: Axes | None) -> Axes:
     return drawn
 
 
-def _intervals(fit: Fitted, axes: Axes) -> object:
+def _intervals(fit: Fit, axes: Axes) -> object:
     axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
     return forest(fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median")
 
 
-def _prior(fit: Fitted, axes: Axes) -> object:
+def _prior(fit: Fit, axes: Axes) -> object:
     return prior_to_posterior(updates(fit).head(2 * MOST_ROWS), axes)
 
 
-def _replicated(fit: Fitted, axes: Axes) -> object:
+def _replicated(fit: Fit, axes: Axes) -> object:
     gate = checks.gate(fit, {}, refits=False, seed=fit.seed)
     tables = [check.table for check in gate.checks if check.name == "posterior predictive"]
     return posterior_predictive_panels(pd.concat(tables, ignore_index=True), axes)
@@ -170,7 +172,7 @@ def make_room(axes: Axes) -> None:
         figure.set_size_inches(width + 1.1 * across, height + 1.1 * down)
 
 
-def as_dict(fit: Fitted) -> dict[str, Any]:
+def as_dict(fit: Fit) -> dict[str, Any]:
     """A fit without its draws, as JSON takes it."""
     return {
         "law": fit.law.name,

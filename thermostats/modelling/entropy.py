@@ -21,8 +21,8 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Quantities, Statistic
@@ -263,7 +263,7 @@ def _statistics(design: SlopesDesign) -> dict[str, Statistic]:
     return {"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)}
 
 
-def _slopes(fit: Fitted) -> pd.DataFrame:
+def _slopes(fit: Fit) -> pd.DataFrame:
     """One row per model: its slope, and the correlation inside it alone."""
     design = fit.designed(SlopesDesign)
     models, model = design.labels["slopes"], design.model_of
@@ -274,7 +274,7 @@ def _slopes(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **estimates, "correlation_alone": alone.mean(), "n_prompts": alone.size()})
 
 
-def _correlation(fit: Fitted) -> pd.DataFrame:
+def _correlation(fit: Fit) -> pd.DataFrame:
     """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
     wide = fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna().astype("float64")
     if len(wide) < LEAST:
@@ -284,7 +284,7 @@ def _correlation(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame([{name: getattr(within, name) for name in fields}])
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     """Slopes of the models with their intervals."""
     forest(fit.table("slopes"), axes, label="model_id", estimate="slope")
     axes.set_xlabel("slope of entropy on log gain, both standardised")

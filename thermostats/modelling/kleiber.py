@@ -26,9 +26,9 @@ from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.declared import Declare
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Design, Fitted, Law, Prior
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
+from thermostats.modelling.laws import Design, Law, Prior
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.predictions import LOG10
@@ -326,7 +326,7 @@ def _statistics(design: CurveDesign) -> Mapping[str, Statistic]:
     return statistics
 
 
-def _models(fit: Fitted) -> pd.DataFrame:
+def _models(fit: Fit) -> pd.DataFrame:
     design = fit.designed(CurveDesign)
     y, error, L = design.y, design.error, design.L
     above = probability_above(y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy())
@@ -334,11 +334,11 @@ def _models(fit: Fitted) -> pd.DataFrame:
     return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
 
 
-def _quantiles(fit: Fitted) -> pd.DataFrame:
+def _quantiles(fit: Fit) -> pd.DataFrame:
     return quantile_power_law(fit.designed(CurveDesign).L, fit.designed(CurveDesign).y, seed=fit.seed)
 
 
-def _rivals(scale: float, fit: Fitted) -> pd.DataFrame:
+def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
     """The power law, k = β = 1, a constant, and a line on the log of depth, head density and size."""
     rows, L, middle = fit.rows, fit.designed(CurveDesign).L, fit.designed(CurveDesign).middle
     constant, x = np.ones((L.size, 1)), np.log(L / middle)
@@ -375,7 +375,7 @@ def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
     )
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     models, middle = fit.table("models"), fit.designed(CurveDesign).middle
     L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
     values = fit.draws.few(500)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from thermostats.modelling.comparing import compared
 from thermostats.modelling.draws import Array, equal_tailed
-from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, held_out, held_out_of
 from thermostats.modelling.lineage_drift import Drift
@@ -31,6 +31,7 @@ from thermostats.modelling.lineage_likelihood import (
     power_by_size,
 )
 from thermostats.modelling.lineage_processes import DESCENT
+from thermostats.modelling.lineage_pruning import pagel_by_pruning
 from thermostats.modelling.mixture import Mixture
 from thermostats.plots.tree import draw_tree
 
@@ -78,13 +79,13 @@ def _power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
     return power_by_size(covariance(means, lineage), columns_there_are, len(set(clades)), lam)
 
 
-def power(fit: Fitted) -> pd.DataFrame:
+def power(fit: Fit) -> pd.DataFrame:
     """How often studies of this tree's shape tell a share of descent from none, by number of models."""
     lineage = fit.designed(LineageDesign).lineage
     return pd.concat([_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True)
 
 
-def likelihood(fit: Fitted) -> pd.DataFrame:
+def likelihood(fit: Fit) -> pd.DataFrame:
     """Maxima of the likelihood without priors, restricted and full: least squares, Brownian motion, Pagel's λ.
 
     Errors of measurement are part of what is the models' own. `p`: of λ = 0, exact for normal outcomes; with `lower`
@@ -106,16 +107,19 @@ def likelihood(fit: Fitted) -> pd.DataFrame:
 
 def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
     y, (x, _), k = outcomes(means), columns(means, lineage), covariance(means, lineage)
-    eye, maxima = np.eye(len(y)), []
+    models, maxima = list(dict.fromkeys(means["model_id"])), []
+    apart = np.linalg.eigvalsh(k)[0] > 1e-10
     for method in (REML, ML):
-        maxima.append(("least squares", line(y, x, eye, method=method, parameter=0.0)))
-        if np.linalg.eigvalsh(k)[0] > 1e-10:
+        maxima.append(("least squares", line(y, x, np.eye(len(y)), method=method, parameter=0.0)))
+        if apart:
             maxima.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
-        maxima.append(("Pagel's λ", pagel(y, x, k, method=method)))
+        by_tree = lineage.pruned(models)
+        best = pagel_by_pruning(y, x, lineage.tree, models, method=method) if by_tree else pagel(y, x, k, method=method)
+        maxima.append(("Pagel's λ", best))
     return maxima
 
 
-def slopes(fit: Fitted) -> pd.DataFrame:
+def slopes(fit: Fit) -> pd.DataFrame:
     """Slopes on the blocks' columns: by least squares, along the tree by likelihood (REML), and of the posterior."""
     lineage = fit.designed(LineageDesign).lineage
     names = columns(fit.rows, lineage)[1]
@@ -137,7 +141,7 @@ def slopes(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "slope on", "estimate", "se", "lower", "upper"])
 
 
-def node_gains(fit: Fitted) -> tuple[Array, NDArray[np.bool_]]:
+def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     """Draws of the log gain at every node, draws × nodes, and which nodes are models with rows.
 
     A model's is its own, of its shape and size; an ancestor's that of a model of mean shape and size without anything
@@ -154,7 +158,7 @@ def node_gains(fit: Fitted) -> tuple[Array, NDArray[np.bool_]]:
     return drawn, measured
 
 
-def nodes(fit: Fitted) -> pd.DataFrame:
+def nodes(fit: Fit) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
     tree = fit.designed(LineageDesign).lineage.tree
     drawn, measured = node_gains(fit)
@@ -168,7 +172,7 @@ def _summary(drawn: Array, level: float) -> dict[str, Array]:
     return {"mean": drawn.mean(axis=0), "lower": lower, "upper": upper, "probability_dampens": below}
 
 
-def _changes(fit: Fitted) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     tree = fit.designed(LineageDesign).lineage.tree
     drawn, measured = node_gains(fit)
     pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
@@ -186,12 +190,12 @@ def _changes(fit: Fitted) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     return table, changed
 
 
-def branches(fit: Fitted) -> pd.DataFrame:
+def branches(fit: Fit) -> pd.DataFrame:
     """Every branch of the tree: P(parent and child lie on opposite sides of 1)."""
     return _changes(fit)[0]
 
 
-def sides(fit: Fitted) -> pd.DataFrame:
+def sides(fit: Fit) -> pd.DataFrame:
     """How often the side of 1 changes, by kind of branch and in all: branches, changes with their interval, share."""
     table, changed = _changes(fit)
     kinds: Mapping[str, Any] = {kind: (table["kind"] == kind).to_numpy() for kind in sorted(set(table["kind"]))}
@@ -207,7 +211,7 @@ def sides(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "branches", "changes", "lower", "upper", "share"])
 
 
-def upcoming(fit: Fitted) -> pd.DataFrame:
+def upcoming(fit: Fit) -> pd.DataFrame:
     """Log gain of a model not yet seen below every inner node: the next lab, family, sibling, or child of a model.
 
     Its shape and size are the mean of the models there. P(below 1).
@@ -228,7 +232,7 @@ def upcoming(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"below": tree.names, "what": what, **_summary(fit.predicted(frame), fit.level)})
 
 
-def clades_predicted(fit: Fitted) -> pd.DataFrame:
+def clades_predicted(fit: Fit) -> pd.DataFrame:
     """Every clade predicted from the others, exactly: the fit, and the same without descent and without each block."""
     lineage = fit.designed(LineageDesign).lineage
     folds = fit.rows["clade"].tolist()
@@ -239,14 +243,14 @@ def clades_predicted(fit: Fitted) -> pd.DataFrame:
     return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}).reset_index()
 
 
-def _held_out(fit: Fitted, folds: list[str]) -> LeftOut:
+def _held_out(fit: Fit, folds: list[str]) -> LeftOut:
     if isinstance(fit.model, Mixture):
         return held_out_of(fit.model, folds, seed=fit.seed)
     assert isinstance(fit.model, Gaussian)  # noqa: S101 - a lineage has no third
     return held_out(fit.model, fit.draws, folds, seed=fit.seed)
 
 
-def dendrogram(fit: Fitted, axes: Axes) -> Axes:
+def dendrogram(fit: Fit, axes: Axes) -> Axes:
     """The tree with the log gain of every node as its colour."""
     table = nodes(fit)
     return draw_tree(
@@ -254,7 +258,7 @@ def dendrogram(fit: Fitted, axes: Axes) -> Axes:
     )
 
 
-TABLES: Mapping[str, Callable[[Fitted], pd.DataFrame]] = {
+TABLES: Mapping[str, Callable[[Fit], pd.DataFrame]] = {
     "slopes": slopes,
     "likelihood": likelihood,
     "nodes": nodes,

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from thermostats.modelling import residuals
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fitted import Design
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.heritage.quantities import POPULATION_MEAN
-from thermostats.modelling.lineage_drift import Drift
+from thermostats.modelling.laws import Design
+from thermostats.modelling.lineage_along import along_tree
+from thermostats.modelling.lineage_drift import DENSE, Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.predictions import LOG
@@ -85,6 +86,8 @@ class Lineage:
         model: Gaussian | Mixture = gaussians[0]
         if len(gaussians) > 1:
             model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
+        elif clades is not None and self.pruned(models):
+            model = along_tree(gaussians[0], f"u_{DESCENT}", drifts[0][DESCENT], models)
         return LineageDesign(
             model=model,
             outcomes=tuple(rows["model_id"].astype(str)),
@@ -97,8 +100,12 @@ class Lineage:
             nodes=nodes,
             models=held,
             model_of=of,
-            own=own,
+            alone=own,
         )
+
+    def pruned(self, models: Sequence[str]) -> bool:
+        """Whether the fit goes along the tree: of many models, each with one row, that Brownian motion relates."""
+        return len(models) > DENSE and self.process == BROWNIAN and not (self.repeated or self.tree.merges)
 
     def without(self, *names: str) -> Lineage:
         """The law without some blocks, or without descent."""
@@ -179,7 +186,8 @@ class LineageDesign(Design):
     """Those of the fit."""
     model_of: NDArray[np.int64]
     """Model of every row."""
-    own: Mapping[str, Array]
+    alone: Mapping[str, Array]
+    """Basis of what is the single model's own, where its rows repeat."""
 
     def of_new(self, rows: pd.DataFrame) -> LineageDesign:
         """Other rows by the blocks of these."""
@@ -246,8 +254,8 @@ def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, erro
     parts = contributions(values, design)
     instrument = parts.pop(INSTRUMENT, 0.0)
     centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
-    if OWN in design.own:
-        return np.asarray(centre + values[f"u_{OWN}"] @ design.own[OWN].T)
+    if OWN in design.alone:
+        return np.asarray(centre + values[f"u_{OWN}"] @ design.alone[OWN].T)
     variance = np.square(values["scale"][..., -1:])
     weight = variance / (variance + np.square(values.get("error", error)))
     noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(0).standard_normal(
@@ -260,7 +268,7 @@ def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, 
     """Standard deviations over models, shares of variance, λ and what the process has besides."""
     lineage = design.lineage
     parts, square = contributions(values, design), np.square(values["scale"])
-    names = list(design.nodes[0]) + list(design.own) + [REPEAT if design.own else OWN]
+    names = list(design.nodes[0]) + list(design.alone) + [REPEAT if design.alone else OWN]
     by = {name: square[..., k] for k, name in enumerate(names)}
     descents = list(design.drifts[0])
     if descents:

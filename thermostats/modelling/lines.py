@@ -26,9 +26,9 @@ from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Fitted, Law, Prior
 from thermostats.modelling.formula import formula_of
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.laws import WIDER, Design, Law, Prior
 from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
 from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.scales import HalfNormals
@@ -366,13 +366,13 @@ def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> l
     return messages
 
 
-def _rows(line: Line, fit: Fitted) -> pd.DataFrame:
+def _rows(line: Line, fit: Fit) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     table = fit.rows[list(dict.fromkeys(["model_id", "heritage", *line.covariates]))]
     return table.assign(outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0)
 
 
-def _figure(line: Line, fit: Fitted, axes: Axes) -> Axes:
+def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
     """Outcomes with their errors over the last covariate, and the line's interval.
 
     Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.

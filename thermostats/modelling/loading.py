@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
-from thermostats.modelling.calls import again
+from thermostats.modelling.calls import laid_out
 from thermostats.modelling.declared import Declare
 from thermostats.modelling.draws import Draws, Settings
 from thermostats.modelling.fit import Fit, own_law
-from thermostats.modelling.fitted import Law
+from thermostats.modelling.laws import Law
 from thermostats.modelling.saving import read_call, read_file, read_rows
 
 
@@ -36,12 +36,11 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
     rows = read_rows(record["rows"])
     if law is None and model is None and record.get("call"):
-        fit = again(read_call(record["call"]), draws)
-        assert isinstance(fit, Fit)  # noqa: S101 - all functions that fit make them
+        fit = laid_out(read_call(record["call"]))
         if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
             step = "fit and save it again"
             raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
-        return replace(fit, **words)
+        return replace(fit, drawn=draws, **words)
     if law is None and model is None:
         raise UsageError(
             "functions are not in a saved fit",
@@ -53,4 +52,4 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
     if chosen.name != record["law"]:
         raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
-    return Fit(law=chosen, rows=rows, design=chosen.of(rows), draws=draws, **words)
+    return Fit(law=chosen, rows=rows, design=chosen.of(rows), drawn=draws, **words)

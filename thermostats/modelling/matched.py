@@ -23,7 +23,7 @@ from thermostats.modelling.classical.within_cells import LEAST_CELLS, Cells, Rat
 from thermostats.modelling.columns import Columns, unit_rows
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Fitted, Law
+from thermostats.modelling.laws import Law
 from thermostats.modelling.lines import ERROR, Line, LineDesign, line_law, line_statistics
 from thermostats.modelling.predictions import LOG as LOG_SCALE
 from thermostats.modelling.standard_errors import not_read, of_logs
@@ -212,18 +212,18 @@ def _quantities(values: Mapping[str, Array], design: LineDesign) -> dict[str, Ar
     return {"ratio": np.exp(delta), "log_ratio": delta, **spreads, "residual_sd": scale[..., -1]}
 
 
-def _ratio(fit: Fitted) -> RatioOfCells:
+def _ratio(fit: Fit) -> RatioOfCells:
     return ratio_of_cells(fit.rows[LOG].to_numpy(), cells_of(fit.rows), level=fit.level, seed=fit.seed)
 
 
-def _estimate(fit: Fitted) -> pd.DataFrame:
+def _estimate(fit: Fit) -> pd.DataFrame:
     """One row: ratio, lower, upper, level, cells."""
     r = _ratio(fit)
     row = {"ratio": r.ratio, "lower": r.ratio_lower, "upper": r.ratio_upper, "level": r.level, "cells": r.n}
     return pd.DataFrame([row | {"interval": r.interval}])
 
 
-def _cells(fit: Fitted) -> pd.DataFrame:
+def _cells(fit: Fit) -> pd.DataFrame:
     """Per cell: models, labs and geometric means of both sides, their ratio with its known error, and who is lower."""
     rows = []
     for cell, part in fit.rows.groupby(CELL, sort=False):
@@ -238,7 +238,7 @@ def _cells(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _permutation(fit: Fitted) -> pd.DataFrame:
+def _permutation(fit: Fit) -> pd.DataFrame:
     """Per way of moving: arrangements, p, p_below, least_p, and false_rate, of a 5% test with the fit's spreads."""
     r, cells = _ratio(fit), cells_of(fit.rows)
     group_sd, unit_sd = (float(np.median(fit.quantities[f"{name}_sd"])) for name in ("family", "residual"))
@@ -253,7 +253,7 @@ def _permutation(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _figure(focal: str, fit: Fitted, axes: Axes) -> Axes:
+def _figure(focal: str, fit: Fit, axes: Axes) -> Axes:
     """Outcomes by cell, each lab with its mark, and the ratio above."""
     cells = {cell: place for place, cell in enumerate(dict.fromkeys(fit.rows[CELL]))}
     reference(axes, 1.0, vertical=True)

@@ -22,7 +22,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
+from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.populations import populations, several_members
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
@@ -183,7 +183,7 @@ def _statistics(design: MeansDesign) -> dict[str, Statistic]:
     }
 
 
-def table_of_means(fit: Fitted) -> pd.DataFrame:
+def table_of_means(fit: Fit) -> pd.DataFrame:
     """Mean of every model with its interval and P(mean < 0)."""
     models = fit.design.labels["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
@@ -192,12 +192,12 @@ def table_of_means(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **estimates})
 
 
-def outcome_rows(outcome: str, fit: Fitted) -> pd.DataFrame:
+def outcome_rows(outcome: str, fit: Fit) -> pd.DataFrame:
     """The outcomes by model."""
     return fit.rows.assign(outcome=fit.rows[outcome])[["model_id", "outcome"]]
 
 
-def figure_of_means(fit: Fitted, axes: Axes) -> Axes:
+def figure_of_means(fit: Fit, axes: Axes) -> Axes:
     """Outcomes of every model as dots, and the interval of its mean."""
     rows, table = fit.table("rows"), fit.table("means")
     at = np.arange(len(table))

@@ -23,8 +23,8 @@ from thermostats.modelling.columns import comparable_only, needing, units_once
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.statements import Statement, Statistic
@@ -213,7 +213,7 @@ def _statistics(design: SourcesDesign) -> dict[str, Statistic]:
     }
 
 
-def _levels(fit: Fitted) -> pd.DataFrame:
+def _levels(fit: Fit) -> pd.DataFrame:
     """Factor e^u of every source, prompt set and precision against the mean of its kind, with interval and models."""
     rows = []
     for kind in OF_MEASUREMENT:
@@ -229,7 +229,7 @@ def _levels(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "level", "models", "factor", "lower", "upper"])
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     """Factors of all levels with their intervals."""
     table = fit.table("levels")
     names = table["kind"].str.replace("_", " ") + ": " + table["level"]

@@ -25,7 +25,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
+from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.pair_rows import pairs_of
 from thermostats.modelling.populations import informed_share, members, population
 from thermostats.modelling.predictions import LOG
@@ -264,7 +264,7 @@ def _most_unseen(n: Any) -> Any:
     return 1 - (1 - options.level) ** (1 / n)
 
 
-def table_of_power(fit: Fitted) -> pd.DataFrame:
+def table_of_power(fit: Fit) -> pd.DataFrame:
     """What these pairs can show, and 3, 10, 30 and 100."""
     n = len(fit.design.labels["ratio"])
     sizes = np.unique([n, 3, 10, 30, 100])
@@ -272,7 +272,7 @@ def table_of_power(fit: Fitted) -> pd.DataFrame:
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
 
 
-def new_pair(fit: Fitted) -> pd.DataFrame:
+def new_pair(fit: Fit) -> pd.DataFrame:
     """P(sign changes) of a pair of the same population, by its base; from the posterior and from the prior alone."""
     rng = np.random.default_rng(fit.seed)
     means, spreads = rng.normal(0, SHARE, (2, OF_PRIOR)), np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
@@ -294,7 +294,7 @@ def new_pair(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("pair").reset_index()
 
 
-def pairs_table(margin: float, fit: Fitted) -> pd.DataFrame:
+def pairs_table(margin: float, fit: Fit) -> pd.DataFrame:
     """One row per pair: what was seen, its ratio with interval, and whether it changes sides."""
     names = fit.design.labels["ratio"]
     level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
@@ -330,7 +330,7 @@ def _tuned(pair: str) -> str:
     return tuned if tuned.startswith(base) or not tuned else f"{base} → {tuned}"
 
 
-def figure_of_pairs(margin: float, fit: Fitted, axes: Axes) -> Axes:
+def figure_of_pairs(margin: float, fit: Fit, axes: Axes) -> Axes:
     """Ratios of the pairs with their intervals; the band counts as no change."""
     table = fit.table("pairs")
     at = np.arange(len(table))

@@ -21,8 +21,8 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Law
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.ranking import (
     APART,

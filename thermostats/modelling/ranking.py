@@ -24,7 +24,7 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Fitted, Law
+from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.populations import effects, informed_share, members, population
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.sampling import Sampled, padded
@@ -293,7 +293,7 @@ def _statistics(design: RankingDesign) -> dict[str, Statistic]:
     }
 
 
-def table_of_ranks(fit: Fitted) -> pd.DataFrame:
+def table_of_ranks(fit: Fit) -> pd.DataFrame:
     """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
     models = fit.design.labels["gain"]
     level = fit.quantities["level"].reshape(-1, len(models))
@@ -305,7 +305,7 @@ def table_of_ranks(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values("mean_rank", ignore_index=True)
 
 
-def table_of_shares(fit: Fitted) -> pd.DataFrame:
+def table_of_shares(fit: Fit) -> pd.DataFrame:
     """Parts of the variance with their intervals."""
     parts = fit.design.labels["share"]
     shares = fit.quantities["share"].reshape(-1, len(parts))
@@ -313,12 +313,12 @@ def table_of_shares(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame({"part": parts, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
 
 
-def table_of_order(order: Sequence[str], fit: Fitted) -> pd.DataFrame:
+def table_of_order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
     """The order that was asked for."""
     return pd.DataFrame({"rank": np.arange(1, len(order) + 1), "model_id": list(order)})
 
 
-def figure_of_ranks(fit: Fitted, axes: Axes) -> Axes:
+def figure_of_ranks(fit: Fit, axes: Axes) -> Axes:
     """Gains of the models with their intervals."""
     forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
     log_axis(axes, "x")

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,11 @@ import xarray
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.fit import OwnDesign
-from thermostats.modelling.fitted import Call, Design, Fitted
+from thermostats.modelling.laws import Call
 from thermostats.tables.tree import Tree
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
 
 FORMAT = "thermostats fit 2"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
@@ -30,7 +32,7 @@ TABLE, SETTINGS, TREE = "a table as Parquet", "settings of the sampler", "a tree
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
-def save(fit: Fitted, path: str | Path) -> Path:
+def save(fit: Fit, path: str | Path) -> Path:
     """Write a fit to a netCDF file and return its path; raises UsageError where it cannot be written."""
     target = Path(path)
     variables = {
@@ -40,7 +42,7 @@ def save(fit: Fitted, path: str | Path) -> Path:
     record = {
         "format": FORMAT,
         "law": fit.law.name,
-        "own": json.dumps({**_own(fit.design), "units": fit.law.units}, default=np.ndarray.tolist),
+        "own": json.dumps({**fit.design.declared, "units": fit.law.units}, default=np.ndarray.tolist),
         "rows": json.dumps(_packed(fit.rows)),
         "diagnostics": fit.draws.diagnostics.to_json(orient="table", index=False, double_precision=15),
         "draws": json.dumps({name: getattr(fit.draws, name) for name in OF_DRAWS}),
@@ -55,13 +57,6 @@ def save(fit: Fitted, path: str | Path) -> Path:
             "a fit cannot be written", where=target, got=error, next_step="choose a folder that exists"
         ) from error
     return target
-
-
-def _own(design: Design) -> dict[str, Any]:
-    """What a PyMC model of one's own was declared with; nothing of other laws, whose call says it."""
-    if not isinstance(design, OwnDesign):
-        return {}
-    return {"per_row": design.per_row, "outcome": design.outcome, "constants": dict(design.constants)}
 
 
 def _call_text(call: Call | None) -> str:

@@ -19,7 +19,7 @@ from thermostats.modelling.classical.estimates import labels
 from thermostats.modelling.columns import Columns, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Fitted, Law, Prior
+from thermostats.modelling.laws import WIDER, Design, Law, Prior
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.modelling.statements import Statistic
@@ -231,13 +231,13 @@ def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
     return [line for line, holds in words.items() if holds]
 
 
-def _groups(fit: Fitted) -> pd.DataFrame:
+def _groups(fit: Fit) -> pd.DataFrame:
     """Units and how many it holds for, by group."""
     counts = fit.rows.groupby("group_")["holds_"].agg(holds="sum", units="size")
     return counts.rename_axis("group").reset_index()
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     """Shares of the groups with their intervals, and counts as observed."""
     groups = fit.table("groups")
     p = fit.quantities["p"].reshape(-1, len(groups))

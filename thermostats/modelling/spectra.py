@@ -16,9 +16,9 @@ from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Fitted, Law
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
+from thermostats.modelling.laws import Law
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
 from thermostats.modelling.lines import Line, LineDesign, gaussian_of, lab_statistics, line_law
 from thermostats.modelling.predictions import LOG
@@ -166,7 +166,7 @@ def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     return {"ratio": gaussian_of(LINE, rows), "constant": gaussian_of(CONSTANT, rows)}
 
 
-def _labs_predicted(fit: Fitted) -> pd.DataFrame:
+def _labs_predicted(fit: Fit) -> pd.DataFrame:
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     ratio, constant = (
         held_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed) for model in _exact(fit.rows).values()
@@ -184,11 +184,11 @@ def _labs_predicted(fit: Fitted) -> pd.DataFrame:
     )
 
 
-def _rivals(fit: Fitted) -> pd.DataFrame:
+def _rivals(fit: Fit) -> pd.DataFrame:
     return compare(_exact(fit.rows), by_model_and_lab(fit.rows), seed=fit.seed)
 
 
-def _across_labs(fit: Fitted) -> pd.DataFrame:
+def _across_labs(fit: Fit) -> pd.DataFrame:
     """What leaving labs out comes to."""
     rivals, rows = fit.table("rivals").set_index("rival"), fit.table("left_out")
     y = rows["log_gain"]
@@ -205,7 +205,7 @@ def _across_labs(fit: Fitted) -> pd.DataFrame:
     )
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     table = fit.table("left_out")
     logs = ["log_ratio", "log_gain", "lower", "upper"]
     scatter_labelled(

@@ -22,7 +22,7 @@ from thermostats.modelling.classical.estimates import columns_of, is_constant, l
 from thermostats.modelling.columns import Columns, gain_columns, units_once
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import Fitted, Law, Prior
+from thermostats.modelling.laws import Law, Prior
 from thermostats.modelling.lines import Line, LineDesign, line_law
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.statements import LOCATION, Statement, Statistic
@@ -260,7 +260,7 @@ def _statistics(rows: pd.DataFrame, design: LineDesign) -> Mapping[str, Statisti
     return {**LOCATION, "deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)}
 
 
-def _figure(fit: Fitted, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     table = fit.table("models").sort_values("n_layers", ignore_index=True)
     rows, L = np.arange(len(table)), table["n_layers"].astype("float64")
     axes.hlines(rows, table["logit_lower"] / L, table["logit_upper"] / L, alpha=0.4, linewidth=4)

@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.special import expit
 
 from thermostats.modelling.draws import Array, equal_tailed
-from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, gaussian_of
@@ -30,19 +30,19 @@ FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
 """Prior scales of the refitted polynomial's terms and residual, in units of the depth."""
 
 
-def predictions(line: Line, published: Formula | None, fit: Fitted) -> pd.DataFrame:
+def predictions(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """L* and every rule's prediction from other labs, one row per network."""
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
 
 
-def across_labs(line: Line, published: Formula | None, fit: Fitted) -> pd.DataFrame:
+def across_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors of every rule with each lab left out."""
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
 
 
-def within_labs(line: Line, published: Formula | None, fit: Fitted) -> pd.DataFrame:
+def within_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
     several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
@@ -51,7 +51,7 @@ def within_labs(line: Line, published: Formula | None, fit: Fitted) -> pd.DataFr
 
 
 def _compared(
-    line: Line, fit: Fitted, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
+    line: Line, fit: Fit, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Predictions of every rule and L*, one row per network, and their errors, one row per rule, the best first.
 
@@ -117,7 +117,7 @@ def _polynomial(rows: pd.DataFrame) -> Gaussian:
     )
 
 
-def terms(published: Formula | None, fit: Fitted) -> pd.DataFrame:
+def terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
     """The polynomial's terms as published and as fitted."""
     L, H = (fit.rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
     drawn = _polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array([1.0, L.max(), 1 / H.min()])

@@ -19,8 +19,8 @@ from thermostats.modelling.columns import needing
 from thermostats.modelling.crossed_table import numbered
 from thermostats.modelling.draws import SEED, Array, Settings
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.fitted import WIDER, Design, Law
 from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.means import checked_means, figure_of_means, outcome_rows, table_of_means
 from thermostats.modelling.scales import HalfNormals
 from thermostats.modelling.standard_errors import moderated

@@ -12,7 +12,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.estimates import holm
 from thermostats.modelling.classical.mixed import mixed_model
-from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import FAMILY
 from thermostats.modelling.heritage.law import HeritageDesign, groups_of
 from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
@@ -22,7 +22,7 @@ PERMUTATIONS = 4999
 Blocks = dict[str, list[str]]
 
 
-def model_frame(fit: Fitted) -> tuple[pd.DataFrame, Blocks]:
+def model_frame(fit: Fit) -> tuple[pd.DataFrame, Blocks]:
     """One row per model: log_gain (mean over prompts), groups, columns of the other blocks; and the blocks.
 
     Families, which lie within labs, are not among them.
@@ -41,7 +41,7 @@ def model_frame(fit: Fitted) -> tuple[pd.DataFrame, Blocks]:
     return frame, blocks
 
 
-def classical(fit: Fitted, permutations: int = PERMUTATIONS) -> pd.DataFrame:
+def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm, sd, note.
 
     Partial F and Freedman–Lane of every block given the others; a mixed model with a random intercept a lab, its
@@ -71,7 +71,7 @@ def classical(fit: Fitted, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     return table
 
 
-def dominance_table(fit: Fitted) -> pd.DataFrame:
+def dominance_table(fit: Fit) -> pd.DataFrame:
     """Raw shares of R² per block with their permutation null, and corrected; a note where that is not possible."""
     frame, blocks = model_frame(fit)
     try:
@@ -91,7 +91,7 @@ def dominance_table(fit: Fitted) -> pd.DataFrame:
     )
 
 
-def commonality(fit: Fitted) -> pd.DataFrame:
+def commonality(fit: Fit) -> pd.DataFrame:
     """R² of geometry and scale each alone and in common, without and given the lab: given, part, r_squared.
 
     unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may be negative.

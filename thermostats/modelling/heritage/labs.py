@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.modelling.draws import Array, summary
-from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import FAMILY
 from thermostats.modelling.heritage.law import HeritageDesign
 from thermostats.modelling.heritage.quantities import contributions, lab_means, log_gains
@@ -19,7 +19,7 @@ FEW_GROUPS = 8
 SCALES = {"half the prior scale": 0.5, "double the prior scale": 2.0}
 
 
-def labs_table(fit: Fitted) -> pd.DataFrame:
+def labs_table(fit: Fit) -> pd.DataFrame:
     """Per lab: its effect, partially pooled, and three probabilities that it dampens.
 
     `probability_dampens`: of P(mean log gain of its models at hand < 0); `population_dampens`: of the mean of all
@@ -43,7 +43,7 @@ def labs_table(fit: Fitted) -> pd.DataFrame:
     )
 
 
-def _new_models(fit: Fitted) -> tuple[Array, Array]:
+def _new_models(fit: Fit) -> tuple[Array, Array]:
     """Mean log gain (chain × draw × M) and its SD (chain × draw) of new models like those at hand, of new families."""
     values, design = fit.draws.values, fit.designed(HeritageDesign)
     parts = contributions(values, design)
@@ -58,7 +58,7 @@ def _new_models(fit: Fitted) -> tuple[Array, Array]:
     return centre, np.sqrt(variance)
 
 
-def superpopulation(fit: Fitted) -> pd.DataFrame:
+def superpopulation(fit: Fit) -> pd.DataFrame:
     """Standard deviation τ√φ of all labs (and families) there could be: block, groups, prior, median, lower, upper.
 
     With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits; it decides nothing.

@@ -18,10 +18,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.modelling.draws import Array
-from thermostats.modelling.fitted import Design
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import FAMILY, group_basis, scaled_map
 from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
+from thermostats.modelling.laws import Design
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.sampling import Sampled, padded

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError, unknown
-from thermostats.modelling.fitted import Fitted
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.law import HeritageDesign, groups_of
 from thermostats.modelling.leave_out import held_out
@@ -49,12 +49,12 @@ class HeldOut:
         return pd.DataFrame([{name: value for name, value in vars(self).items() if name != "predictions"}])
 
 
-def left_out_table(fit: Fitted) -> pd.DataFrame:
+def left_out_table(fit: Fit) -> pd.DataFrame:
     """A row of figures for models, and one for labs."""
     return pd.concat([leave_one_out(fit, by=by).table() for by in WAYS], ignore_index=True)
 
 
-def leave_one_out(fit: Fitted, *, by: str) -> HeldOut:
+def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     """Predict each model of labs of two or more (`by="model"`) or each lab (`by="heritage"`) from all others.
 
     Raises UsageError for another `by`, for fits without labs, and for residuals or lab effects that are not normal.

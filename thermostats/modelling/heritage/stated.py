@@ -7,10 +7,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.modelling.draws import summary
-from thermostats.modelling.fitted import Fitted, Prior
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.blocks import FAMILY, LINEAGE, OWN, bayes_factor, in_order, orders_of
 from thermostats.modelling.heritage.law import LAB, RESIDUALS, Heritage, HeritageDesign, groups_of
 from thermostats.modelling.heritage.quantities import log_gains, quantities
+from thermostats.modelling.laws import Prior
 from thermostats.plots.general import forest
 
 PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
@@ -66,7 +67,7 @@ def priors(heritage: Heritage) -> tuple[Prior, ...]:
     )
 
 
-def orders_table(fit: Fitted) -> pd.DataFrame:
+def orders_table(fit: Fit) -> pd.DataFrame:
     """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of the restriction."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
     before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
@@ -78,7 +79,7 @@ def orders_table(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
 
 
-def models_table(fit: Fitted) -> pd.DataFrame:
+def models_table(fit: Fit) -> pd.DataFrame:
     """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
     m = log_gains(fit.draws.values, fit.designed(HeritageDesign))
     table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(columns="quantity")
@@ -88,7 +89,7 @@ def models_table(fit: Fitted) -> pd.DataFrame:
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
 
 
-def blocks_figure(fit: Fitted, axes: Axes) -> Axes:
+def blocks_figure(fit: Fit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
     blocks = [*fit.designed(HeritageDesign).heritage.blocks, OWN]
     rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
