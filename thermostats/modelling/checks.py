@@ -203,7 +203,7 @@ def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)
 
 
-def _left_out(fit: Fitted, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
+def _left_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
     """Every outcome predicted from all others, or why it is not."""
     if drawn.outcome == FAILED:
         return None, "the draws failed"
