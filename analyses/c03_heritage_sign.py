@@ -10,7 +10,7 @@ import pandas as pd
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.descent import covariance_of
 from thermostats.claims.posterior import Panel
-from thermostats.claims.rule import ACCIDENTS, Decide, Posterior, V
+from thermostats.claims.rule import ACCIDENTS, Decide, Gate, Posterior, V
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.formatting import listed, number
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
@@ -37,7 +37,7 @@ where the lab is nothing."""
 DIFFERENCE, OTHER_SIDE = V("difference between families"), V("models on the other side of 1")
 CLEARLY = V("models clearly on the other side of 1")
 DIFFERS = Decide((DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA), (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA))
-FIXES_THE_SIGN = Decide(DIFFERS.supported & (OTHER_SIDE <= 0), DIFFERS.against | (CLEARLY > ACCIDENTS))
+FIXES_THE_SIGN = Decide(DIFFERS.supported & Gate(OTHER_SIDE <= 0), DIFFERS.against | Gate(CLEARLY > ACCIDENTS))
 """That labs differ, and that no model lies on the other side: a statement about every unit, refuted by a few."""
 LABS = Posterior(f"{FOCAL}'s mean log gain < 0 and every other lab's > 0")
 
@@ -91,7 +91,9 @@ VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
 FAMILIES = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, (ALIKE, *DAMPENING), "family"))
-MODELS = Trial(signs, by_every_model, "", worlds_of_contrast("dampens", "focal", FIXED, (ALIKE, *DAMPENING), "family"))
+MODELS = Trial(
+    signs, by_every_model, "", worlds_of_contrast("dampens", "focal", FIXED, (ALIKE, *DAMPENING), "family"), version=2
+)
 
 
 DESIGN = {

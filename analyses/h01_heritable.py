@@ -84,9 +84,9 @@ TRIAL = Trial(
     rows_of,
     descent,
     "heritage",
-    worlds_of_descent("log_gain", CLAIMED, "log_n", group="source"),
+    worlds_of_descent("log_gain", CLAIMED, "log_n", LAMBDA.name, group="source"),
     many=at_once,
-    version=2,
+    version=3,
 )
 
 

@@ -90,6 +90,15 @@ def test_columns_that_a_law_reads_are_needed(fit: Callable[..., Fit]) -> None:
         fit(table, seed=1).predict(table[["value"]])
 
 
+def test_one_unit_is_fitted_and_checked_without_leaving_it_out() -> None:
+    table = benchmark_table(np.random.default_rng(1), LEVELS[:1]).assign(y=lambda t: np.log(t["value"]))
+    fit = fit_unit_means(table, "y", scale=0.25, seed=1)
+    gate = fit.check()
+    assert gate.passes and "LOO-PIT warned: not asked, since there is one outcome" in gate.reasons
+    below = stats.t.cdf(-fit.model.y[0] / fit.model.error[0], fit.model.freedom[0])
+    assert fit.probabilities["every mean < 0"] == pytest.approx(below, abs=0.03)
+
+
 def student(rng: np.random.Generator, scale: float, n: int) -> np.ndarray:
     return scale * rng.standard_t(4, n)
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -16,9 +16,12 @@ from conftest import command, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.claims import run as runner
-from thermostats.claims.run import run_all
+from thermostats.claims.run import _in_order, run_all
+from thermostats.claims.scripts import by_law, scripts
 from thermostats.errors import DataError, UsageError
+from thermostats.reporting import build as builder
 from thermostats.reporting import state
+from thermostats.reporting.progress import shipped_seconds
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.stale import read_manifest
 from thermostats.settings import cores_there_are
@@ -424,3 +427,38 @@ def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
     pid, threads = run.error.split(": ")[1].split()[:2]
     assert int(pid) != os.getpid()
     assert threads.startswith("1") or "OMP_NUM_THREADS" in os.environ
+
+
+def test_what_compiles_the_same_is_run_by_one_process(tmp_path: Path) -> None:
+    """Its results come in the order of the jobs, whatever else is run beside."""
+    script = "import os\nfrom thermostats.claims.claim import Claim\n\n\nclass Of(Claim):\n    def judge(self, *_):\n"
+    script += "        raise ValueError(os.getpid())\n\n\nCLAIM = Of('{0}', 't', 's', 'e', 'r', '1')\n"
+    jobs = {}
+    for name in ("U01", "U02", "U03", "U04"):
+        jobs[name] = tmp_path / f"{name.lower()}_one.py"
+        jobs[name].write_text(script.format(name))
+    of = {name: run.error.rpartition(" ")[2] for name, run in run_all(jobs, tmp_path, 2, together=[("U02", "U04")])}
+    assert set(of) == set(jobs) and of["U02"] == of["U04"]
+    assert _in_order(jobs, [("U04", "U02")]) == [("U01",), ("U02", "U04"), ("U03",)]
+
+
+def test_claims_that_leave_fits_of_one_law_for_later_are_known_by_their_scripts() -> None:
+    groups = by_law(scripts(shipped("analyses")))
+    assert [names for names in groups if "C13" in names] == [("C13", "C14", "C15", "C16", "C17", "C20")]
+    assert ("C02",) in groups and len(groups) == 2
+
+
+def test_a_new_machine_begins_with_what_took_long_elsewhere(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = list[str]()
+    real = builder.run_all
+
+    def noted(jobs: Mapping[str, Path | str], *args: object, **more: object) -> object:
+        order.extend(jobs)
+        return real(jobs, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builder, "run_all", noted)
+    monkeypatch.setattr(builder, "shipped_seconds", lambda: {"C02": 9.0, "C01": 1.0, "atlas": 4.0})
+    build()
+    assert [name for name in order if name in {"C01", "C02", "atlas"}] == ["C02", "atlas", "C01"]
+    there = shipped_seconds()
+    assert there and {name for name in there if name[1:].isdigit()} <= set(scripts(shipped("analyses")))

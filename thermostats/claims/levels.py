@@ -306,21 +306,19 @@ class Search:
             turns = [
                 {"size": size, "kind": next(kinds), **place} for size, place in (spots[at] for at in sorted(chosen))
             ]
-            best = self._ranked(turns, effort.few)[:WORST]
+            best = self._false(self._ranked(turns, effort.few), WORST)
             points, n = [{**point, "kind": kind} for point in best for kind in worlds.kinds], effort.more
         else:
             every = itertools.product(spots, worlds.kinds)
             points, n = [{"size": size, "kind": kind, **place} for (size, place), kind in every], effort.few
-        stated = _side(self.question.on_trial()[0], self.side).states is not None
-        false = (point for point in self._ranked(points, n) if not (stated and self._is_true(point)))
-        return list(itertools.islice(false, WORST))
+        return self._false(self._ranked(points, n), WORST)
 
     def _worst_sizes(self) -> list[str]:
         """The two sizes at which the side is given most often, normal errors and every nuisance at half."""
         box = worlds_of(self.question).box.items()
         middle = {name: half(name, rest, end) for name, (rest, end, *_) in box}
-        spots = [{"size": size, "kind": "normal", **middle} for size in self.sizes]
-        return [str(point["size"]) for point in self._ranked(spots, self.effort.more)[:2]]
+        spots = [{"size": size, "kind": "normal", **middle} for size in reversed(self.sizes)]  # boundaries come last
+        return [str(point["size"]) for point in self._false(self._ranked(spots, self.effort.more), 2)]
 
     def _ranked(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
@@ -328,8 +326,12 @@ class Search:
         rates = [(each <= ALPHA).mean() + (each <= 2 * ALPHA).mean() / 100 for each in made]
         return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
-    def _is_true(self, point: Point) -> bool:
-        return truths(self.question, self.rows, worlds_of(self.question).at(**point))[self.side] >= MOSTLY
+    def _false(self, points: Sequence[Point], most: int) -> list[Point]:
+        """The first points in which the side is false indeed; nuisances may make a statement true."""
+        stated = _side(self.question.on_trial()[0], self.side).states is not None
+        at = (truths(self.question, self.rows, worlds_of(self.question).at(**p))[self.side] for p in points)
+        false = (p for p in points if not stated or next(at) < MOSTLY)
+        return list(itertools.islice(false, most))
 
     def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
         made = levels(self.question, self.rows, worlds_of(self.question).at(**point), n, seed, longer * self.seconds)

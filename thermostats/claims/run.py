@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
@@ -71,11 +71,13 @@ def run_all(
     keys: Mapping[str, str] | None = None,
     *,
     anew: bool = False,
+    together: Iterable[Sequence[str]] = (),
 ) -> Iterator[tuple[str, Run]]:
     """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
 
     jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`. keys: SHA-256
     by job of all that it depends on but rows; what has none is made anew and not kept. anew: so is all, and it is kept.
+    together: jobs that one process runs after one another, since they compile the same; their results come together.
     """
     keys = keys or {}
     cores = cores_there_are()
@@ -87,18 +89,18 @@ def run_all(
         return
     share = str(max(1, cores // count))
     with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
-        futures: dict[Future[Run], str] = {
-            pool.submit(_run_beside, job, data, keys.get(name, ""), anew): name for name, job in jobs.items()
+        futures: dict[Future[list[Run]], Sequence[str]] = {
+            pool.submit(_run_beside, [(jobs[name], keys.get(name, "")) for name in names], data, anew): names
+            for names in _in_order(jobs, together)
         }
         try:
             for future in as_completed(futures):
+                names = futures[future]
                 try:
-                    yield futures[future], future.result()
+                    yield from zip(names, future.result(), strict=True)
                 except BrokenProcessPool as error:
-                    yield (
-                        futures[future],
-                        Run(None, error=f"the process that ran it, or another process of the run, died: {error}"),
-                    )
+                    died = f"the process that ran it, or another process of the run, died: {error}"
+                    yield from ((name, Run(None, error=died)) for name in names)
         except (KeyboardInterrupt, GeneratorExit):
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
@@ -106,9 +108,15 @@ def run_all(
             raise
 
 
-def _run_beside(job: Path | str, data: Path, key: str, anew: bool) -> Run:
-    """Run a job in a process of the pool, which loads the tables once for all that it runs."""
-    return run_one(job, data, _tables(data).fork(), key, anew=anew)
+def _in_order(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Jobs one by one, and those that belong together in the place of the first of them."""
+    of = {name: tuple(n for n in jobs if n in set(names)) for names in together for name in names}
+    return list(dict.fromkeys(of.get(name, (name,)) for name in jobs))
+
+
+def _run_beside(jobs: Sequence[tuple[Path | str, str]], data: Path, anew: bool) -> list[Run]:
+    """Run jobs, each with its key, in a process of the pool, which loads the tables once for all that it runs."""
+    return [run_one(job, data, _tables(data).fork(), key, anew=anew) for job, key in jobs]
 
 
 @cache

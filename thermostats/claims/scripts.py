@@ -16,6 +16,19 @@ NAME = re.compile(r"([a-z]\d\d)_\w+\.py")
 """A letter for whose claim it is (a study's, or u: the user's), two digits, what it is about."""
 
 
+LATER = re.compile(r"partial\(\s*(fit_\w+)")
+"""A fit that a script leaves for later."""
+
+
+def by_law(paths: Mapping[str, Path]) -> list[tuple[str, ...]]:
+    """Claims whose scripts leave fits of one law for later, which compile the same model, by law."""
+    laws: dict[str, list[str]] = {}
+    for claim, path in paths.items():
+        for law in set(LATER.findall(path.read_text(encoding="utf-8"))):
+            laws.setdefault(law, []).append(claim)
+    return [tuple(claims) for claims in laws.values()]
+
+
 def is_own(claim: str) -> bool:
     """True for a user's claim: one of no registered study."""
     return study_of(claim) is None

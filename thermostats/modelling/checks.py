@@ -123,7 +123,7 @@ def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: i
         predictive("prior predictive", prior, observed, placed, outcome=WARNED),
         predictive("posterior predictive", replicates, observed, statistics, outcome=FAILED),
         shape(fit, replicates, rng),
-        loo_pit(fit.loo(refit=refits) if drawn.outcome != FAILED else None),
+        loo_pit(*_left_out(fit, drawn, refits)),
         prior_sensitivity(sensitivity(fit, statements, refits=refits)),
     ]
     if refits:
@@ -203,14 +203,25 @@ def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)
 
 
-def loo_pit(left_out: LeftOut | None) -> Check:
-    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, since draws failed.
+def _left_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
+    """Every outcome predicted from all others, or why it is not."""
+    if drawn.outcome == FAILED:
+        return None, "the draws failed"
+    if fit.model.observed.size < 2:
+        return None, "there is one outcome"
+    if isinstance(fit.model, Gaussian) and not fit.model.LEAVES_OUT:
+        return None, "so many models along a tree are not left out"
+    return fit.loo(refit=refits), ""
+
+
+def loo_pit(left_out: LeftOut | None, why: str = "") -> Check:
+    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, and why.
 
     Warns: it asks about the whole distribution of the outcomes, of which a claim is about a part.
     """
     if left_out is None:
         nothing = pd.DataFrame({"pit": np.empty(0)})
-        return Check(name="LOO-PIT", outcome=WARNED, reason="not asked, since the draws failed", table=nothing)
+        return Check(name="LOO-PIT", outcome=WARNED, reason=f"not asked, since {why}", table=nothing)
     p = float(stats.kstest(left_out.pit, "uniform").pvalue)
     outcome, reason = WARNED if p < SURPRISING else PASSED, f"Kolmogorov–Smirnov p = {p:.3g}"
     if left_out.untrusted:

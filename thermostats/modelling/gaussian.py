@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,9 @@ class Gaussian:
     """Standard errors of the outcomes; 0 where there is none."""
     freedom: Array | None = None
     """Their degrees of freedom, where they are estimates: error² ~ the one given times ν/χ²(ν); else they are exact."""
+
+    LEAVES_OUT: ClassVar = True
+    """Whether outcomes are predicted from all others."""
 
     @property
     def observed(self) -> Array:

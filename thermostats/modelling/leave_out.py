@@ -93,6 +93,9 @@ def held_out(
     and Keerthi 2001, doi:10.1162/08997660151134343). `measured`: with errors of measurement. Raises UsageError for
     fewer than 2 folds.
     """
+    if not model.LEAVES_OUT:
+        what, step = "so many models along a tree are not left out", "fit one of its clades"
+        raise UsageError(what, got=f"{model.y.size} models", next_step=step)
     names = np.asarray(folds, dtype=str)
     if len(distinct := dict.fromkeys(names.tolist())) < 2:
         raise UsageError("nothing to leave out", got=f"{len(distinct)} fold", allowed="at least 2")

@@ -29,6 +29,7 @@ from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.heritage.rows import said_of
 from thermostats.modelling.laws import Law, Prior
 from thermostats.modelling.lineage_answers import TABLES, dendrogram, restricted, wanted
+from thermostats.modelling.lineage_drift import DENSE
 from thermostats.modelling.lineage_law import INSTRUMENT, REPEAT, Lineage, quantities, statistics
 from thermostats.modelling.lineage_processes import (
     BROWNIAN,
@@ -42,8 +43,8 @@ from thermostats.modelling.lineage_processes import (
 from thermostats.modelling.standard_errors import not_read, of_logs
 from thermostats.tables.tree import Tree
 
-LEAST, MOST = 4, 400
-"""Models; what a draw costs grows with their third power."""
+LEAST, MOST = 4, 2_000
+"""Models; above `DENSE` of Brownian motion alone, one row each, on a tree without merges."""
 WIDE = 0.5
 """Length of the interval of λ from which on it counts as not estimated."""
 EQUATIONS = {
@@ -77,7 +78,9 @@ def fit_lineage(
     and scale by their logarithms, where the rows have them; `{}`: none. process: `brownian`, `free` (a pull α, by
     quadrature; siblings may resemble each other more than parent and child do), `levels` (labs, families and parents
     each with a scale; the nested heritage model). The covariance is that of a tree whose highest model stands at 1, not
-    a correlation; in trees of unequal heights lower models vary less. total_sd: scale of the half-normal prior of τ.
+    a correlation; in trees of unequal heights lower models vary less. More than 400 models, up to 2,000, are drawn
+    along the tree (Brownian motion, one row a model, no merges); their errors count as known. total_sd: scale of the
+    half-normal prior of τ.
 
     Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
     parent_child and siblings of `free`. Statements: orders of the blocks. Tables: slopes (least squares,
@@ -238,12 +241,15 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     models = list(dict.fromkeys(means["model_id"]))
     if len(models) < LEAST:
         raise UsageError("too few models", got=len(models), allowed=f"{LEAST} or more")
-    if len(models) > MOST:
+    prunable = process == BROWNIAN and not tree.merges and not means["model_id"].duplicated().any()
+    if len(models) > (MOST if prunable else DENSE):
         raise UsageError(
             "too many models for draws",
             got=len(models),
-            allowed=f"{MOST}",
-            next_step="maximise the likelihood instead: thermostats.modelling.lineage_pruning.pagel_by_pruning",
+            allowed=f"{MOST} of one row each on a tree without merges, process='brownian'; else {DENSE}",
+            next_step="maximise the likelihood instead: thermostats.modelling.lineage_pruning.pagel_by_pruning"
+            if len(models) > MOST
+            else "",
         )
     pruned = tree.keep(models)
     if process == LEVELS:
@@ -259,6 +265,8 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
         )
     without = sorted(set(tree.tips) - set(models))
     messages = [f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"] * bool(without)
+    if len(models) > DENSE and (means["error"] > 0).any() and np.isfinite(means["freedom"]).any():
+        messages.append(f"more than {DENSE} models: their standard errors count as known, and none is left out")
     clades = sorted(set(pruned.clades(models)))
     if len(tree.keep(models).names) < len(tree) and set(tree.clades(models)) != set(clades):
         messages.append(f"all models lie in one clade ({pruned.names[0]}): descent is estimated within it alone")

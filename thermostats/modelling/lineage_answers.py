@@ -31,6 +31,7 @@ from thermostats.modelling.lineage_likelihood import (
     power_by_size,
 )
 from thermostats.modelling.lineage_processes import DESCENT
+from thermostats.modelling.lineage_pruning import pagel_by_pruning
 from thermostats.modelling.mixture import Mixture
 from thermostats.plots.tree import draw_tree
 
@@ -106,12 +107,15 @@ def likelihood(fit: Fit) -> pd.DataFrame:
 
 def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
     y, (x, _), k = outcomes(means), columns(means, lineage), covariance(means, lineage)
-    eye, maxima = np.eye(len(y)), []
+    models, maxima = list(dict.fromkeys(means["model_id"])), []
+    apart = np.linalg.eigvalsh(k)[0] > 1e-10
     for method in (REML, ML):
-        maxima.append(("least squares", line(y, x, eye, method=method, parameter=0.0)))
-        if np.linalg.eigvalsh(k)[0] > 1e-10:
+        maxima.append(("least squares", line(y, x, np.eye(len(y)), method=method, parameter=0.0)))
+        if apart:
             maxima.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
-        maxima.append(("Pagel's λ", pagel(y, x, k, method=method)))
+        by_tree = lineage.pruned(models)
+        best = pagel_by_pruning(y, x, lineage.tree, models, method=method) if by_tree else pagel(y, x, k, method=method)
+        maxima.append(("Pagel's λ", best))
     return maxima
 
 

@@ -15,6 +15,9 @@ from thermostats.modelling.draws import Array
 from thermostats.modelling.lineage_processes import Sources
 from thermostats.tables.tree import Tree
 
+DENSE = 400
+"""Models up to which covariances are held whole; beyond, what can is pruned."""
+
 
 @dataclass(frozen=True, eq=False)
 class Drift:
@@ -38,8 +41,7 @@ class Drift:
         of_model = rows[:, mask]
         mean = of_model.mean(axis=0)
         unit = float(np.sqrt(np.square(of_model - mean).sum(axis=1).mean()))
-        _, s, right = np.linalg.svd((of_model - mean) / unit, full_matrices=False)
-        return cls(drift, mask, mean, unit, right[s > 1e-9 * s[0]].T)
+        return cls(drift, mask, mean, unit, _axes((of_model - mean) / unit))
 
     def scaled(self, rows: Array) -> Array:
         """Rows of sources, centred over the models of the fit and in units of the block."""
@@ -77,6 +79,16 @@ class Drift:
     def nodes(self) -> tuple[Array, Array]:
         """Every node of the tree along the axes, and what is left of it."""
         return self.split(self.scaled(self.sources.rows))
+
+
+def _axes(scaled: Array) -> Array:
+    """Orthonormal axes along which rows differ, sources × axes; of many rows by their products, which is faster."""
+    if len(scaled) <= DENSE:
+        _, s, right = np.linalg.svd(scaled, full_matrices=False)
+        return np.asarray(right[s > 1e-9 * s[0]].T)
+    square, left = np.linalg.eigh(scaled @ scaled.T)
+    there = square > 1e-12 * square[-1]
+    return np.asarray(scaled.T @ (left[:, there] / np.sqrt(square[there])))
 
 
 def branch_below(tree: Tree, parent: str) -> float:

@@ -19,7 +19,8 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
 from thermostats.modelling.heritage.quantities import POPULATION_MEAN
 from thermostats.modelling.laws import Design
-from thermostats.modelling.lineage_drift import Drift
+from thermostats.modelling.lineage_along import along_tree
+from thermostats.modelling.lineage_drift import DENSE, Drift
 from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
 from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.predictions import LOG
@@ -85,6 +86,8 @@ class Lineage:
         model: Gaussian | Mixture = gaussians[0]
         if len(gaussians) > 1:
             model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
+        elif clades is not None and self.pruned(models):
+            model = along_tree(gaussians[0], f"u_{DESCENT}", drifts[0][DESCENT], models)
         return LineageDesign(
             model=model,
             outcomes=tuple(rows["model_id"].astype(str)),
@@ -99,6 +102,10 @@ class Lineage:
             model_of=of,
             alone=own,
         )
+
+    def pruned(self, models: Sequence[str]) -> bool:
+        """Whether the fit goes along the tree: of many models, each with one row, that Brownian motion relates."""
+        return len(models) > DENSE and self.process == BROWNIAN and not (self.repeated or self.tree.merges)
 
     def without(self, *names: str) -> Lineage:
         """The law without some blocks, or without descent."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,20 +55,48 @@ class Pruning:
         return cls(parent, tree.lengths / heights[at].max(), levels, at)
 
     def products(self, w: Array, drift: float, noise: Array) -> tuple[float, Array]:
-        """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(own), K of unit height."""
-        precision, weighted = np.zeros(self.parent.size), np.zeros((self.parent.size, w.shape[1]))
-        precision[self.models], weighted[self.models] = 1 / noise, w / noise[:, None]
-        log_det, cross = float(np.log(noise).sum()), w.T @ (w / noise[:, None])
-        for level in reversed(self.levels[1:]):
-            v, p, h = drift * self.length[level], precision[level], weighted[level]
+        """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(noise), K of unit height."""
+        log_det, cross = self.many(w, np.array([drift]), noise[None])
+        return float(log_det[0]), cross[0]
+
+    def many(self, w: Array, drift: Array, noise: Array) -> tuple[Array, Array]:
+        """The same of many V: drift of size, noise size × models, W the same of all or size × models × m."""
+        w = np.broadcast_to(w, (drift.size, *w.shape[-2:]))
+        precision = np.zeros((drift.size, self.parent.size))
+        weighted = np.zeros((drift.size, self.parent.size, w.shape[2]))
+        precision[:, self.models], weighted[:, self.models] = 1 / noise, w / noise[..., None]
+        log_det = np.log(noise).sum(axis=1)
+        cross = np.swapaxes(w, 1, 2) @ weighted[:, self.models]
+        for level, above, first in self._upwards:
+            v, p, h = drift[:, None] * self.length[level], precision[:, level], weighted[:, level]
             grown = 1 + v * p
-            log_det += float(np.log(grown).sum())
-            cross -= h.T @ (h * (v / grown)[:, None])
-            above = self.parent[level]
-            first = np.flatnonzero(np.diff(above, prepend=-2))
-            precision[above[first]] += np.add.reduceat(p / grown, first)
-            weighted[above[first]] += np.add.reduceat(h / grown[:, None], first, axis=0)
+            log_det += np.log(grown).sum(axis=1)
+            cross -= np.swapaxes(h, 1, 2) @ (h * (v / grown)[..., None])
+            precision[:, above] += np.add.reduceat(p / grown, first, axis=1)
+            weighted[:, above] += np.add.reduceat(h / grown[..., None], first, axis=1)
         return log_det, cross
+
+    def solve(self, y: Array, drift: Array, noise: Array) -> Array:
+        """V⁻¹y of many V, each with a y of its own, size × models: (y − E(drift | y))/noise, from the tips and back."""
+        precision, weighted = np.zeros((2, drift.size, self.parent.size))
+        precision[:, self.models], weighted[:, self.models] = 1 / noise, y / noise
+        for level, above, first in self._upwards:
+            grown = 1 + drift[:, None] * self.length[level] * precision[:, level]
+            precision[:, above] += np.add.reduceat(precision[:, level] / grown, first, axis=1)
+            weighted[:, above] += np.add.reduceat(weighted[:, level] / grown, first, axis=1)
+        place = np.zeros_like(weighted)
+        for level in self.levels[1:]:
+            v = drift[:, None] * self.length[level]
+            from_above = place[:, self.parent[level]]
+            place[:, level] = (from_above + v * weighted[:, level]) / (1 + v * precision[:, level])
+        return np.asarray((y - place[:, self.models]) / noise)
+
+    @cached_property
+    def _upwards(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]:
+        """Levels from the tips on: nodes, their parents, and where each parent's children begin."""
+        levels = tuple(reversed(self.levels[1:]))
+        firsts = [np.flatnonzero(np.diff(self.parent[level], prepend=-2)) for level in levels]
+        return tuple((level, self.parent[level][first], first) for level, first in zip(levels, firsts, strict=True))
 
 
 def pagel_by_pruning(y: Array, x: Array, tree: Tree, names: Sequence[str], *, method: str = REML) -> Maximum:

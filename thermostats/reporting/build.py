@@ -9,6 +9,7 @@ from typing import Any
 
 from thermostats.claims.posterior import Undrawn
 from thermostats.claims.run import Run, run_all
+from thermostats.claims.scripts import by_law
 from thermostats.claims.stored import digest_of
 from thermostats.reporting.digest import machine, package_sha, sha, sha_of
 from thermostats.reporting.files import remove_files, write_files
@@ -17,7 +18,7 @@ from thermostats.reporting.pages.claim import claim_files
 from thermostats.reporting.pages.undrawn import with_earlier
 from thermostats.reporting.pages_of_findings import About
 from thermostats.reporting.posteriors import inputs_of
-from thermostats.reporting.progress import read_seconds, with_progress, write_seconds
+from thermostats.reporting.progress import read_seconds, shipped_seconds, with_progress, write_seconds
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.stale import LINKS, Record, write_manifest
 from thermostats.reporting.state import INDEX, State, counted
@@ -54,17 +55,20 @@ class Build:
 
     def run(self, reasons: Mapping[str, str], processes: int | None, *, anew: bool) -> None:
         """Run what is stale, those that take long first, and write each result as it comes."""
-        state, seconds = self.state, read_seconds(self.state.out)
+        state, seconds = self.state, {**shipped_seconds(), **read_seconds(self.state.out)}
         jobs: dict[str, Path | str] = {}
         for name, why in reasons.items():
             if why == LINKS and name in state.scripts:
                 self.render(name)
             elif why:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
-        slowest_first = dict(sorted(jobs.items(), key=lambda job: -seconds.get(job[0], 0.0)))
+        together = by_law({name: job for name, job in jobs.items() if isinstance(job, Path)}) if state.draw else []
+        lasts = {name: seconds.get(name, 0.0) for name in jobs}
+        lasts |= {name: sum(lasts[other] for other in names) for names in together for name in names}
+        slowest_first = dict(sorted(jobs.items(), key=lambda job: -lasts[job[0]]))
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
         keys = {name: state.now(name).digest for name in jobs}
-        runs = run_all(slowest_first, state.data, processes, keys, anew=anew) if jobs else ()
+        runs = run_all(slowest_first, state.data, processes, keys, anew=anew, together=together) if jobs else ()
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
         for name, run in with_progress(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
             self.take(name, run)

@@ -9,6 +9,8 @@ from thermostats.errors import UsageError
 from thermostats.next_steps import command
 
 MANIFEST, CHECKSUMS, SECONDS = "manifest.json", "MANIFEST.sha256", ".seconds.json"
+SHIPPED_SECONDS = "seconds.json"
+"""In the snapshot's folder: seconds of every claim and page of a report made from nothing (`benchmarks/report.py`)."""
 TABLE, INDEX = "findings.csv", "index.md"
 SNAPSHOT = "snapshot"
 """Folder within the report of what is kept of it under version control."""

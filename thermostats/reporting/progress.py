@@ -13,13 +13,23 @@ from rich.progress import Progress, TimeElapsedColumn
 
 from thermostats.claims.run import Run
 from thermostats.reporting.files import as_json, write_files
-from thermostats.reporting.names import SECONDS
+from thermostats.reporting.names import SECONDS, SHIPPED_SECONDS, SNAPSHOT
+from thermostats.tables.folders import shipped
+
+
+def shipped_seconds() -> dict[str, float]:
+    """How long each took on another machine, so that a new one begins with those that take long."""
+    return _read(shipped(f"reports/{SNAPSHOT}") / SHIPPED_SECONDS)
 
 
 def read_seconds(out: Path) -> dict[str, float]:
     """How long each analysis took when it last ran; empty where that is not known."""
+    return _read(out / SECONDS)
+
+
+def _read(path: Path) -> dict[str, float]:
     try:
-        return {str(name): float(took) for name, took in json.loads((out / SECONDS).read_bytes()).items()}
+        return {str(name): float(took) for name, took in json.loads(path.read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 

@@ -34,13 +34,15 @@ def worlds_of_shares(
     return family(signal, "shares of {}", outcome, at_rest, claimed, dict.fromkeys(claimed, 0.0), kinds, others)
 
 
-def worlds_of_descent(outcome: str, lam: float, column: str, **errors: Any) -> Worlds:
+def worlds_of_descent(outcome: str, lam: float, column: str, quantity: str = "", **errors: Any) -> Worlds:
     """Log gains of which a share λ drifts along labs and families, or nothing.
 
+    quantity: what the rule calls λ; its estimate, which cannot be negative, is above 0 in many samples without descent.
     A lab that lies off as a whole is descent, so errors of that kind are no world without it.
     """
     kinds = [kind for kind in EVERY if kind != "one outlying lab"]
-    return family(partial(_of_descent, outcome), "λ = {}", outcome, along(column, **errors), lam, kinds=kinds)
+    signal, at_rest = partial(_of_descent, outcome), along(column, **errors)
+    return family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, quantity=quantity)
 
 
 def _of_causes(

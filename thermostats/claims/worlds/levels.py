@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import BY_PROMPT, Errors, Noise, PromptErrors, Random, groups_of
-from thermostats.claims.result import Estimate, Result
 from thermostats.claims.worlds.world import (
     BETWEEN,
     RATIO,
@@ -62,12 +60,8 @@ def worlds_of_bound(
     quantity: what the rule calls the share above, which without errors of measurement is the world's.
     """
     signal, words = partial(_of_bound, outcome, bound, error), "a share of {} of the models above the bound"
-    worlds = family(signal, words, outcome, along(column, **errors), 0.0, above, others={"half above": 0.5})
-
-    def make(size: float, **point: Any) -> World:
-        return replace(worlds.make(size, **point), large=Result(quantities={quantity: Estimate(size)}))
-
-    return replace(worlds, make=make) if quantity else worlds
+    others = {"half above": 0.5}
+    return family(signal, words, outcome, along(column, **errors), 0.0, above, others=others, quantity=quantity)
 
 
 def worlds_of_levels(

@@ -31,7 +31,7 @@ from thermostats.claims.noise import (
     column_words,
     groups_of,
 )
-from thermostats.claims.result import Result
+from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
 from thermostats.formatting import declared, listed
 
@@ -171,17 +171,20 @@ def family(
     null: Any = 0.0,
     kinds: Sequence[str] = tuple(ERRORS),
     others: Mapping[str, Any] = MappingProxyType({}),
+    quantity: str = "",
 ) -> Worlds:
     """Worlds of a signal that takes its size first, with errors whose nuisances are numbers of their own.
 
-    words: with `{}` for the size. outcome: the column that a nuisance `mean` moves. at_rest: errors and box.
+    words: with `{}` for the size. outcome: the column that a nuisance `mean` moves. at_rest: errors and box. quantity:
+    what the rule calls the size, where its estimate in large samples is not that, for errors of measurement or a bound.
     """
 
     def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
         errors, made = replace(at_rest[0], kind=kind, **nuisances), partial(signal, size)
         named = words.format(shown(size))
         if mean is None:
-            return World(f"{named}, {errors.words}", made, errors)
+            large = Result(quantities={quantity: Estimate(size)}) if quantity else None
+            return World(f"{named}, {errors.words}", made, errors, large)
         return World(f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors)
 
     return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others)
