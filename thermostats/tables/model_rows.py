@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +55,7 @@ def model_rows(
     every = every[every["n_layers"] > SHALLOW]
     every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
     every = every.assign(n_prompts=_prompts(every, evidence, gain))
-    rows = every[every[gain] > 0].sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
-    first = rows.drop_duplicates("model_id").set_index("model_id")
+    first = one_row_a_model(every[every[gain] > 0]).set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
     error = _error(first, gain)
@@ -87,6 +87,21 @@ def model_rows(
         f"left out, since {why}: {', '.join(names)}" for why, names in left_out.items() if names
     )
     return chosen
+
+
+def one_row_a_model(
+    rows: pd.DataFrame, files: Sequence[str] | None = None, *, first: Sequence[str] = (), ties: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The row of every model from the first of `files`, then with most `n_prompts`, in order of the models' names.
+
+    `first`: true/false columns that come before the number of prompts, true first. `ties`: columns whose smallest value
+    decides between rows of as many prompts; else the first row does.
+    """
+    preference = 0 if files is None else rows["source"].map({name: i for i, name in enumerate(files)})
+    by = ["model_id", "_file", *first, "n_prompts", *ties]
+    ascending = [True, True, *(False for _ in first), False, *(True for _ in ties)]
+    order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
+    return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
 
 
 def measurements_to_pool(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.DataFrame:

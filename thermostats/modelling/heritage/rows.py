@@ -15,6 +15,7 @@ from thermostats.modelling.columns import units_once
 from thermostats.modelling.standard_errors import not_read, of_logs
 from thermostats.tables import store
 from thermostats.tables.features import LAST, by_prompt, features
+from thermostats.tables.model_rows import one_row_a_model
 from thermostats.tables.vocabulary import GAINS, NURSERY
 
 GEOMETRY = ("n_layers", "n_heads", "d_head")
@@ -82,7 +83,7 @@ def chosen_rows(
         notes.append("left out, since normalised after the sum: " + named(pinned))
     if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(base["model_id"]):
         notes.append("left out, not a base model: " + named(tuned))
-    rows = one_row_a_model(rows, files, notes, first=["each"])
+    rows = _one_row(rows, files, notes, first=["each"])
     _say_fewer(rows[rows["each"]], estimand, rows["prompt_set"].map(sizes), notes)
     facts = ["model_id", "heritage", "family", *GEOMETRY, *SCALE]
     shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
@@ -172,7 +173,7 @@ def log_gains_of_models(
         rows = rows[~pinned]
     stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
     n_prompts = _column(rows, f"{estimand}_n", np.nan).astype("float64")
-    rows = one_row_a_model(rows.assign(n_prompts=n_prompts.where(n_prompts > 0).fillna(stated).fillna(0)), files, notes)
+    rows = _one_row(rows.assign(n_prompts=n_prompts.where(n_prompts > 0).fillna(stated).fillna(0)), files, notes)
     stated = _column(rows, "prompt_set", "").map(dict(prompt_counts or {})).astype("float64")
     _say_fewer(rows, estimand, stated, notes)
     gain = numbers(rows[estimand], estimand, least=least, positive=True, varied=True)
@@ -218,20 +219,13 @@ def _of_prompts(
     return logs, errors
 
 
-def one_row_a_model(
+def _one_row(
     rows: pd.DataFrame, files: Sequence[str] | None, notes: list[str], *, first: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """The row of every model from the first of `files`, then with most `n_prompts`; `notes` names who had several.
-
-    `first`: true/false columns that come before the number of prompts, true first.
-    """
-    preference = rows["source"].map({name: i for i, name in enumerate(files)}) if files is not None else 0
-    by = ["model_id", "_file", *first, "n_prompts", "source"]
-    ascending = [True, True, *(False for _ in first), False, True]
-    order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
-    if twice := set(order.loc[order["model_id"].duplicated(), "model_id"]):
+    """As `one_row_a_model`, of several the first source by name; `notes` names who had several."""
+    if twice := set(rows.loc[rows["model_id"].duplicated(), "model_id"]):
         notes.append("measured more than once, so one row is used: " + named(twice))
-    return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
+    return one_row_a_model(rows, files, first=first, ties=["source"])
 
 
 def _errors(rows: pd.DataFrame, gain: str) -> np.ndarray:

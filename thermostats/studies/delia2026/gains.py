@@ -15,7 +15,7 @@ from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.modelling.heritage.rows import chosen_rows
 from thermostats.tables.features import by_prompt, combine
 from thermostats.tables.labels import having
-from thermostats.tables.model_rows import model_rows
+from thermostats.tables.model_rows import model_rows, one_row_a_model
 from thermostats.tables.vocabulary import GAIN_WORDS
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
@@ -94,8 +94,7 @@ def gains(tables: Evidence) -> pd.DataFrame:
     first = tables.table("layers", source=[PYTHIA, HUNT], position="last")
     first = first[(first["layer"] == 1) & (first["prompt_id"] == "")].set_index("run_id")["gain_block"]
     rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
-    rows = rows.dropna(subset="gain").sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
-    return rows.drop_duplicates("model_id").reset_index(drop=True)
+    return one_row_a_model(rows.dropna(subset="gain"))
 
 
 def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
