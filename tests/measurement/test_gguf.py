@@ -23,7 +23,7 @@ from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement.architectures import lookup
 from thermostats.measurement.execute import execute
 from thermostats.measurement.gguf_files import gguf_folder, record
-from thermostats.measurement.gguf_metadata import Made, check_metadata
+from thermostats.measurement.gguf_metadata import Converted, check_metadata
 from thermostats.measurement.spec import specs
 from thermostats.measurement.spectra import weights
 from thermostats.tables import store
@@ -329,7 +329,7 @@ def test_a_key_that_transformers_does_not_read_may_say_what_its_class_does(
     """Defaults of the classes as their documentation states them: Gemma 2 caps at 50 and 30, StableLM rotates a quarter
     of 80."""
     config = getattr(transformers, f"{kind}Config")().to_dict()
-    made = Made(lookup(config), config)
+    made = Converted(lookup(config), config)
     stated = {f"{architecture}.{key}": value for key, value in right.items()}
     check_metadata({"general.architecture": architecture, **stated}, made, Path("m.gguf"))
     other = {f"{architecture}.{key}": value for key, value in wrong.items()}

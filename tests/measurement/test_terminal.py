@@ -19,7 +19,7 @@ from thermostats.errors import UsageError
 from thermostats.measurement import progress
 from thermostats.measurement.execute import execute
 from thermostats.measurement.outcome import Cost, Outcome, Problem
-from thermostats.measurement.progress import Bars, Lines
+from thermostats.measurement.progress import Bars, ProgressLines
 from thermostats.measurement.spec import specs
 from thermostats.measurement.terminal import measure_models
 
@@ -28,7 +28,7 @@ def test_a_line_at_the_start_of_a_part_and_then_now_and_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "perf_counter", iter((0.0, 10.0, 40.0, 45.0, 80.0, 90.0)).__next__)
-    report = Lines(every=30).report
+    report = ProgressLines(every=30).report
     for done in (0, 1, 5, 6):
         report("gpt2", "gains", done, 25)
     report("gpt2", "gains", 25, 25)
@@ -80,7 +80,7 @@ def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: 
 def test_where_nobody_looks_a_line_says_what_became_of_a_model(
     outcome: Outcome, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Lines().done(2, 3, outcome)
+    ProgressLines().done(2, 3, outcome)
     assert capsys.readouterr().err == f"{line}\n"
 
 

@@ -49,7 +49,7 @@ class Weighed:
     verdict: Verdict
     reason: Reason = Reason.NONE
     strength: Strength = field(default_factory=Strength)
-    known: Calibration = field(default_factory=lambda: Calibration(pd.DataFrame()))
+    calibration: Calibration = field(default_factory=lambda: Calibration(pd.DataFrame()))
     unit: str = ""
     """The unit, or the source of rows, without which the verdict would not stand."""
 
@@ -107,10 +107,10 @@ def again(
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
-        known = nearest(question, needs.models)
+        calibration = nearest(question, needs.models)
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
-        takes = f"{lacks}It {needs.words()}. {known.takes(group, trial.larger, needs.models)}".strip()
+        takes = f"{lacks}It {needs.words()}. {calibration.takes(group, trial.larger, needs.models)}".strip()
         return _with(replace(finding, notes=missing()), few.result, settles=takes)
     except UsageError as error:
         return _with(replace(finding, notes=missing()), there, settles=f"The test cannot be made: {error.what}.")
@@ -139,20 +139,20 @@ def weigh(
     primary = question.primary
     if primary is None:
         raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
-    known = calibration_of(question, rows)
+    calibration = calibration_of(question, rows)
     levels = {side: attained(primary, question.trial, rows, result, side) for side in SIDES}
-    given = [side for side in SIDES if known.side(side).gives(levels[side].level)]
+    given = [side for side in SIDES if calibration.side(side).gives(levels[side].level)]
     if not given:
-        return _open(question, result, levels, known)
-    side = min(given, key=lambda side: levels[side].level / _limit(known, side))
-    strength = _strength(question, known, side, levels[side], len(given) > 1)
-    near = WITHOUT * _limit(known, side)
+        return _open(question, result, levels, calibration)
+    side = min(given, key=lambda side: levels[side].level / _limit(calibration, side))
+    strength = _strength(question, calibration, side, levels[side], len(given) > 1)
+    near = WITHOUT * _limit(calibration, side)
     undecided = replace(strength, unless="", tipping=(), leans=str(side))
     if levels[side].without > near:
-        return Weighed(OPEN, Reason.ONE_UNIT, undecided, known, levels[side].unit)
+        return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration, levels[side].unit)
     if source := hangs_on_source(question, evidence, rows, side, least or question.needs, near):
-        return Weighed(OPEN, Reason.ONE_SOURCE, undecided, known, f"the rows of the source {source}")
-    return Weighed(side, Reason.NONE, strength, known)
+        return Weighed(OPEN, Reason.ONE_SOURCE, undecided, calibration, f"the rows of the source {source}")
+    return Weighed(side, Reason.NONE, strength, calibration)
 
 
 def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration:
@@ -162,41 +162,41 @@ def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration
     return on_these(question, rows) if calibrating() else nearest(question, len(rows))
 
 
-def _limit(known: Calibration, side: Verdict) -> float:
+def _limit(calibration: Calibration, side: Verdict) -> float:
     """min(5%, α*)."""
-    limit = known.side(side).limit()
+    limit = calibration.side(side).limit()
     return ALPHA if math.isnan(limit) else min(ALPHA, limit)
 
 
-def _strength(question: Question, known: Calibration, side: Verdict, at: Attained, both: bool) -> Strength:
-    of_side, level = known.side(side), max(at.level, at.without / WITHOUT)
+def _strength(question: Question, calibration: Calibration, side: Verdict, at: Attained, both: bool) -> Strength:
+    of_side, level = calibration.side(side), max(at.level, at.without / WITHOUT)
     limit = of_side.limit()
     return Strength(
         level=level,
         limit=None if math.isnan(limit) else limit,
         p=of_side.p(level),
         unless=of_side.condition(level),
-        provisional=known.provisional if question.trial is not None else "",
+        provisional=calibration.provisional if question.trial is not None else "",
         both=both,
         tipping=of_side.tipping(level),
     )
 
 
-def _open(question: Question, result: Result, levels: dict[Verdict, Attained], known: Calibration) -> Weighed:
+def _open(question: Question, result: Result, levels: dict[Verdict, Attained], calibration: Calibration) -> Weighed:
     """An open verdict: why it is open, and the side to which it leans, which is nearly met."""
     primary = question.primary
     assert primary is not None  # noqa: S101
     side = leaning(question, result, levels)
     shown = side or SUPPORTED
     strength = replace(
-        _strength(question, known, shown, levels[shown], False), unless="", tipping=(), leans=str(side or "")
+        _strength(question, calibration, shown, levels[shown], False), unless="", tipping=(), leans=str(side or "")
     )
     if isinstance(primary, Decide) and primary.divided.holds(result):
-        return Weighed(OPEN, Reason.CODING, strength, known)
-    of_side = known.side(shown)
+        return Weighed(OPEN, Reason.CODING, strength, calibration)
+    of_side = calibration.side(shown)
     short = isinstance(primary, Given) and primary.short(result)
-    too_little = short or of_side.limit() == 0 or (known.tried and not of_side.power >= FAIR)
-    return Weighed(OPEN, Reason.TOO_LITTLE if too_little else Reason.UNDECIDED, strength, known)
+    too_little = short or of_side.limit() == 0 or (calibration.tried and not of_side.power >= FAIR)
+    return Weighed(OPEN, Reason.TOO_LITTLE if too_little else Reason.UNDECIDED, strength, calibration)
 
 
 def leaning(question: Question, result: Result, levels: dict[Verdict, Attained]) -> Verdict | None:
@@ -295,23 +295,23 @@ def _fitted(words: Template, question: Question, result: Result) -> FittedModel 
 
 def _said(question: Question, weighed: Weighed, group: str) -> dict[str, Any]:
     """What a criterion says of a weighed result: what the rule could have shown, and what would settle it."""
-    known = weighed.known
+    calibration = weighed.calibration
     return {
-        "could": could(known) if question.trial else "",
+        "could": could(calibration) if question.trial else "",
         "settles": settles(question, weighed, group),
-        "worlds": len(known.rows) if question.trial else None,
-        "levels": known.rows if known.tried else None,
+        "worlds": len(calibration.rows) if question.trial else None,
+        "levels": calibration.rows if calibration.tried else None,
     }
 
 
-def could(known: Calibration) -> str:
+def could(calibration: Calibration) -> str:
     """What the rule could have shown, in plain words."""
-    if not known.tried:
+    if not calibration.tried:
         return "The rule has not been tried in simulated worlds of this design, so it is given at a level of 5%."
-    design = f"a design of {plural(known.size, 'row')}, the nearest in size to the {known.here:,} here"
-    sentences = [f"The rule was tried on {'this design' if known.size == known.here else design}."]
+    design = f"a design of {plural(calibration.size, 'row')}, the nearest in size to the {calibration.here:,} here"
+    sentences = [f"The rule was tried on {'this design' if calibration.size == calibration.here else design}."]
     for side in SIDES:
-        of_side = known.side(side)
+        of_side = calibration.side(side)
         if (worst := of_side.worst) is None:
             continue
         limit = of_side.limit(PLAUSIBLE)
@@ -336,14 +336,14 @@ def settles(question: Question, weighed: Weighed, group: str) -> str:
     if weighed.verdict != OPEN or question.trial is None:
         return ""
     larger = question.trial.larger
-    by_power = _by_power(weighed, larger, group) if weighed.known.tried else ""
+    by_power = _by_power(weighed, larger, group) if weighed.calibration.tried else ""
     return by_power if larger else f"{AT_WILL} {by_power}".strip()
 
 
 def _by_power(weighed: Weighed, larger: str, group: str) -> str:
     """What a study of this size finds at α* of the side to which it leans, and what a larger one takes."""
     side = Verdict(weighed.strength.leans or SUPPORTED)
-    of_side, power = weighed.known.side(side), weighed.known.side(side).power
+    of_side, power = weighed.calibration.side(side), weighed.calibration.side(side).power
     if of_side.limit() == 0:
         return f"Even at its smallest level “{side}” comes falsely in more than 5% of studies of this design."
     if side == AGAINST and not math.isnan(power):
@@ -351,7 +351,7 @@ def _by_power(weighed: Weighed, larger: str, group: str) -> str:
     if math.isnan(power):
         return ""
     here = f"A study of this size finds an effect of the declared size in {power:.0%} of simulations."
-    takes = weighed.known.takes(group, larger) if power < WANTED else ""
+    takes = weighed.calibration.takes(group, larger) if power < WANTED else ""
     if larger and power < FAIR and not takes:
         takes = "One 18 times as large does not find it in 80% of them."
     return f"{takes} {here}".strip()

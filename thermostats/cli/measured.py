@@ -16,7 +16,7 @@ COLUMNS = ["model", "L", "last_gain", "penultimate_gain", "last_read_gain", "low
 
 
 def show_gains(
-    outcomes: Sequence[Any], asked: Sequence[str], prompts: str, data: Path | None, figure: Path | None
+    outcomes: Sequence[Any], models: Sequence[str], prompts: str, data: Path | None, figure: Path | None
 ) -> None:
     """Print a row for each model with gains, and draw them or say how."""
     runs = {name_in(outcome): (*outcome.runs, *outcome.finished) for outcome in outcomes}
@@ -30,7 +30,7 @@ def show_gains(
         profile([row["model"] for row in rows] or [name_in(outcome) for outcome in outcomes], data=data, figure=figure)
         print(f"figure: {figure}", file=sys.stderr)
     elif rows:
-        again = command("measure", *asked, prompts="" if prompts == "core" else prompts, data=data, figure="gains.svg")
+        again = command("measure", *models, prompts="" if prompts == "core" else prompts, data=data, figure="gains.svg")
         print(f"To draw them: {again}", file=sys.stderr)
 
 

@@ -47,6 +47,8 @@ DIMENSIONS = 32
 """Most that an array has."""
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+UNLOADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, AttributeError, AssertionError)
+"""What transformers raises for files that it cannot load."""
 
 
 @dataclass(frozen=True)

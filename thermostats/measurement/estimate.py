@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from thermostats.errors import ThermostatsError, TransientError, first_line
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.batching import BUDGET
-from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.checkpoint import UNLOADABLE, open_checkpoint
 from thermostats.measurement.layouts import geometry
 from thermostats.measurement.model_row import FEED_FORWARD
 from thermostats.measurement.settings import MADE, is_shipped_set
@@ -41,8 +41,6 @@ LOGITS = 4
 """Tensors over the vocabulary in float32: logits, log p, p, p log p."""
 ITEM = {"float32": 4, "bfloat16": 2, "float16": 2}
 BYTES_PER_TOKEN = 4
-UNLOADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, AttributeError, AssertionError)
-"""What transformers raises for files that it cannot load."""
 PROCESS = 600 * 2**20
 """Bytes of a process without its model: torch and transformers take 500 MiB once an empty model was measured."""
 RATE = {"cpu": 5e10, "accelerator": 3e13}

@@ -152,7 +152,7 @@ def _rows(
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.plan import plan  # noqa: PLC0415 - as above
-        from thermostats.measurement.progress import Bars, Lines  # noqa: PLC0415 - as above
+        from thermostats.measurement.progress import Bars, ProgressLines  # noqa: PLC0415 - as above
     except ImportError as error:
         raise not_installed(error) from error
 
@@ -166,7 +166,7 @@ def _rows(
 
             check_same(in_memory[0], in_memory[1], planned)
     measured = []
-    display = Bars() if sys.stderr.isatty() else Lines(every=5.0) if looked_at() else None
+    display = Bars() if sys.stderr.isatty() else ProgressLines(every=5.0) if looked_at() else None
     with begun(data) as folder, display.bars if display else nullcontext():
         for planned in plans:
             session.take_answers(planned, folder)

@@ -22,8 +22,8 @@ import numpy as np
 
 from thermostats.errors import DataError, ThermostatsError, UsageError, first_line, not_installed
 from thermostats.measurement.architectures import lookup
-from thermostats.measurement.checkpoint import SINGLE
-from thermostats.measurement.gguf_metadata import Made, check_metadata, check_tokenizer
+from thermostats.measurement.checkpoint import SINGLE, UNLOADABLE
+from thermostats.measurement.gguf_metadata import Converted, check_metadata, check_tokenizer
 from thermostats.measurement.gguf_parts import SUFFIX, parts, stem
 from thermostats.tables.atomic import only_writer
 from thermostats.tables.caching import cache_folder
@@ -198,8 +198,6 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     import transformers  # noqa: PLC0415 - as above
     from safetensors.torch import save_file  # noqa: PLC0415 - as above
 
-    from thermostats.measurement.estimate import UNLOADABLE  # noqa: PLC0415 - it imports the hub, as this module's user
-
     reader = _reader(file)
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     _check_schemes(tensors, named)
@@ -211,7 +209,7 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
         raise UsageError(what, where=named, got=first_line(error), next_step=step) from error
     entry = lookup(config.to_dict())
     stated = _metadata(reader)
-    check_metadata(stated, Made(entry, config.to_dict()), named)
+    check_metadata(stated, Converted(entry, config.to_dict()), named)
     apart = _apart(tensors)
     if apart is not None and apart < COPIED:
         config.tie_word_embeddings = True

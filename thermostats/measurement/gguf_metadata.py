@@ -39,7 +39,7 @@ SPACE = "▁"
 
 
 @dataclass(frozen=True)
-class Made:
+class Converted:
     """What transformers made of a file: the entry of its class and its configuration."""
 
     entry: Architecture
@@ -56,30 +56,30 @@ class Made:
         return next((rope[name] for name in names if rope.get(name) is not None), None)
 
 
-def _rope_type(made: Made) -> str:
+def _rope_type(made: Converted) -> str:
     kind = made.rope("rope_type", "type")
     return "none" if kind in (None, "default") else str(kind)
 
 
-def _rotated(made: Made) -> int:
+def _rotated(made: Converted) -> int:
     share = made.rope("partial_rotary_factor") or made.first("partial_rotary_factor", "rotary_pct") or 1.0
     return round(geometry(made.entry, made.config).d_head * share)
 
 
-def _scale(made: Made) -> float:
+def _scale(made: Converted) -> float:
     width = made.first("query_pre_attn_scalar") or geometry(made.entry, made.config).d_head
     return 1 / math.sqrt(width)
 
 
-def _windows(made: Made) -> list[bool]:
+def _windows(made: Converted) -> list[bool]:
     return [kind == "sliding_attention" for kind in made.first("layer_types") or ()]
 
 
-def _blocks(made: Made) -> int:
+def _blocks(made: Converted) -> int:
     return geometry(made.entry, made.config).n_layers
 
 
-HELD: dict[str, Callable[[Made], Any]] = {
+HELD: dict[str, Callable[[Converted], Any]] = {
     "block_count": _blocks,
     "attention.head_count": lambda made: geometry(made.entry, made.config).n_heads,
     "attention.head_count_kv": lambda made: geometry(made.entry, made.config).n_kv_heads,
@@ -121,7 +121,7 @@ HELD: dict[str, Callable[[Made], Any]] = {
 """Key of an architecture → its value by the configuration that transformers made."""
 
 
-def check_metadata(stated: Mapping[str, Any], made: Made, file: Path) -> None:
+def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> None:
     """Raise UsageError by name for keys of the architecture that transformers did not read.
 
     stated: what the file holds, by the key's whole name.

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
-class Lines:
+class ProgressLines:
     """Progress as lines: one where a part of a model begins, then one at most every so many seconds."""
 
     def __init__(self, every: float = 30.0) -> None:
@@ -50,7 +50,7 @@ class Lines:
         print(line, file=sys.stderr, flush=True)
 
 
-class Bars(Lines):
+class Bars(ProgressLines):
     """One bar per part that is being measured."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import UsageError, not_installed
-from thermostats.measurement.progress import Bars, Lines
+from thermostats.measurement.progress import Bars, ProgressLines
 from thermostats.measurement.settings import (
     RETRIES,
     SPEC,
@@ -81,7 +81,7 @@ def measure_models(
     limits = {"retries": chosen.get("retries", RETRIES), "budget": budget}
     alone = len(wanted) == 1 and settings.name == "local"
     outcomes = []
-    display = Bars() if sys.stderr.isatty() else Lines()
+    display = Bars() if sys.stderr.isatty() else ProgressLines()
     with display.bars:
         engine = (Inline if alone else open_engine)(settings, folder, display.report)
         for outcome in execute(wanted, folder, dry_run=dry_run, engine=engine, prepare=quiet, **limits):

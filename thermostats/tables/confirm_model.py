@@ -30,4 +30,4 @@ def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
         beneath = store.load("runs", folder)
         for run_id, rows in beneath[beneath["run_id"].isin(left)].groupby("run_id"):
             changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(confirmed_sha=model_sha)
-        write_all(folder, store.to_csv_files(store.Files.of(changed, "runs"), "runs"))
+        write_all(folder, store.to_csv_files(store.FilesOfRows.of(changed, "runs"), "runs"))

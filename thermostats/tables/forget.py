@@ -67,7 +67,7 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
 
 def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:
     """Write what is left of files of a table; a file with nothing left is removed."""
-    left = store.Files.of({path: rows for path, rows in files.items() if len(rows)}, name)
+    left = store.FilesOfRows.of({path: rows for path, rows in files.items() if len(rows)}, name)
     write_all(folder, store.to_csv_files(left, name))
     _remove(path for path, rows in files.items() if not len(rows))
 

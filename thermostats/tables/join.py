@@ -361,9 +361,11 @@ def _contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
     number, paths = _places(new, name, folder)
     changed |= {path: store.read(path, name) for path in paths if path not in changed and path.is_file()}
     files = {path: number for number, path in enumerate(dict.fromkeys([*changed, *paths]))}
-    held, of_path = store.Files.of(changed, name), np.array([files[path] for path in paths], dtype=np.int64)
+    held, of_path = store.FilesOfRows.of(changed, name), np.array([files[path] for path in paths], dtype=np.int64)
     rows = pd.concat([held.rows, new]) if changed else new
-    return store.to_csv_files(store.Files(rows, np.concatenate([held.number, of_path[number]]), tuple(files)), name)
+    return store.to_csv_files(
+        store.FilesOfRows(rows, np.concatenate([held.number, of_path[number]]), tuple(files)), name
+    )
 
 
 def _replaced(name: str, folder: Path, new: pd.DataFrame) -> tuple[dict[Path, pd.DataFrame], pd.DataFrame]:

@@ -146,7 +146,7 @@ def to_csv(frame: pd.DataFrame, name: str) -> bytes:
     return csv_lines(checked[written(checked, name)], name).of(0, len(checked))
 
 
-class Files(NamedTuple):
+class FilesOfRows(NamedTuple):
     """Files of a table: the rows of all of them, the number of the file of each row, and the files by number."""
 
     rows: pd.DataFrame
@@ -154,7 +154,7 @@ class Files(NamedTuple):
     paths: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, files: Mapping[Path, pd.DataFrame], name: str) -> Files:
+    def of(cls, files: Mapping[Path, pd.DataFrame], name: str) -> FilesOfRows:
         """Files whose rows are frames of their own."""
         if not files:
             return cls(pd.DataFrame(columns=list(dtypes(name))), np.zeros(0, dtype=np.int64))
@@ -162,7 +162,7 @@ class Files(NamedTuple):
         return cls(rows, np.repeat(np.arange(len(files)), [len(part) for part in files.values()]), tuple(files))
 
 
-def to_csv_files(files: Files, name: str) -> dict[Path, bytes]:
+def to_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
     """Bytes of each file of a table, its rows all checked at once; an optional column is in all files or in none."""
     if not files.paths:
         return {}

@@ -181,7 +181,7 @@ def family(
 
     def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
         errors, made = replace(at_rest[0], kind=kind, **nuisances), partial(signal, size)
-        named = words.format(shown(size))
+        named = words.format(in_words(size))
         if mean is None:
             large = Result(quantities={quantity: Estimate(size)}) if quantity else None
             return World(f"{named}, {errors.words}", made, errors, large)
@@ -190,7 +190,7 @@ def family(
     return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others)
 
 
-def shown(size: Any) -> str:
+def in_words(size: Any) -> str:
     """A size in words."""
     if isinstance(size, str):
         return size
