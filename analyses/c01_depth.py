@@ -6,17 +6,16 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_line
+from thermostats.claims.worlds import IN_ONE_LAB, worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
 from thermostats.modelling.classical.many import correlations_of
 from thermostats.modelling.lines import fit_line
-from thermostats.modelling.specification.estimators import correlation_with
-from thermostats.modelling.specification.null import within_labs
+from thermostats.modelling.specification import correlation_with, within_labs
 from thermostats.plots.general import drawing, gain_by_depth
-from thermostats.studies.delia2026 import audit, curves
-from thermostats.studies.delia2026.gains import NAMED_GAINS, PYTHIA, gains
+from thermostats.studies.delia2026 import curves
+from thermostats.studies.delia2026 import stated_facts as audit
+from thermostats.studies.delia2026.stated_facts import NAMED_GAINS, PYTHIA, gains
 
 ALPHA = 0.05
 WEAK, STATED = -0.3, -0.81

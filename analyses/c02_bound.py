@@ -13,11 +13,10 @@ from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
 from thermostats.modelling.kleiber import fit_envelope
-from thermostats.modelling.specification.estimators import fraction_above
+from thermostats.modelling.specification import fraction_above
 from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026 import curves
-from thermostats.studies.delia2026.gains import FOUR, gains, penultimate_features
-from thermostats.studies.delia2026.stated import stated, stated_by_model
+from thermostats.studies.delia2026.stated_facts import FOUR, gains, penultimate_features, stated, stated_by_model
 
 TOTAL = 10.0
 TOLERATED = 0.05

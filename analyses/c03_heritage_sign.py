@@ -8,23 +8,22 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.descent import covariance_of
-from thermostats.claims.posterior import Panel
+from thermostats.claims.finding import Panel
 from thermostats.claims.rule import ACCIDENTS, Decide, Gate, Posterior, V
+from thermostats.claims.shared import covariance_of
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.formatting import listed, number
+from thermostats.modelling.causal_graph import confounded
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
-from thermostats.modelling.confounded import confounded
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.quantities import OF_LAB
-from thermostats.modelling.specification.estimators import difference_of_fractions
-from thermostats.modelling.specification.null import between_labs
-from thermostats.modelling.under_descent import DescentSlope, slope
+from thermostats.modelling.heritability import DescentSlope, slope
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.law import OF_LAB
+from thermostats.modelling.specification import between_labs, difference_of_fractions
 from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
-from thermostats.studies.delia2026 import audit, curves
-from thermostats.studies.delia2026.audit import FOCAL
-from thermostats.studies.delia2026.gains import HUNT, PYTHIA, features_of, gains, heritage_rows
+from thermostats.studies.delia2026 import curves
+from thermostats.studies.delia2026 import stated_facts as audit
+from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, features_of, gains, heritage_rows
 from thermostats.tables.labels import having
 
 ALPHA = 0.05

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.causes import rivals_of_lab
 from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
@@ -22,20 +21,17 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
-from thermostats.claims.descent import covariance_of, inherited
-from thermostats.claims.heritage import panels_of, tables_of
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
+from thermostats.claims.shared import covariance_of, inherited, panels_of, rivals_of_lab, tables_of
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
-from thermostats.modelling.heritage.variance_shares import dominance
-from thermostats.modelling.specification.estimators import difference_of_shares
-from thermostats.modelling.specification.null import across_labs
-from thermostats.modelling.under_descent import shares
+from thermostats.modelling.heritability import shares
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.variance_shares import block_f, dominance, freedman_lane
+from thermostats.modelling.specification import across_labs, difference_of_shares
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.delia2026 import cause_worlds, curves
-from thermostats.studies.delia2026.gains import HUNT, NAMED_GAINS, PYTHIA, gains, heritage_rows
-from thermostats.studies.delia2026.shares_of_causes import (
+from thermostats.studies.delia2026 import curves
+from thermostats.studies.delia2026 import hierarchy as cause_worlds
+from thermostats.studies.delia2026.hierarchy import (
     AGAINST_ARCHITECTURE,
     ALPHA,
     BLOCKS,
@@ -59,6 +55,7 @@ from thermostats.studies.delia2026.shares_of_causes import (
     by_size,
     compared,
 )
+from thermostats.studies.delia2026.stated_facts import HUNT, NAMED_GAINS, PYTHIA, gains, heritage_rows
 
 LOG_COLUMNS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
 GAIN = NAMED_GAINS[0]

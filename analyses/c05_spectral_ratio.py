@@ -15,13 +15,12 @@ from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
 from thermostats.modelling.classical.many import correlations_of
-from thermostats.modelling.spectra import fit_spectral
-from thermostats.studies.delia2026.claim_figures import ratio_of_norms
-from thermostats.studies.delia2026.gains import finite, gains, penultimate_features
-from thermostats.studies.delia2026.stated import H4_V2, known_gains
-from thermostats.studies.delia2026.value_norms import LABS, norms_and_gains, value_norm_audit
-from thermostats.studies.nursery.rows import trained_norms
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.modelling.crowding import fit_spectral
+from thermostats.studies.delia2026.curves import ratio_of_norms
+from thermostats.studies.delia2026.stated_facts import H4_V2, finite, gains, known_gains, penultimate_features
+from thermostats.studies.delia2026.weights_of_claims import LABS, norms_and_gains, value_norm_audit
+from thermostats.studies.nursery.study_rows import trained_norms
+from thermostats.tables.schemas import NURSERY
 
 ALPHA, WEAK, SEED = 0.05, -0.3, 5
 FEWEST, ENUMERATED = 5, 7

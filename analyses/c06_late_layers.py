@@ -10,11 +10,11 @@ from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, R
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.plots.general import drawing, strip_by_group
-from thermostats.studies.delia2026.claim_figures import squared_norms
-from thermostats.studies.delia2026.stated import stated
-from thermostats.studies.delia2026.value_norms import LATE, late_means, pairs, squared_by_layer, squared_means
-from thermostats.studies.nursery.rows import trained_norms
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.delia2026.curves import squared_norms
+from thermostats.studies.delia2026.stated_facts import stated
+from thermostats.studies.delia2026.weights_of_claims import LATE, late_means, pairs, squared_by_layer, squared_means
+from thermostats.studies.nursery.study_rows import trained_norms
+from thermostats.tables.schemas import NURSERY
 
 LEAST, FACTOR, MOST = 100.0, 300.0, 1000.0
 """What "about 300 times" allows."""

@@ -6,11 +6,11 @@ import pandas as pd
 
 from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, V
-from thermostats.measurement.sheaf import identity_residuals
-from thermostats.studies.delia2026.claim_figures import times_slower, traces_over_exact, worst_residuals
-from thermostats.studies.delia2026.traces import against_formula, over_exact
-from thermostats.studies.nursery.rows import at_the_end
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.measurement.attention import identity_residuals
+from thermostats.studies.delia2026.curves import times_slower, traces_over_exact, worst_residuals
+from thermostats.studies.delia2026.weights_of_claims import against_formula, over_exact
+from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.tables.schemas import NURSERY
 
 TOLERANCE, SINGLE = 1e-10, 1e-5
 """Rounding of sums in double precision, and of a softmax over some hundred tokens in single precision."""

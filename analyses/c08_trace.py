@@ -9,11 +9,13 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.separation import pairs_above, separation
+from thermostats.modelling.classical.counts import pairs_above, separation
 from thermostats.modelling.lines import fit_line
-from thermostats.studies.delia2026.claim_figures import traces_by_file
-from thermostats.studies.delia2026.stated import H4_V2
-from thermostats.studies.delia2026.traces import FILES, GPT2, OPT, by_layer, mean_traces, subsampled, trace_audit
+from thermostats.studies.delia2026.curves import traces_by_file
+from thermostats.studies.delia2026.stated_facts import H4_V2
+from thermostats.studies.delia2026.weights_of_claims import FILES, OPT, mean_traces, subsampled, trace_audit
+from thermostats.studies.delia2026.weights_of_claims import GPT2_TRACES as GPT2
+from thermostats.studies.delia2026.weights_of_claims import traces_by_layer as by_layer
 
 ALPHA, SEED = 0.05, 8
 SCALE = 1.5

@@ -10,14 +10,14 @@ import pandas as pd
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.means import paired_difference
+from thermostats.modelling.classical.association import paired_difference
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
 from thermostats.modelling.transition import fit_transition
-from thermostats.studies.delia2026 import claim_figures
-from thermostats.studies.delia2026 import transition_layers as layers
-from thermostats.studies.delia2026.gains import features_of
-from thermostats.studies.delia2026.transition_layers import DEFINITIONS
+from thermostats.studies.delia2026 import curves as claim_figures
+from thermostats.studies.delia2026 import weights_of_claims as layers
+from thermostats.studies.delia2026.stated_facts import features_of
+from thermostats.studies.delia2026.weights_of_claims import TRANSITION_DEFINITIONS as DEFINITIONS
 
 SEED = 9
 SCALE = 10.0

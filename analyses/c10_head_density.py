@@ -8,21 +8,18 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
-from thermostats.modelling.classical.association import correlation, slope
+from thermostats.claims.worlds import ALIKE, IN_ONE_LAB, worlds_of_levels, worlds_of_line
+from thermostats.modelling.classical.association import correlation, one_sample, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.many import correlations_of
-from thermostats.modelling.classical.means import one_sample
 from thermostats.modelling.crowding import fit_threshold
 from thermostats.modelling.lines import fit_line
-from thermostats.modelling.specification.estimators import correlation_with
-from thermostats.modelling.specification.null import between_and_within_labs
-from thermostats.plots.general import reference, scatter_labelled
-from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026 import audit, curves
-from thermostats.studies.delia2026.gains import (
+from thermostats.modelling.specification import between_and_within_labs, correlation_with
+from thermostats.plots.general import log_axis, reference, scatter_labelled
+from thermostats.studies.delia2026 import curves
+from thermostats.studies.delia2026 import stated_facts as audit
+from thermostats.studies.delia2026.stated_facts import (
     HUNT,
     NAMED_GAINS,
     PYTHIA,

@@ -10,18 +10,18 @@ from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Resul
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.formatting import short_name
+from thermostats.modelling.classical.association import one_sample
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.many import shares_of
-from thermostats.modelling.classical.means import one_sample
+from thermostats.modelling.draws import Statement
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.pair_means import fit_pair_means
+from thermostats.modelling.heritability import BranchChange, change
 from thermostats.modelling.pairs import changes_sides
-from thermostats.modelling.statements import Statement
-from thermostats.modelling.under_descent import BranchChange, change
+from thermostats.modelling.unit_means import fit_pair_means
 from thermostats.plots.general import slopes
-from thermostats.studies.delia2026 import tuned_pairs
-from thermostats.studies.delia2026.anomalies import follows
-from thermostats.studies.delia2026.by_prompt import TWIN
+from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
+from thermostats.studies.delia2026.gains_of_claims import follows
+from thermostats.studies.delia2026.stated_facts import TWIN
 
 SEED = 11
 MOST_FLIPS, NEGLIGIBLE, STATED = 0.10, 0.05, -0.5

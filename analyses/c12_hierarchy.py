@@ -14,12 +14,11 @@ from thermostats.claims.worlds import worlds_of_levels
 from thermostats.formatting import short_name
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.rank_means import fit_rank_means
-from thermostats.modelling.specification.estimators import smallest_step
-from thermostats.modelling.specification.null import between_labs
+from thermostats.modelling.specification import between_labs, smallest_step
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import curves, hierarchy
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES, TWIN, published_or_set, wide
 from thermostats.studies.delia2026.hierarchy import ORDER
+from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILES, TWIN, published_or_set, wide
 
 SEED, LEAST_BASES = 12, 2
 RATIO, BASES = V("ratio"), V("base models of the family with fewest")

@@ -13,14 +13,11 @@ from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
 from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.shares import fit_share
-from thermostats.plots.general import MUTED, reference, scatter_labelled
-from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026 import audit
-from thermostats.studies.delia2026.by_prompt import LAST_GAIN_FILES, one_run_each
-from thermostats.studies.delia2026.gains import CLEAN, HUNT, PYTHIA, features_of
+from thermostats.plots.general import MUTED, log_axis, reference, scatter_labelled
+from thermostats.studies.delia2026 import stated_facts as audit
+from thermostats.studies.delia2026.stated_facts import CLEAN, HUNT, LAST_GAIN_FILES, PYTHIA, features_of, one_run_each
 from thermostats.tables.labels import having
-from thermostats.tables.model_rows import model_rows
-from thermostats.tables.prompt_rows import gain_by_prompt
+from thermostats.tables.model_rows import gain_by_prompt, model_rows
 
 SEED = 13
 THRESHOLD = 0.2

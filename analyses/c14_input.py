@@ -12,20 +12,20 @@ from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
+from thermostats.modelling.classical.association import bca
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.classical.mixed import variance_components
-from thermostats.modelling.classical.resampling import bca
 from thermostats.modelling.rank_means import PARTS as OF_VARIANCE
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
-from thermostats.studies.delia2026 import audit, by_prompt
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, LAST_GAIN_FILES
-from thermostats.studies.delia2026.gains import PYTHIA
+from thermostats.studies.delia2026 import stated_facts as audit
+from thermostats.studies.delia2026 import stated_facts as by_prompt
 from thermostats.studies.delia2026.hierarchy import ORDER
-from thermostats.tables.prompt_rows import gain_by_prompt
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILES, PYTHIA
+from thermostats.tables.model_rows import gain_by_prompt
+from thermostats.tables.schemas import NURSERY
 
 SEED, ROBUST, HALF = 14, 0.90, 0.5
 NEARLY_ALL, MOSTLY = 0.97, 0.8

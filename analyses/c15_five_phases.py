@@ -7,13 +7,12 @@ import pandas as pd
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Inference, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
-from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.counts import LEAST_POINTS, phases, proportion
 from thermostats.modelling.classical.many import shares_of
-from thermostats.modelling.classical.phases import LEAST_POINTS, phases
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
-from thermostats.studies.nursery.rows import at_the_end
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.tables.schemas import NURSERY
 
 SAID, RIVAL = 5, 3
 MARGIN = 6.0

@@ -11,11 +11,11 @@ from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.delia2026 import claim_figures
-from thermostats.studies.delia2026 import restriction_maps as maps
-from thermostats.studies.delia2026.anomalies import follows
-from thermostats.studies.nursery.rows import at_the_end
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.delia2026 import curves as claim_figures
+from thermostats.studies.delia2026 import weights_of_claims as maps
+from thermostats.studies.delia2026.gains_of_claims import follows
+from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.tables.schemas import NURSERY
 
 SEED, ENOUGH = 16, AtLeast(models=24)
 EVERY_MODEL, MOSTLY, HALF = 1.0, 0.9, 0.5

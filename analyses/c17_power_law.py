@@ -16,9 +16,9 @@ from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
-from thermostats.studies.delia2026 import subblock_gains as gains
-from thermostats.studies.delia2026.anomalies import follows
-from thermostats.studies.delia2026.claim_figures import attention_and_mlp, gain_by_size
+from thermostats.studies.delia2026 import gains_of_claims as gains
+from thermostats.studies.delia2026.curves import attention_and_mlp, gain_by_size
+from thermostats.studies.delia2026.gains_of_claims import follows
 
 STATED, MARGIN, SCATTER = 0.35, 0.10, 0.35
 """The exponent, how far off it is another, and the SD of log gains about the line that makes the stated ± 0.079."""

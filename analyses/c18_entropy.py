@@ -7,18 +7,17 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED
-from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_slopes
-from thermostats.modelling.classical.association import within_correlation
-from thermostats.modelling.classical.means import welch_difference
+from thermostats.claims.worlds import ALIKE, worlds_of_slopes
+from thermostats.modelling.classical.association import welch_difference, within_correlation
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, strip_by_group
-from thermostats.studies.delia2026 import by_prompt, entropies
-from thermostats.studies.delia2026.anomalies import follows
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, LAST_GAIN_FILES
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.delia2026 import stated_facts as by_prompt
+from thermostats.studies.delia2026 import weights_of_claims as entropies
+from thermostats.studies.delia2026.gains_of_claims import follows
+from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, LAST_GAIN_FILES
+from thermostats.tables.schemas import NURSERY
 
 SEED, RESAMPLES, RESAMPLES_PEARSON = 18, 4999, 999
 NATS = 1.0

@@ -11,20 +11,19 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
-from thermostats.claims.posterior import FittedModel
+from thermostats.claims.finding import FittedModel
+from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
-from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
-from thermostats.modelling.classical.means import one_sample
+from thermostats.modelling.classical.association import one_sample
 from thermostats.modelling.lines import fit_line
-from thermostats.plots.general import drawing, forest, reference, scatter_labelled, strip_by_group
-from thermostats.plots.scales import log_axis
-from thermostats.studies.delia2026 import anomalies
-from thermostats.studies.delia2026.anomalies import LLAMA, LLAMA_FILE, MISTRAL, OPT
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, GPT2, GPTJ, fit_last_gains, published_or_set
-from thermostats.studies.delia2026.claim_figures import trace_by_norm
-from thermostats.studies.nursery.rows import trained_unembeddings
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.plots.general import drawing, forest, log_axis, reference, scatter_labelled, strip_by_group
+from thermostats.studies.delia2026 import gains_of_claims as anomalies
+from thermostats.studies.delia2026.curves import trace_by_norm
+from thermostats.studies.delia2026.gains_of_claims import LLAMA, LLAMA_FILE, MISTRAL, OPT
+from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, GPTJ, fit_last_gains, published_or_set
+from thermostats.studies.nursery.study_rows import trained_unembeddings
+from thermostats.tables.schemas import NURSERY
 
 SEED, ALPHA, TWOFOLD = 19, 0.05, 2.0
 MARGIN = 1.1

@@ -9,14 +9,14 @@ from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Resu
 from thermostats.claims.rule import Always, Each, Gate, Posterior, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.modelling.shares import fit_share
-from thermostats.studies.delia2026.amplification import (
+from thermostats.studies.delia2026.curves import net_amplification
+from thermostats.studies.delia2026.gains_of_claims import (
     BELOW,
     amplification,
     families_that_amplify,
     product_audit,
     published_product,
 )
-from thermostats.studies.delia2026.claim_figures import net_amplification
 from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 

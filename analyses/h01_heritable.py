@@ -22,13 +22,13 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
-from thermostats.claims.descent import tree_of
 from thermostats.claims.rule import AtLeast, Decide, V
+from thermostats.claims.shared import tree_of
 from thermostats.claims.worlds import worlds_of_descent
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.heritability import enough, heritabilities
-from thermostats.modelling.lineage_likelihood import ancestors
-from thermostats.plots.tree import draw_tree
+from thermostats.modelling.tree_likelihood import ancestors
+from thermostats.plots.posterior import draw_tree
 from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 

@@ -26,7 +26,7 @@ from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.reading import of_last_revision
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 SELDOM, CLAIMED = 0.25, 0.05
 """Share of branches on which the side may change where it is said to change seldom; the declared one."""

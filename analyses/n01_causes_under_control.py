@@ -11,7 +11,8 @@ from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Result
 from thermostats.claims.rule import Above
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.plots.general import drawing
-from thermostats.studies.nursery import glance, third
+from thermostats.studies.nursery import third
+from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.carried_over import (
     QUARTER,
     SAVED,
@@ -21,7 +22,9 @@ from thermostats.studies.nursery.carried_over import (
     slopes_of_all,
     with_predictions,
 )
-from thermostats.studies.nursery.crossed_ratios import (
+from thermostats.studies.nursery.crossed import ALIKE, RECIPE, worlds_of
+from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
+from thermostats.studies.nursery.third import (
     NAMES,
     by_other_choices,
     by_ratios,
@@ -30,8 +33,7 @@ from thermostats.studies.nursery.crossed_ratios import (
     weights_of,
     with_choices,
 )
-from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, worlds_of
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER, mean=True)
 

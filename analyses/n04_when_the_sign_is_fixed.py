@@ -6,10 +6,21 @@ from functools import partial
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
-from thermostats.studies.nursery import glance, third
-from thermostats.studies.nursery.early import SETTLES, along_training, at_end, by_corpora, of_corpus
-from thermostats.studies.nursery.tuning import ACROSS, CAN_CROSS, TUNED, by_bases, crossings
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.nursery import third
+from thermostats.studies.nursery import training_choices as glance
+from thermostats.studies.nursery.training_choices import (
+    ACROSS,
+    CAN_CROSS,
+    SETTLES,
+    TUNED,
+    along_training,
+    at_end,
+    by_bases,
+    by_corpora,
+    crossings,
+    of_corpus,
+)
+from thermostats.tables.schemas import NURSERY
 
 CLAIM = Claim.read(__file__)
 

@@ -9,10 +9,11 @@ import pandas as pd
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import worlds_of_line
-from thermostats.studies.nursery import glance, third
-from thermostats.studies.nursery.exponents import DECAY, LAW, MARGIN, RATE, exponents, worlds
-from thermostats.studies.nursery.rows import jackknife
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.nursery import third
+from thermostats.studies.nursery import training_choices as glance
+from thermostats.studies.nursery.study_rows import jackknife
+from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, worlds
+from thermostats.tables.schemas import NURSERY
 
 RECIPES = AtLeast(groups=8)
 """Recipes with decay whose steps have a set size."""

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_mean
-from thermostats.modelling.classical.means import one_sample
-from thermostats.plots.agreement import bland_altman
-from thermostats.tables.vocabulary import GAINS
+from thermostats.modelling.classical.association import one_sample
+from thermostats.plots.posterior import bland_altman
+from thermostats.tables.schemas import GAINS
 
 SEED = 101
 MARGIN = 1.05

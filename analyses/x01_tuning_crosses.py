@@ -8,8 +8,8 @@ from thermostats.claims.claim import MEASURED, Case, Claim, Estimate, Evidence, 
 from thermostats.claims.rule import AtLeast, Sometimes, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.formatting import short_name
+from thermostats.modelling.classical.association import one_sample
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.means import one_sample
 from thermostats.plots.general import slopes
 
 SEED = 101

@@ -9,8 +9,8 @@ from scipy import stats
 from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
 from thermostats.claims.rule import Always, AtLeast, Each, Gate, V
 from thermostats.claims.worlds import worlds_of_mean
-from thermostats.studies.delia2026.amplification import BELOW, families_that_amplify
-from thermostats.studies.delia2026.claim_figures import net_amplification
+from thermostats.studies.delia2026.curves import net_amplification
+from thermostats.studies.delia2026.gains_of_claims import BELOW, families_that_amplify
 from thermostats.tables.model_rows import model_rows
 
 LEAST = AtLeast(models=4)

@@ -24,14 +24,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling import residuals
+from thermostats.modelling import laws as residuals
 from thermostats.modelling.checks import FAILED, WARNED, Gate, predictive
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.power import model_facts
+from thermostats.modelling.laws import Design
 from thermostats.modelling.lines import fit_line
-from thermostats.modelling.residuals import Design
 
 Array = NDArray[np.float64]
 

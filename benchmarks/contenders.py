@@ -120,7 +120,7 @@ def eager_forward(folder: Path) -> Work:
     """The forward pass that the sheaf features are taken from: same model as it is, same batches, no hooks."""
     import torch
 
-    from thermostats.measurement.passes import call, make_batches
+    from thermostats.measurement.forward import call, make_batches
 
     decoder, prompts = _loaded(folder, "eager")
 
@@ -151,8 +151,7 @@ def eager_notebook(folder: Path) -> Work:
 def spectra(folder: Path) -> Work:
     """This package: ‖W_V‖₂ and ‖W_O‖₂ of every layer, read from the files each time."""
     from thermostats.measurement.architectures import lookup
-    from thermostats.measurement.checkpoint import open_checkpoint
-    from thermostats.measurement.layouts import geometry
+    from thermostats.measurement.checkpoint import geometry, open_checkpoint
     from thermostats.measurement.spectra import layer_rows, read_config
 
     def run() -> list[float]:

@@ -14,8 +14,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 from dataclasses import replace
 
-from thermostats.claims.curve import curve_of
 from thermostats.claims.evidence import PUBLISHED, Evidence
+from thermostats.claims.question import curve_of
 from thermostats.claims.run import claim_of
 
 ROOT = Path(__file__).resolve().parents[1]

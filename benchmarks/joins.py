@@ -28,9 +28,9 @@ from results import RESULTS, markdown
 from scale import model_row, run_row
 
 from thermostats.tables import store
-from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.features import features
 from thermostats.tables.join import join
+from thermostats.tables.store import CACHE_VARIABLE
 
 LAYERS, PROMPTS, ALL = 40, 25, 2000
 TABLES = ("models", "prompts", "runs", "layers")

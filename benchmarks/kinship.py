@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 import thermostats
-from thermostats.tables.joining import recovered
 from thermostats.tables.tree import Tree
+from thermostats.tables.tree_of_models import recovered
 
 TABLE = Path(__file__).parent / "results" / "kinship.csv"
 COLUMNS = ["models", "by", "question", "right", "of", "by_chance"]

@@ -17,8 +17,7 @@ from scipy import stats
 
 import thermostats
 from thermostats.modelling.heritage.law import STANDARD
-from thermostats.modelling.lineage_likelihood import Restricted, pagel
-from thermostats.modelling.lineage_pruning import pagel_by_pruning
+from thermostats.modelling.tree_likelihood import Restricted, pagel, pagel_by_pruning
 from thermostats.tables.tree import Tree
 
 RESULTS = Path(__file__).parent / "results"

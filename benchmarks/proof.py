@@ -28,9 +28,8 @@ from test_loading import write_tokenizer  # noqa: E402
 
 from thermostats.measurement import proof  # noqa: E402
 from thermostats.measurement.batching import ImagePrompt  # noqa: E402
-from thermostats.measurement.forward import as_measured  # noqa: E402
+from thermostats.measurement.forward import as_measured, call, make_batches  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
-from thermostats.measurement.passes import call, make_batches  # noqa: E402
 from thermostats.measurement.proof import check_proof, second_pass  # noqa: E402
 from thermostats.measurement.session import measure_one  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402

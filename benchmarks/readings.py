@@ -22,7 +22,8 @@ import tiny
 import transformers
 from test_loading import write_tokenizer
 
-from thermostats.measurement import gains, residual, spectra
+from thermostats.measurement import forward as residual
+from thermostats.measurement import gains, spectra
 from thermostats.measurement.session import measure_one
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.tables.folders import begun

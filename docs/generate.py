@@ -134,7 +134,7 @@ def _using(name: str) -> list[str]:
 
 def verdicts(reports: Path) -> str:
     """Table of some claims with verdicts, estimates, models and labs, and a sentence on all claims."""
-    found = store.read(reports / "findings.csv", "findings")
+    found = store.read_own(reports / "findings.csv", "findings")
     first = found[found["headline"]].sort_values("claim")
     heads = ("claim", "on the study’s own files", "on all evidence", "estimate [interval]", "models / labs or recipes")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]

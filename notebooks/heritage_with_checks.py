@@ -15,9 +15,9 @@
 # %%
 import matplotlib.pyplot as plt
 
-from thermostats.modelling.heritage.blocks import ORDER
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.rows import gain_rows
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.gain_rows import gain_rows
+from thermostats.modelling.heritage.law import ORDER
 
 rows = gain_rows("penultimate_gain")
 print(rows.groupby("heritage")["model_id"].nunique().to_string())

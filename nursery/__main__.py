@@ -20,7 +20,7 @@ from nursery.records import read_record
 from thermostats.cli.wrong_use import run
 from thermostats.command_options import Data, Json, check_file
 from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
-from thermostats.measurement.settings import EngineSettings, check_device, check_here, count_gpus
+from thermostats.measurement.spec import EngineSettings, check_device, check_here, count_gpus
 from thermostats.tables import folders
 from thermostats.terminal import print_rows, say_next
 

@@ -22,7 +22,7 @@ from nursery.corpora import load
 from thermostats.measurement.execute import execute
 from thermostats.measurement.session import quiet
 from thermostats.measurement.spec import RunSpec
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 STEPS, CHECKPOINTS, CONTEXT = 40, 8, 64
 FULL = 400

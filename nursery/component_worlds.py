@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nursery.components import DEPTH, GEOMETRY, ORDERED, OVER, SCALE, Array, Table, components, ratios
-from thermostats.claims.result import Result
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, SURE, Result
 from thermostats.claims.rule import Above
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, SURE
 from thermostats.studies.nursery.crossed import REFERENCE
 
 Codes = npt.NDArray[np.int64]

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from nursery import english, python_source, recipes, synthetic, tokenizer
 from nursery.records import CORPORA
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.atomic import only_writer, write_all
+from thermostats.tables.folders import only_writer, write_all
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -21,7 +21,7 @@ import numpy as np
 from nursery.recipes import Recipe, Shape, check_limits, check_types, shape_of
 from nursery.records import Trained, read_record
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.atomic import write_atomically
+from thermostats.tables.folders import write_atomically
 
 GRID = ("L", "rho", "d")
 SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)

@@ -14,14 +14,13 @@ from nursery.designs import Member
 from nursery.records import Trained, read_gains, read_record, step_folder
 from thermostats.errors import DataError
 from thermostats.measurement.execute import execute
-from thermostats.measurement.model_row import model_row
-from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.spec import RunSpec
+from thermostats.measurement.facts import model_row
+from thermostats.measurement.spec import Outcome, RunSpec
 from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 PROMPTS = "nursery"
 WHAT = ("gains", "outputs", "weights", "attention")

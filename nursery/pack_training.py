@@ -32,7 +32,7 @@ from nursery.gains_by_prompt import by_prompt, log_norms
 from nursery.prompts import prompts_of
 from nursery.rates import Optimiser
 from nursery.records import BY_PROMPT, GAINS, LOSSES, RECORD, Trained, model_folder, step_folder
-from thermostats.tables.atomic import write_atomically
+from thermostats.tables.folders import write_atomically
 
 SAVED_EVERY = 120.0
 """Seconds of work that a kill may cost."""

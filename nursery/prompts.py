@@ -15,7 +15,7 @@ from nursery.corpora import prompt_sets
 from nursery.designs import OF_CORPORA
 from thermostats.measurement.prompts import load_prompts
 from thermostats.tables.folders import shipped
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 WINDOW = 32
 """Tokens in a prompt that is cut out of a corpus."""

@@ -27,10 +27,10 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
 from thermostats.modelling.classical.counts import proportion
-from thermostats.studies.nursery.early import within_cells
-from thermostats.studies.nursery.rows import by_t, final, slope_within
+from thermostats.studies.nursery.study_rows import by_t, final, slope_within
 from thermostats.studies.nursery.third import COLUMNS
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.studies.nursery.training_choices import within_cells
+from thermostats.tables.schemas import NURSERY
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "data" / "nursery" / "second"

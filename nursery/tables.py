@@ -13,7 +13,7 @@ from nursery import designs, tuning
 from nursery.records import read_by_prompt, read_gains, read_record
 from thermostats.errors import DataError
 from thermostats.studies.nursery.shipped import SECOND
-from thermostats.tables.atomic import write_atomically
+from thermostats.tables.folders import write_atomically
 
 
 def write(design: Path, folder: Path, out: Path) -> None:

@@ -17,10 +17,19 @@ from nursery.component_worlds import logs
 from nursery.designs import Design
 from nursery.recipes import CORPORA, drawn
 from nursery.second_study import at_every_shape, ends
-from thermostats.studies.nursery.crossed import LEVEL, Array, Interval, coded, lines, ratios
-from thermostats.studies.nursery.crossed_worlds import THRESHOLDS, CrossedWorld, worlds
+from thermostats.studies.nursery.crossed import (
+    LEVEL,
+    THRESHOLDS,
+    Array,
+    CrossedWorld,
+    Interval,
+    coded,
+    lines,
+    ratios,
+    worlds,
+)
 from thermostats.studies.nursery.shipped import shipped_table
-from thermostats.tables.atomic import write_atomically
+from thermostats.tables.folders import write_atomically
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "nursery" / "third"
 SEED, CONTEXT, SHARES = 31, 64, (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)

@@ -26,7 +26,7 @@ from nursery.pack_training import run
 from nursery.records import Trained
 from thermostats.errors import ThermostatsError, not_installed
 from thermostats.measurement.session import quiet
-from thermostats.measurement.settings import EngineSettings
+from thermostats.measurement.spec import EngineSettings
 
 Submit = Callable[..., Any]
 """Takes a function and what it is called with; returns a future."""

@@ -23,10 +23,9 @@ import wide  # noqa: E402 - classes in float64
 
 from thermostats.measurement import gauge  # noqa: E402
 from thermostats.measurement.forward import Decoder  # noqa: E402
-from thermostats.measurement.gauge import ModelWeights  # noqa: E402
-from thermostats.measurement.gauge_models import weights_of, with_weights  # noqa: E402
+from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights  # noqa: E402
 from thermostats.measurement.gauge_moves import moves, opened, tables_of  # noqa: E402
-from thermostats.tables.gauge_moves import CLASSES  # noqa: E402
+from thermostats.tables.invariants import CLASSES  # noqa: E402
 
 FILE = ROOT / "data" / "gauge.csv"
 STORIES = ROOT.parent / "shared" / "models" / "stories260k"

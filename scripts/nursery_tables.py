@@ -12,8 +12,7 @@ import json
 import pandas as pd
 
 from thermostats.studies.nursery.shipped import READ, SECOND, THIRD, shipped_table
-from thermostats.tables.atomic import write_atomically
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import shipped, write_atomically
 
 NUMBER, WHOLE, TEXT, FLAG = "number", "integer", "string", "boolean"
 COLUMNS: dict[str, tuple[str, str]] = {

@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermostats.tables import store
-from thermostats.tables.atomic import write_atomically
-from thermostats.tables.folders import ARCHIVE, ARCHIVES
+from thermostats.tables.folders import ARCHIVE, ARCHIVES, write_atomically
 from thermostats.tables.schemas import FLOAT, TABLES, dtypes, key, written
-from thermostats.tables.table_files import schema
+from thermostats.tables.store import schema
 
 
 def write(frame: pd.DataFrame, name: str, path: Path) -> None:
@@ -48,7 +47,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
     held: dict[str, tuple[list[Path], pd.DataFrame]] = {}
     for name in TABLES:
         paths = sorted((data / "measured" / name).glob("*.csv"))
-        frames = [store.read(path, name) for path in paths]
+        frames = [store.read_own(path, name) for path in paths]
         column, among = ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
         packed = [i for i, frame in enumerate(frames) if column in frame and frame[column].isin(among).all()]
         if packed:
@@ -59,7 +58,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
         sys.exit(f"{', '.join(there)}: there already; archives are only added to, name a --release")
     for name, (_, rows) in held.items():
         write(rows, name, places[name])
-        pd.testing.assert_frame_equal(store.validate(store.read(places[name], name), name), rows, check_exact=True)
+        pd.testing.assert_frame_equal(store.validate(store.read_own(places[name], name), name), rows, check_exact=True)
     for paths, _ in held.values():
         for path in paths:
             path.unlink()

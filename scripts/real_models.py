@@ -159,7 +159,7 @@ def measure(root: Path, data: Path) -> None:
     with (Path(__file__).parent / "real_models.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if (root / row["folder"]).exists()]
     command = [sys.executable, "-m", "thermostats"]
-    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - the package need not be there to convert
+    from thermostats.tables.model_rows import own_models  # noqa: PLC0415 - the package need not be there to convert
 
     for row in rows:
         named = [str(root / row["folder"]), "--name", row["model_id"], "--revision", row["revision"]]

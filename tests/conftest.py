@@ -23,8 +23,8 @@ import pytest
 
 from thermostats.claims.evidence import Evidence
 from thermostats.tables import store
-from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.runs import run_id
+from thermostats.tables.store import CACHE_VARIABLE
 
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.register_profile("many", deadline=None, max_examples=10_000)
@@ -161,7 +161,7 @@ def report_of_five(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rows_of_atlas() -> pd.DataFrame:
     """Rows that the atlas draws of the shipped tables."""
-    from thermostats.reporting.pages import atlas_rows
+    from thermostats.reporting.pages import atlas as atlas_rows
 
     return atlas_rows.rows(shipped_tables())
 

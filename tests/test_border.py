@@ -9,11 +9,11 @@ from pathlib import Path
 
 from thermostats.claims.study import GROUP, studies
 from thermostats.tables import store
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 PACKAGE = Path(__file__).resolve().parents[1] / "thermostats"
 INSTRUMENT = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "studies" not in path.parents)
-REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "tables/parameters.py"}
+REGISTRY = {"measurement/architectures.py", "measurement/facts.py", "tables/identities.py"}
 """Where architectures are told apart by the names that transformers gives them."""
 EXAMPLES = {"cli/app.py", "measurement/hub.py"}
 """Help and messages that show a model's name as an example."""

@@ -20,7 +20,7 @@ from thermostats import __version__
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.cli.app import app
-from thermostats.cli.new_analysis import new_claim
+from thermostats.cli.tools import new_claim
 from thermostats.errors import DataError
 from thermostats.reporting import report as engine
 from thermostats.tables import store

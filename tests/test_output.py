@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import command, finding, table
 
-from thermostats.cli.new_analysis import new_claim
+from thermostats.cli.tools import new_claim
 from thermostats.errors import DataError, did_you_mean
 from thermostats.tables import store
 

@@ -17,7 +17,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling import sampling
 from thermostats.modelling.draws import Settings
 from thermostats.settings import at_level
-from thermostats.tables.caching import CACHE_VARIABLE, cache_folder
+from thermostats.tables.store import CACHE_VARIABLE, cache_folder
 
 
 @pytest.fixture(autouse=True)

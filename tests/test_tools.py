@@ -13,13 +13,14 @@ import pytest
 from conftest import command, layer, model, run, table
 
 import thermostats
-from thermostats.cli import doctor
-from thermostats.cli.new_analysis import new_claim, new_heritage
+from thermostats.cli import tools as doctor
+from thermostats.cli.tools import new_claim, new_heritage
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.rows import gain_rows
-from thermostats.reporting import citing, digest
+from thermostats.modelling.heritage.gain_rows import gain_rows
+from thermostats.reporting import citing
+from thermostats.reporting import posteriors as digest
 from thermostats.reporting.report import report
-from thermostats.studies.delia2026.gains import HUNT, PYTHIA
+from thermostats.studies.delia2026.stated_facts import HUNT, PYTHIA
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join

@@ -7,47 +7,47 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thermostats.measurement.compare import spectral_angles as spectral_angles
+    from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
-    from thermostats.measurement.kinship import spectral_angles as spectral_angles
-    from thermostats.measurement.kinship import weight_distances as weight_distances
     from thermostats.modelling.comparing import compare as compare
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
+    from thermostats.modelling.crowding import fit_spectral as fit_spectral
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.fit import fit as fit
-    from thermostats.modelling.heritage.fit import fit_heritage as fit_heritage
-    from thermostats.modelling.heritage.rows import gain_rows as gain_rows
+    from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
+    from thermostats.modelling.heritage.gain_rows import gain_rows as gain_rows
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
-    from thermostats.modelling.loading import load_fit as load_fit
+    from thermostats.modelling.load_fit import load_fit as load_fit
     from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.paired import paired as paired
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.shares import fit_share as fit_share
-    from thermostats.modelling.specification.curve import specification_curve as specification_curve
-    from thermostats.modelling.spectra import fit_spectral as fit_spectral
+    from thermostats.modelling.specification import specification_curve as specification_curve
     from thermostats.modelling.transition import fit_transition as fit_transition
+    from thermostats.plots.posterior import trajectories as trajectories
     from thermostats.plots.profile import profile as profile
-    from thermostats.plots.trajectories import trajectories as trajectories
     from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.settings import options as options
     from thermostats.tables.export import export as export
-    from thermostats.tables.forget import forget as forget
+    from thermostats.tables.join import forget as forget
     from thermostats.tables.join import join as join
-    from thermostats.tables.joining import neighbour_joining as neighbour_joining
     from thermostats.tables.model_rows import model_rows as model_rows
-    from thermostats.tables.prompt_rows import prompt_rows as prompt_rows
+    from thermostats.tables.model_rows import prompt_rows as prompt_rows
     from thermostats.tables.reading import features as features
     from thermostats.tables.reading import load as load
     from thermostats.tables.reading import models as models
     from thermostats.tables.runs import run_id as run_id
     from thermostats.tables.store import check as check
+    from thermostats.tables.tree_of_models import neighbour_joining as neighbour_joining
     from thermostats.tables.tree_of_models import tree as tree
 
 __version__ = "0.3.0"
@@ -63,7 +63,7 @@ _HOME = {
     "fit_benchmark": "thermostats.modelling.ranking",
     "fit_crowding": "thermostats.modelling.crowding",
     "fit_envelope": "thermostats.modelling.kleiber",
-    "fit_heritage": "thermostats.modelling.heritage.fit",
+    "fit_heritage": "thermostats.modelling.heritage.fit_heritage",
     "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
@@ -72,29 +72,29 @@ _HOME = {
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
     "fit_sources": "thermostats.modelling.measurements",
-    "fit_spectral": "thermostats.modelling.spectra",
+    "fit_spectral": "thermostats.modelling.crowding",
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
-    "forget": "thermostats.tables.forget",
-    "gain_rows": "thermostats.modelling.heritage.rows",
+    "forget": "thermostats.tables.join",
+    "gain_rows": "thermostats.modelling.heritage.gain_rows",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
-    "load_fit": "thermostats.modelling.loading",
+    "load_fit": "thermostats.modelling.load_fit",
     "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",
-    "neighbour_joining": "thermostats.tables.joining",
+    "neighbour_joining": "thermostats.tables.tree_of_models",
     "options": "thermostats.settings",
     "paired": "thermostats.modelling.paired",
     "profile": "thermostats.plots.profile",
-    "prompt_rows": "thermostats.tables.prompt_rows",
+    "prompt_rows": "thermostats.tables.model_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
-    "spectral_angles": "thermostats.measurement.kinship",
-    "specification_curve": "thermostats.modelling.specification.curve",
-    "trajectories": "thermostats.plots.trajectories",
+    "spectral_angles": "thermostats.measurement.compare",
+    "specification_curve": "thermostats.modelling.specification",
+    "trajectories": "thermostats.plots.posterior",
     "tree": "thermostats.tables.tree_of_models",
-    "weight_distances": "thermostats.measurement.kinship",
+    "weight_distances": "thermostats.measurement.compare",
 }
 _CALLED = "claims"
 """The package of claims, which is a function too."""

@@ -17,7 +17,7 @@ from nursery.recipes import Recipe, shape_of
 from nursery.records import read_record
 from nursery.training import train_all
 from thermostats.errors import UsageError
-from thermostats.measurement.settings import EngineSettings
+from thermostats.measurement.spec import EngineSettings
 
 PLAIN = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 2, 6, 0.5, 0.5, 0.1, 0.0, 1.0)
 SHAPE = shape_of(2, 0.125, 32)

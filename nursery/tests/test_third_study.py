@@ -13,7 +13,7 @@ from nursery.component_worlds import logs
 from nursery.recipes import CORPORA
 from nursery.third_study import OUT
 from thermostats.studies.nursery import crossed
-from thermostats.studies.nursery.crossed_worlds import CrossedWorld
+from thermostats.studies.nursery.crossed import CrossedWorld
 
 DESIGN = designs.read(OUT / "design.toml")
 X = logs(DESIGN.grid)

@@ -20,8 +20,8 @@ from nursery import STUDIES, corpora, designs, measuring, training
 from nursery.__main__ import _progress, app
 from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_gains
 from thermostats.errors import DataError
-from thermostats.measurement import settings
-from thermostats.measurement.outcome import Cost, Outcome, Problem
+from thermostats.measurement import spec as settings
+from thermostats.measurement.spec import Cost, Outcome, Problem
 from thermostats.studies.nursery.shipped import SECOND
 
 MODEL = "c005-L04d32h8"

@@ -20,10 +20,10 @@ from source import Source, Tables
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables import store
-from thermostats.tables.atomic import write_atomically
-from thermostats.tables.licences import check_licence
-from thermostats.tables.parameters import parameter_counts
+from thermostats.tables.folders import write_atomically
+from thermostats.tables.identities import parameter_counts
 from thermostats.tables.schemas import dtypes, with_added
+from thermostats.tables.store import check_licence
 
 HERE, OUT = Path(__file__).parent, Path(__file__).resolve().parents[2] / "data" / "external"
 SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia)

@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.tables.norms import ratios
+from thermostats.tables.column_map import ratios
 from thermostats.tables.runs import run_id
-from thermostats.tables.schemas import dtypes
-from thermostats.tables.vocabulary import EXTERNAL
+from thermostats.tables.schemas import EXTERNAL, dtypes
 
 Rows = list[dict[str, Any]]
 

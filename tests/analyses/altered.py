@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.result import Result
-from thermostats.modelling.heritage.blocks import ORDER
+from thermostats.modelling.heritage.law import ORDER
 
 ROOT = Path(__file__).parents[2]
 YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"

@@ -8,7 +8,7 @@ from altered import ROOT
 
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery.shipped import shipped_table
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 STEPS = 600
 LAST, START = "step00600", "step00000"

@@ -9,7 +9,7 @@ from altered import NO, OPEN, YES, altered, analysis
 from conftest import shipped_tables
 
 from thermostats.claims.judge import weigh
-from thermostats.studies.delia2026.gains import NAMED_GAINS
+from thermostats.studies.delia2026.stated_facts import NAMED_GAINS
 
 
 @pytest.mark.parametrize(("gains", "verdict"), [([0.5, 0.02], NO), ([0.9, 0.0], OPEN)], ids=["rising", "irregular"])

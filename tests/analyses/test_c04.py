@@ -6,9 +6,10 @@ import pytest
 from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped, untried
 
 from thermostats.claims import levels
-from thermostats.claims.noise import Random
+from thermostats.claims.worlds import Random
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
-from thermostats.studies.delia2026 import cause_worlds, shares_of_causes
+from thermostats.studies.delia2026 import hierarchy as cause_worlds
+from thermostats.studies.delia2026 import hierarchy as shares_of_causes
 
 GAIN = "penultimate_gain"
 

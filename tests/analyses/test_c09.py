@@ -8,8 +8,8 @@ import pytest
 from altered import NO, OPEN, YES, altered, by_rules_alone, shipped
 
 from thermostats.claims.result import Result
-from thermostats.studies.delia2026.stated import H4_EXTENDED
-from thermostats.studies.delia2026.transition_layers import all_heads
+from thermostats.studies.delia2026.stated_facts import H4_EXTENDED
+from thermostats.studies.delia2026.weights_of_claims import all_heads
 
 c09 = by_rules_alone("c09")
 

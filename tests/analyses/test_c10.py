@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis
 
 from thermostats.claims.result import Estimate, Result
-from thermostats.studies.delia2026.audit import named_by_density
+from thermostats.studies.delia2026.stated_facts import named_by_density
 
 
 @pytest.mark.parametrize(

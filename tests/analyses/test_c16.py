@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, UNMEASURED, YES, altered, by_rules_alone, judged
 
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 STUDY = ("contraction.relative", "contraction.absolute")
 

@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled, shipped
 
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026 import anomalies
+from thermostats.studies.delia2026 import gains_of_claims as anomalies
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from altered import analysis, shipped
 
-from thermostats.claims.curve import curve_of
-from thermostats.modelling.specification.universes import universes
+from thermostats.claims.question import curve_of
+from thermostats.modelling.specification import universes
 
 OPTIONS = {
     "c01": {},

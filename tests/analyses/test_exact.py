@@ -7,7 +7,7 @@ from altered import analysis
 
 from thermostats.errors import UsageError
 from thermostats.formatting import figure, number
-from thermostats.tables.gauge_moves import effects
+from thermostats.tables.invariants import effects
 
 HEADS, BLOCK = "W_V × 8 and W_O / 8 in every block", "W_V × 32 and W_O / 32 in block 2"
 MOVES = {

@@ -11,7 +11,7 @@ from altered import NO, OPEN, YES, analysis
 from scipy import stats
 
 from thermostats.modelling.heritability import SHARES, SOURCES, heritabilities, labs_and_families
-from thermostats.modelling.lineage_likelihood import Restricted
+from thermostats.modelling.tree_likelihood import Restricted
 
 
 def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> pd.DataFrame:

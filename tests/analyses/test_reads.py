@@ -8,8 +8,7 @@ from conftest import shipped_tables
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import ROWS
-from thermostats.claims.needs import needs
-from thermostats.claims.run import claim_of
+from thermostats.claims.run import claim_of, needs
 from thermostats.claims.scripts import scripts
 
 ROOT = Path(__file__).resolve().parents[2]

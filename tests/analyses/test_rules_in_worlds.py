@@ -12,12 +12,13 @@ import pandas as pd
 import pytest
 from altered import ROOT, analysis, shipped
 
-from thermostats.claims import calibration, conditions, levels
+from thermostats.claims import calibration, levels
+from thermostats.claims import rule as conditions
 from thermostats.claims.calibration import Side
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import ALPHA, NEVER, Posterior
 from thermostats.claims.scripts import scripts
-from thermostats.claims.worlds.world import CLAIMED, NULL
+from thermostats.claims.worlds import CLAIMED, NULL
 from thermostats.errors import UsageError
 
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
@@ -89,7 +90,7 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
     mutants = []
     for name, value in (("OPERATORS", turned), ("V._against", moved(1)), ("V._against", moved(-1))):
         with monkeypatch.context() as changed:
-            changed.setattr(f"thermostats.claims.conditions.{name}", value)
+            changed.setattr(f"thermostats.claims.rule.{name}", value)
             mutants.append({question.id: question for question in analysis(claim).CLAIM.questions})
     for name, (question, rows) in tried(claim).items():
         if len(rows) == 1:

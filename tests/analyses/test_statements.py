@@ -11,15 +11,14 @@ import pandas as pd
 import pytest
 from altered import ROOT, analysis, by_rules_alone, shipped
 
-from thermostats.claims.fits import posterior_of
+from thermostats.claims.finding import posterior_of
 from thermostats.claims.result import Inference, TooFew
 from thermostats.claims.rule import Posterior
 from thermostats.claims.scripts import scripts
 from thermostats.modelling.checks import AS_FITTED
 from thermostats.modelling.draws import Array, Settings
 from thermostats.modelling.fit import Design, Fit, Law, law_fitted
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.scales import HalfNormals
+from thermostats.modelling.gaussian import Gaussian, HalfNormals
 
 pytestmark = pytest.mark.slow
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]

@@ -14,11 +14,12 @@ from third_tables import made, with_third, write
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
-from thermostats.studies.nursery import crossed_factors, third
 from thermostats.studies.nursery import shipped as tables_that_ship
-from thermostats.studies.nursery.crossed import ratios, table
-from thermostats.studies.nursery.crossed_ratios import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
-from thermostats.studies.nursery.crossed_worlds import ALIKE, RECIPE, SHAPE, CrossedWorld, worlds, worlds_of
+from thermostats.studies.nursery import third
+from thermostats.studies.nursery import third as crossed_factors
+from thermostats.studies.nursery.crossed import ALIKE, RECIPE, CrossedWorld, ratios, table, worlds, worlds_of
+from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
+from thermostats.studies.nursery.third import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
 
 FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),

@@ -13,7 +13,7 @@ import thermostats
 from thermostats.claims.evidence import MEASURED, POOLED, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.question import Question
-from thermostats.tables.join_columns import READ, may_be_left_out
+from thermostats.tables.column_map import READ, may_be_left_out
 from thermostats.tables.schemas import TABLES
 
 CLAIMS = sorted(path.name[:3] for path in (ROOT / "analyses").glob("*.py"))

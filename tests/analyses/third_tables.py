@@ -15,7 +15,7 @@ from nursery.designs import Member, Pack
 from scripts.nursery_tables import extract, packed
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.crossed_worlds import CrossedWorld
+from thermostats.studies.nursery.crossed import CrossedWorld
 from thermostats.studies.nursery.shipped import MODELS, THIRD
 from thermostats.tables.folders import shipped as folder
 

@@ -10,7 +10,7 @@ import pytest
 from thermostats.claims.claim import Audit, Claim, Estimate
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample, from_columns, text_of
-from thermostats.claims.verdict import SUPPORTED
+from thermostats.claims.result import SUPPORTED
 from thermostats.errors import DataError, UsageError
 
 CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", "a source")

@@ -11,15 +11,12 @@ import pytest
 from conftest import shipped_tables
 from matplotlib.figure import Figure
 
-from thermostats.claims.finding import text_of
-from thermostats.claims.fits import posterior_of
+from thermostats.claims.finding import FittedModel, Undrawn, posterior_of, text_of
 from thermostats.claims.judge import answered
-from thermostats.claims.posterior import FittedModel, Undrawn
 from thermostats.claims.question import Question
-from thermostats.claims.result import Estimate, Inference, Result
+from thermostats.claims.result import OPEN, SUPPORTED, Estimate, Inference, Reason, Result
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.template import Template
-from thermostats.claims.verdict import OPEN, SUPPORTED, Reason
 from thermostats.modelling.checks import FAILED, Gate
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import fit_line

@@ -14,11 +14,10 @@ from scipy import stats
 from thermostats.claims import calibration, levels
 from thermostats.claims.calibration import Calibration, Side
 from thermostats.claims.claim import Claim
-from thermostats.claims.conditions import Condition
 from thermostats.claims.finding import Finding, Sample, Strength, two_verdicts
 from thermostats.claims.judge import AT_WILL, answered, calibration_of, settles, together, weigh
-from thermostats.claims.question import Question
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.question import Question, Trial
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
     ALPHA,
     NEVER,
@@ -26,6 +25,7 @@ from thermostats.claims.rule import (
     Always,
     AtLeast,
     Below,
+    Condition,
     Decide,
     Each,
     EveryRow,
@@ -37,14 +37,11 @@ from thermostats.claims.rule import (
     V,
 )
 from thermostats.claims.template import Template
-from thermostats.claims.trial import Trial
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.worlds import World, Worlds, worlds_of_line, worlds_of_mean, worlds_of_share
 from thermostats.errors import DataError, UsageError
-from thermostats.modelling.classical.association import correlation
+from thermostats.modelling.classical.association import correlation, one_sample
 from thermostats.modelling.classical.counts import clustered_sign_permutation, proportion
 from thermostats.modelling.classical.many import Many, correlations, differences, means, shares
-from thermostats.modelling.classical.means import one_sample
 from thermostats.settings import CALIBRATE_VARIABLE
 
 R = V("r")

@@ -9,14 +9,12 @@ import pytest
 from conftest import shipped_tables
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Criterion, Finding
+from thermostats.claims.finding import Criterion, Finding, must_agree
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below
-from thermostats.claims.statements import must_agree
 from thermostats.errors import DataError
-from thermostats.reporting.build import Build
-from thermostats.reporting.pages.entry import Entry
-from thermostats.reporting.pages_of_findings import About
+from thermostats.reporting.build import About, Build
+from thermostats.reporting.claim_page import Entry
 
 
 def finding(name: str, verdict: str, statement: str = "one") -> Finding:

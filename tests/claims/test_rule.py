@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.judge import headline
-from thermostats.claims.result import Estimate, Inference, Result
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Estimate, Inference, Result, all_of
 from thermostats.claims.rule import (
     NEVER,
     Above,
@@ -28,7 +28,6 @@ from thermostats.claims.rule import (
     Within,
     wanted,
 )
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, all_of
 from thermostats.errors import DataError
 
 

@@ -9,11 +9,11 @@ import pytest
 from conftest import shipped_tables
 
 from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.evidence import READS, coincidence, lacking, sources_by_lab
 from thermostats.claims.judge import again, hangs_on_source, settles, weigh
 from thermostats.claims.question import Question
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.rule import NEAR, Above, Below
-from thermostats.claims.sources import READS, coincidence, lacking, sources_by_lab
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, Reason
 
 
 @dataclass

@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.as_json import decode, encode
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
+from thermostats.claims.result import Verdict
 from thermostats.claims.rule import Above, AtLeast
-from thermostats.claims.stored import Stored
-from thermostats.claims.verdict import Verdict
+from thermostats.claims.stored import Stored, decode, encode
 from thermostats.plots.general import drawing, forest
 
 KEY = "ab" * 32

@@ -15,16 +15,15 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import again
-from thermostats.claims.needs import needs
 from thermostats.claims.question import Question, Views
-from thermostats.claims.run import claim_of
+from thermostats.claims.result import UNMEASURED
+from thermostats.claims.run import claim_of, needs
 from thermostats.claims.scripts import scripts
-from thermostats.claims.verdict import UNMEASURED
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import model_rows as model_rows_module
 from thermostats.tables import store
 from thermostats.tables.model_rows import model_rows
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 CLAIMS = {name: claim_of(path) for name, path in scripts(store.shipped("analyses")).items() if name.startswith("C")}
 KEY = ["model_id", "revision"]

@@ -17,7 +17,7 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
 from thermostats.claims.study import studies
 from thermostats.tables.folders import shipped
-from thermostats.tables.vocabulary import GAINS
+from thermostats.tables.schemas import GAINS
 
 COMMAND = re.compile(r"(?<![\w.])thermostats((?: [^\s`|>$()\\]+)+)")
 NAMES = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}

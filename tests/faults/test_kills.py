@@ -18,10 +18,9 @@ from conftest import layer, make_store, model, run, table
 from start_states import files_of, make_news
 
 from thermostats.tables import store
-from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.folders import MARK, layers, writable_folder
-from thermostats.tables.forget import forget
-from thermostats.tables.join import join
+from thermostats.tables.join import forget, join
+from thermostats.tables.store import CACHE_VARIABLE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}

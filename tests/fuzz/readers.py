@@ -15,11 +15,13 @@ from conftest import SHA, layer, model, run, table
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
-from thermostats.measurement.model_row import model_row, stored_dtype
+from thermostats.measurement.facts import model_row, stored_dtype
 from thermostats.measurement.spec import specs
-from thermostats.reporting import progress, stale
-from thermostats.reporting.pages.entry import read_entry
-from thermostats.tables import incoming, spec_states, store
+from thermostats.reporting import build as progress
+from thermostats.reporting import state as stale
+from thermostats.reporting.claim_page import read_entry
+from thermostats.tables import incoming, store
+from thermostats.tables import runs as spec_states
 from thermostats.tables.column_map import load_map
 from thermostats.tables.join import as_tables
 from thermostats.tables.validation import typed
@@ -80,10 +82,10 @@ def read_rows(path: Path) -> None:
 
 def read_stored(name: str, path: Path) -> None:
     """What every verb does with a file of the store; what is accepted is written as it was read."""
-    frame = store.validate(store.read(path, name), name, path)
+    frame = store.validate(store.read_own(path, name), name, path)
     again = path.with_name("again.csv")
     again.write_bytes(store.to_csv(frame, name))
-    pd.testing.assert_frame_equal(store.validate(store.read(again, name), name), frame)
+    pd.testing.assert_frame_equal(store.validate(store.read_own(again, name), name), frame)
     again.unlink()
 
 

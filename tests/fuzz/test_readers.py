@@ -15,7 +15,7 @@ from readers import CONFIG, SHAPES, readers, safetensors
 
 from thermostats.errors import DataError
 from thermostats.measurement.checkpoint import read_safetensors
-from thermostats.tables import limits
+from thermostats.tables import folders as limits
 
 READERS = readers()
 JSON = [name for name in READERS if READERS[name].file.endswith((".json", ".jsonl")) and "published" not in name]

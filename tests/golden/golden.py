@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Finding
-from thermostats.claims.posterior import FittedModel
+from thermostats.claims.finding import Finding, FittedModel
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.scripts import scripts
 from thermostats.formatting import comparison

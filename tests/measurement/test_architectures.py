@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import DataError
 from thermostats.measurement.architectures import UnknownArchitectureError, lookup
-from thermostats.measurement.layouts import split
+from thermostats.measurement.checkpoint import split
 
 
 def test_split_turns_conv1d_and_refuses_other_shapes() -> None:
@@ -38,7 +38,7 @@ def test_unknown_class_says_how_to_add_an_entry_and_what_is_near() -> None:
 
 def test_no_torch_is_loaded() -> None:
     code = (
-        "import sys, thermostats.measurement.architectures, thermostats.measurement.layouts, "
+        "import sys, thermostats.measurement.architectures, thermostats.measurement.checkpoint, "
         "thermostats.measurement.batching; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -31,7 +31,7 @@ from thermostats.measurement.architectures import (
     lookup,
 )
 from thermostats.measurement.forward import decoder
-from thermostats.measurement.oracle import conformance
+from thermostats.measurement.proof import conformance
 from thermostats.measurement.refused import UNSUPPORTED
 
 modeling_auto = importlib.import_module("transformers.models.auto.modeling_auto")

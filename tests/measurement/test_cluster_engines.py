@@ -14,11 +14,9 @@ pytest.importorskip("transformers")
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.engines import Job
-from thermostats.measurement.estimate import PROCESS, Need, Place
 from thermostats.measurement.execute import open_engine
-from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.settings import EngineSettings
-from thermostats.measurement.spec import RunSpec
+from thermostats.measurement.plan import PROCESS, Need, Place
+from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
 
 GIB = 2**30
 

@@ -19,10 +19,10 @@ import torch
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import ARCHITECTURES, lookup, of_layer
+from thermostats.measurement.checkpoint import split, stored_rows, value_rows
 from thermostats.measurement.forward import Decoder, as_measured, attends, input_of, mixing, submodule, tensor_of
 from thermostats.measurement.gains import OF_READING, measure_gains
-from thermostats.measurement.layouts import split, stored_rows, value_rows
-from thermostats.measurement.oracle import PROOF, TOLERANCES, conformance
+from thermostats.measurement.proof import PROOF, TOLERANCES, conformance
 from thermostats.measurement.readings import POST_NORM
 from thermostats.measurement.spectra import weights
 

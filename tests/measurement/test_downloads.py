@@ -12,14 +12,12 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError
-from thermostats.measurement import downloads, hub
-from thermostats.measurement.downloads import Downloads
+from thermostats.measurement import execute as downloads
+from thermostats.measurement import hub
 from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline
-from thermostats.measurement.execute import _measured
-from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.settings import EngineSettings
-from thermostats.measurement.spec import RunSpec
+from thermostats.measurement.execute import Downloads, _measured
+from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
 
 SIZE = 1000
 

@@ -13,11 +13,10 @@ import small
 import tiny
 import transformers
 
-from thermostats.measurement.dry_run import lacking, planned
 from thermostats.measurement.engines import Job
-from thermostats.measurement.estimate import Need, Place, estimate
-from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.spec import RunSpec
+from thermostats.measurement.execute import lacking, planned
+from thermostats.measurement.plan import Need, Place, estimate
+from thermostats.measurement.spec import Outcome, RunSpec
 
 TEXTS = ["a b c"]
 HERE = Place("cpu", 10**9)

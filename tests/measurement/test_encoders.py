@@ -19,7 +19,8 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement import gains, passes
+from thermostats.measurement import forward as passes
+from thermostats.measurement import gains
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains

@@ -22,12 +22,11 @@ import transformers
 
 from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline, Local
-from thermostats.measurement.estimate import Place, estimate
 from thermostats.measurement.execute import execute, largest_first, open_engine
-from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.settings import EngineSettings
-from thermostats.measurement.spec import RunSpec
-from thermostats.tables import spec_states, store
+from thermostats.measurement.plan import Place, estimate
+from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
+from thermostats.tables import runs as spec_states
+from thermostats.tables import store
 
 GAINS = ("gains",)
 

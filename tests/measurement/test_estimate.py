@@ -15,15 +15,14 @@ import tiny
 import torch
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement import estimate
+from thermostats.measurement import plan as estimate
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.estimate import PROCESS, Need, Place, count_parameters, devices_needed, refusal
-from thermostats.measurement.forward import Decoder, as_measured
+from thermostats.measurement.forward import Decoder, as_measured, make_batches
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
-from thermostats.measurement.passes import make_batches
+from thermostats.measurement.plan import PROCESS, Need, Place, count_parameters, devices_needed, refusal
 from thermostats.measurement.spec import RunSpec
 
 GIB = 2**30

@@ -10,16 +10,14 @@ import pytest
 
 pytest.importorskip("huggingface_hub")
 
-from thermostats.cli.listing import rows
+from thermostats.cli.listing import rows_of_table as rows
 from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
-from thermostats.measurement.estimate import Place
 from thermostats.measurement.execute import execute
-from thermostats.measurement.outcome import Outcome, Problem, lost
+from thermostats.measurement.plan import Place
 from thermostats.measurement.session import write_state
-from thermostats.measurement.settings import EngineSettings
-from thermostats.measurement.spec import RunSpec
-from thermostats.tables import spec_states
+from thermostats.measurement.spec import EngineSettings, Outcome, Problem, RunSpec, lost
+from thermostats.tables import runs as spec_states
 
 
 class Scripted:

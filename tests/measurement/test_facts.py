@@ -22,17 +22,16 @@ from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.estimate import built
-from thermostats.measurement.facts import check_loaded, differing, facts_of
+from thermostats.measurement.checkpoint import geometry
+from thermostats.measurement.facts import check_loaded, differing, facts_of, model_row
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.layouts import geometry
 from thermostats.measurement.loading import load
-from thermostats.measurement.model_row import model_row
+from thermostats.measurement.plan import built
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store
-from thermostats.tables.parameters import WEIGHTS, parameter_counts
+from thermostats.tables.identities import WEIGHTS, parameter_counts
 
 KNOWN = pd.DataFrame({"model_id": [], "heritage": []}, dtype="str")
 

@@ -17,10 +17,10 @@ import torch
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.batching import tokenise
+from thermostats.measurement.forward import make_batches
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
-from thermostats.measurement.passes import make_batches
 from thermostats.tables import store
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"

@@ -19,7 +19,7 @@ import wide
 from thermostats.errors import UsageError
 from thermostats.measurement import gauge
 from thermostats.measurement.architectures import ARCHITECTURES
-from thermostats.measurement.gauge_models import weights_of, with_weights
+from thermostats.measurement.gauge import weights_of, with_weights
 from thermostats.measurement.gguf_files import RECORD
 
 ROUNDING = 1000

@@ -21,9 +21,9 @@ import gauge_table  # noqa: E402 - a script of the repository
 from thermostats.cli import listing  # noqa: E402
 from thermostats.errors import UsageError  # noqa: E402
 from thermostats.tables.describe import codebook  # noqa: E402
-from thermostats.tables.feature_columns import FEATURES, TRANSITION  # noqa: E402
+from thermostats.tables.features import FEATURES, TRANSITION  # noqa: E402
 from thermostats.tables.folders import shipped_models  # noqa: E402
-from thermostats.tables.gauge_moves import CLASSES, table, what_moves  # noqa: E402
+from thermostats.tables.invariants import CLASSES, table, what_moves  # noqa: E402
 from thermostats.tables.schemas import FLOAT, FUNCTION, STORED, TABLES  # noqa: E402
 
 OTHERWISE = {
@@ -132,7 +132,7 @@ def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
 def test_the_codebook_and_the_listing_say_of_what_a_column_is_a_property() -> None:
     assert "| gain_read | number | ratio | function | yes |" in codebook()
     assert "| wv_wo_ratio | number | ratio | weights as stored |" in codebook()
-    listed, columns = listing.rows("columns", None, table="layers")
+    listed, columns = listing.rows_of_table("columns", None, table="layers")
     of = {row["column"]: row["of"] for row in listed}
     assert "of" in columns
     assert (of["gain_block"], of["gain_read"], of["prompt_id"]) == ("weights as stored", "function", "")

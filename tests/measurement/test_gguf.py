@@ -22,8 +22,7 @@ from safetensors.numpy import load_file
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement.architectures import lookup
 from thermostats.measurement.execute import execute
-from thermostats.measurement.gguf_files import gguf_folder, record
-from thermostats.measurement.gguf_metadata import Converted, check_metadata
+from thermostats.measurement.gguf_files import Converted, check_metadata, gguf_folder, record
 from thermostats.measurement.spec import specs
 from thermostats.measurement.spectra import weights
 from thermostats.tables import store

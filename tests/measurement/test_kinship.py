@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.measurement.spectra import weights
-from thermostats.tables.joining import recovered
+from thermostats.tables.tree_of_models import recovered
 
 LINEAGE = "(((a:1,b:1)left:1,(c:1,d:1)right:1)base:1,(x:1,y:1)other:1)root;"
 PARENTS = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from thermostats.measurement import matrix_norms
+from thermostats.measurement import spectra as matrix_norms
 
 N = 160
 

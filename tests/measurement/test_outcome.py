@@ -8,8 +8,7 @@ import pytest
 
 from thermostats.cli.wrong_use import exit_code, with_option
 from thermostats.errors import DataError, TransientError, UsageError
-from thermostats.measurement.outcome import Cost, Outcome, Problem, failed, lost
-from thermostats.measurement.spec import RunSpec
+from thermostats.measurement.spec import Cost, Outcome, Problem, RunSpec, failed, lost
 
 ROW = ("model", "status", "revision", "runs", "finished", "rows", "n_params", "gigabytes", "disk", "seconds")
 ROW += ("differences", "reason", "wrong_use", "again", "attempts")

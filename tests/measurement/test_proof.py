@@ -18,8 +18,15 @@ import torch
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.oracle import PROOF, conformance, relative_difference
-from thermostats.measurement.proof import OF_SUBBLOCKS, check_proof, proved, without_unproven
+from thermostats.measurement.proof import (
+    OF_SUBBLOCKS,
+    PROOF,
+    check_proof,
+    conformance,
+    proved,
+    relative_difference,
+    without_unproven,
+)
 
 HALF = (torch.float16, torch.bfloat16)
 

@@ -15,9 +15,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError
-from thermostats.measurement.dry_run import lacking
+from thermostats.measurement.execute import lacking
+from thermostats.measurement.facts import OTHERWISE
 from thermostats.measurement.plan import plan
-from thermostats.measurement.quantised import OTHERWISE
 from thermostats.measurement.spec import RunSpec
 
 

@@ -17,11 +17,11 @@ import wide
 
 from thermostats.measurement import gauge
 from thermostats.measurement.architectures import ARCHITECTURES
+from thermostats.measurement.checkpoint import split
 from thermostats.measurement.forward import submodule
 from thermostats.measurement.gains import OF_READING, measure_gains
-from thermostats.measurement.gauge_models import weights_of, with_weights
+from thermostats.measurement.gauge import weights_of, with_weights
 from thermostats.measurement.gauge_moves import spectra_of
-from thermostats.measurement.layouts import split
 from thermostats.measurement.readings import NORMED_WRITE, POST_NORM
 from thermostats.tables.invariants import balanced_ratio_of, ov_read_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import tiny
 import torch
 
-from thermostats.measurement import residual
+from thermostats.measurement import forward as residual
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,9 @@ import wide
 
 from thermostats.errors import UsageError
 from thermostats.measurement import gauge
-from thermostats.measurement.compare import compare
+from thermostats.measurement.compare import compare, weight_distances
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.gauge import ModelWeights
-from thermostats.measurement.gauge_models import weights_of, with_weights
-from thermostats.measurement.kinship import weight_distances
+from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights
 from thermostats.measurement.same_function import function_distance
 
 SAME = 1e-9

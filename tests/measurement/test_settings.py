@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.measurement import settings
-from thermostats.measurement.settings import check_device, check_here, check_set, count_gpus
+from thermostats.measurement import spec as settings
+from thermostats.measurement.spec import check_device, check_here, check_set, count_gpus
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:0", "xpu:12"])

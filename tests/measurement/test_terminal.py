@@ -18,10 +18,9 @@ import small
 from thermostats.errors import UsageError
 from thermostats.measurement import progress
 from thermostats.measurement.execute import execute
-from thermostats.measurement.outcome import Cost, Outcome, Problem
+from thermostats.measurement.printed import measure_models
 from thermostats.measurement.progress import Bars, ProgressLines
-from thermostats.measurement.spec import specs
-from thermostats.measurement.terminal import measure_models
+from thermostats.measurement.spec import Cost, Outcome, Problem, specs
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(
@@ -94,7 +93,7 @@ def test_measuring_without_its_extra_says_how_to_install_it(monkeypatch: pytest.
 NOTHING_TO_DO = """
 import sys
 from pathlib import Path
-from thermostats.measurement.terminal import measure_models
+from thermostats.measurement.printed import measure_models
 outcomes = measure_models([sys.argv[1]], {"prompts": sys.argv[2], "heritage": "Us"}, sys.argv[3], dry_run=False)
 print([outcome.status for outcome in outcomes], sorted({"torch", "transformers", "scipy"} & set(sys.modules)))
 """

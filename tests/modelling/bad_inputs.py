@@ -11,25 +11,22 @@ import pandas as pd
 import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
-from thermostats.modelling.crossed_table import cells
-from thermostats.modelling.crowding import crowding_rows, fit_crowding, fit_threshold
+from thermostats.modelling.crowding import crowding_rows, fit_crowding, fit_spectral, fit_threshold, spectral_rows
 from thermostats.modelling.entropy import fit_slopes
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.power import model_facts
 from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.means import fit_means
 from thermostats.modelling.measurements import fit_sources
-from thermostats.modelling.pair_means import fit_pair_means
-from thermostats.modelling.pair_rows import pairs_of
-from thermostats.modelling.pairs import fit_invariance
+from thermostats.modelling.pairs import fit_invariance, pairs_of
+from thermostats.modelling.populations import cells
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
-from thermostats.modelling.spectra import fit_spectral, spectral_rows
 from thermostats.modelling.transition import fit_transition, transition_rows
-from thermostats.modelling.unit_means import fit_unit_means
+from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
 
 Table = pd.DataFrame
 REFUSED, SAID = "refused", "said"

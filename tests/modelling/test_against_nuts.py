@@ -16,24 +16,20 @@ from bad_inputs import CASES, GAIN
 from simulated import benchmark_table, crowding_table, model_table, pairs_table, transition_table, transition_truth
 from test_measurements import measured
 
-from thermostats.modelling.crowding import fit_crowding, fit_threshold
+from thermostats.modelling.crowding import fit_crowding, fit_spectral, fit_threshold
 from thermostats.modelling.draws import Array, Settings
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.power import model_facts
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.measurements import fit_sources
-from thermostats.modelling.mixture import Mixture
-from thermostats.modelling.pair_means import fit_pair_means
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.sampling import Sampled
-from thermostats.modelling.scales import HalfNormals, Shares
-from thermostats.modelling.spectra import fit_spectral
 from thermostats.modelling.transition import fit_transition
-from thermostats.modelling.unit_means import fit_unit_means
+from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
 
 COLUMNS, BLOCKS = 8, 6
 ERRORS = 4.5

@@ -24,7 +24,7 @@ from thermostats.modelling.classical.association import (
     weakest_that_decides,
     within_correlation,
 )
-from thermostats.modelling.classical.estimates import holm
+from thermostats.modelling.columns import holm
 
 ANSCOMBE_X = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
 ANSCOMBE_Y = {

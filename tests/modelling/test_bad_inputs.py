@@ -20,9 +20,8 @@ from matplotlib.figure import Figure
 from thermostats import modelling
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.lines import fit_line
-from thermostats.modelling.mixture import Mixture
 from thermostats.modelling.sampling import Sampled
 
 

@@ -12,8 +12,7 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.partial_f import block_f, freedman_lane
-from thermostats.modelling.heritage.variance_shares import dominance
+from thermostats.modelling.heritage.variance_shares import block_f, dominance, freedman_lane
 
 BLOCKS = {"heritage": ["lab"], "geometry": ["depth", "heads", "head_width"], "scale": ["size"]}
 

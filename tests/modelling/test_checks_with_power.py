@@ -12,8 +12,9 @@ import pytest
 from calibrated import FALSE_ALARM
 from scipy import stats
 
-from thermostats.modelling import checks, residuals
-from thermostats.modelling.residuals import Regressors
+from thermostats.modelling import checks
+from thermostats.modelling import laws as residuals
+from thermostats.modelling.laws import Regressors
 
 ROOT = Path(__file__).parents[2]
 FAILS, WARNS = 0.02, 0.10

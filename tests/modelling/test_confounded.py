@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from thermostats.modelling.confounded import confounded, shared_pairs, variance_left
+from thermostats.modelling.causal_graph import confounded, shared_pairs, variance_left
 
 
 def test_a_property_that_is_nearly_the_group_is_named_with_its_counts() -> None:

@@ -6,8 +6,7 @@ import pytest
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crossed_table import cells, interplay
-from thermostats.modelling.populations import sum_zero
+from thermostats.modelling.populations import cells, interplay, sum_zero
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 

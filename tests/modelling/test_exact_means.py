@@ -16,13 +16,13 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.means import fit_means
-from thermostats.modelling.pair_means import fit_pair_means
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.ranking import fit_benchmark
-from thermostats.modelling.unit_means import fit_unit_means
-from thermostats.studies.delia2026 import hierarchy, tuned_pairs
-from thermostats.studies.delia2026.by_prompt import GPT2, LAST_GAIN_FILES, published_or_set
+from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
+from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
+from thermostats.studies.delia2026 import hierarchy
+from thermostats.studies.delia2026.stated_facts import GPT2, LAST_GAIN_FILES, published_or_set
 
 FEW = Settings(draws=250)
 SHORT = Settings(draws=500, tune=500)

@@ -16,10 +16,8 @@ from simulated import benchmark_table
 
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.entropy import fit_slopes
-from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Scales, Shares
 from thermostats.modelling.leave_out import held_out, held_out_of
-from thermostats.modelling.mixture import Mixture
-from thermostats.modelling.scales import HalfNormals, Scales, Shares
 
 REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())
 YIELDS = [1545, 1440, 1440, 1520, 1580, 1540, 1555, 1490, 1560, 1495, 1595, 1550, 1605, 1510, 1560]

@@ -16,11 +16,17 @@ import thermostats
 from thermostats import formatting
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.blocks import ORDER, bayes_factor, group_basis, orders_of, scaled_map
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.left_out import leave_one_out
-from thermostats.modelling.heritage.quantities import contributions, log_gains
-from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
+from thermostats.modelling.heritage.fit_heritage import fit_heritage, leave_one_out
+from thermostats.modelling.heritage.law import (
+    ORDER,
+    bayes_factor,
+    contributions,
+    group_basis,
+    log_gains,
+    orders_of,
+    scaled_map,
+)
+from thermostats.modelling.heritage.power import model_facts, simulate_heritage
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 BLOCKS = ("heritage", "geometry", "scale", "model")

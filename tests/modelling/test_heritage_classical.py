@@ -9,10 +9,10 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.classical import classical, commonality, dominance_table, model_frame
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.quantities import geometry_and_scale
-from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.law import geometry_and_scale
+from thermostats.modelling.heritage.power import model_facts, simulate_heritage
+from thermostats.modelling.heritage.variance_shares import classical, commonality, dominance_table, model_frame
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.rows import gain_rows, said_of
-from thermostats.modelling.heritage.simulate import model_facts
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.gain_rows import gain_rows, said_of
+from thermostats.modelling.heritage.power import model_facts
 from thermostats.tables import store
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 
 def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:

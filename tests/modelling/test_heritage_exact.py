@@ -10,12 +10,19 @@ from scipy import stats
 
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.blocks import ORDER, in_order
-from thermostats.modelling.heritage.fit import fit_heritage
-from thermostats.modelling.heritage.law import SKEW, STANDARD, STUDENT
-from thermostats.modelling.heritage.quantities import contributions, log_gains, quantities
-from thermostats.modelling.heritage.rows import gain_rows
-from thermostats.modelling.heritage.simulate import model_facts, simulate_heritage
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.gain_rows import gain_rows
+from thermostats.modelling.heritage.law import (
+    ORDER,
+    SKEW,
+    STANDARD,
+    STUDENT,
+    contributions,
+    in_order,
+    log_gains,
+    quantities,
+)
+from thermostats.modelling.heritage.power import model_facts, simulate_heritage
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 

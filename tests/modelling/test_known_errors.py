@@ -20,7 +20,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian, factor_of
-from thermostats.modelling.heritage.fit import fit_heritage
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.kleiber import bounded_rows
 from thermostats.modelling.lines import fit_line
 

@@ -13,9 +13,8 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.lineage_drift import Drift
-from thermostats.modelling.lineage_law import descended_at
-from thermostats.modelling.lineage_processes import Process, sources, unit_height
+from thermostats.modelling.lineage_law import Drift, descended_at
+from thermostats.modelling.tree_likelihood import Process, sources, unit_height
 from thermostats.tables.tree import Tree
 
 FEW = Settings(draws=250)

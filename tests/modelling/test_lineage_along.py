@@ -11,10 +11,11 @@ from test_lineage_pruning import grown
 
 from thermostats import fit_lineage
 from thermostats.errors import UsageError
-from thermostats.modelling import lineage_drift, lineage_law
+from thermostats.modelling import lineage_law
+from thermostats.modelling import lineage_law as lineage_drift
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian, factor_of
-from thermostats.modelling.lineage_along import AlongTree
+from thermostats.modelling.lineage_law import AlongTree
 from thermostats.tables.tree import Tree
 
 

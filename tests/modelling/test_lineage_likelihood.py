@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import thermostats
-from thermostats.modelling.lineage_likelihood import ML, REML, Restricted, line, pagel
+from thermostats.modelling.tree_likelihood import ML, REML, Restricted, line, pagel
 
 GENERATED = Path(__file__).parent / "lineage"
 TREE = thermostats.tree(GENERATED / "generated.nwk")

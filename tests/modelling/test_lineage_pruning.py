@@ -11,8 +11,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.lineage_likelihood import ML, REML, pagel
-from thermostats.modelling.lineage_pruning import Pruning, pagel_by_pruning
+from thermostats.modelling.tree_likelihood import ML, REML, Pruning, pagel, pagel_by_pruning
 from thermostats.tables.tree import Tree
 
 

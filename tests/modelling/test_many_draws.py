@@ -8,7 +8,8 @@ from scipy import stats
 from scipy.special import expit
 
 import thermostats
-from thermostats.modelling import checks, declared
+from thermostats.modelling import checks
+from thermostats.modelling import sampling as declared
 from thermostats.modelling.draws import Draws, Settings, of_chains
 from thermostats.modelling.fit import Fit, own_law
 from thermostats.modelling.sampling import Sampled

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.means import one_sample, paired_difference, welch_difference
+from thermostats.modelling.classical.association import one_sample, paired_difference, welch_difference
 
 FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
 SECOND = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]

@@ -10,8 +10,7 @@ from simulated import pairs_table
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.pair_rows import pairs_of
-from thermostats.modelling.pairs import changes_sides, fit_invariance
+from thermostats.modelling.pairs import changes_sides, fit_invariance, pairs_of
 
 SHORT = Settings(draws=250, tune=300)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.phases import phases
+from thermostats.modelling.classical.counts import phases
 
 
 def curve(true: int, length: int, seed: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.separation import pairs_above, separation
+from thermostats.modelling.classical.counts import pairs_above, separation
 
 
 def test_p_is_that_of_all_groups_together() -> None:

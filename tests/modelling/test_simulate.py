@@ -13,9 +13,7 @@ from typer.testing import CliRunner
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.law import STANDARD
-from thermostats.modelling.heritage.power import Power, power
-from thermostats.modelling.heritage.simulate import contributions, model_facts
-from thermostats.modelling.heritage.study import parsed
+from thermostats.modelling.heritage.power import Power, contributions, model_facts, parsed, power
 
 ORDER = "heritage > geometry > scale"
 WRONG = [

@@ -6,9 +6,9 @@ from scipy import stats
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crossed_table import cells
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.entropy import SLOPE_SD, Slopes, fit_slopes
+from thermostats.modelling.populations import cells
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 

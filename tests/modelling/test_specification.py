@@ -12,24 +12,23 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import correlation
 from thermostats.modelling.heritage.variance_shares import share_table
-from thermostats.modelling.specification.curve import moved_by, specification_curve
-from thermostats.modelling.specification.estimators import (
-    correlation_with,
-    difference_of_fractions,
-    difference_of_shares,
-    normal_scores,
-    smallest_step,
-)
-from thermostats.modelling.specification.null import (
+from thermostats.modelling.specification import (
     Null,
     Rearranged,
     across_labs,
     between_and_within_labs,
     between_labs,
+    correlation_with,
+    difference_of_fractions,
+    difference_of_shares,
+    moved_by,
+    normal_scores,
     rearrangements,
+    smallest_step,
+    specification_curve,
+    universes,
     within_labs,
 )
-from thermostats.modelling.specification.universes import universes
 
 BLOCKS = {"heritage": ["heritage"], "shape": ["log_L"], "size": ["log_N"]}
 CHOICES: dict[str, dict[str, Any]] = {

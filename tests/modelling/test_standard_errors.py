@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
 from thermostats.modelling.leave_out import held_out
-from thermostats.modelling.scales import HalfNormals
-from thermostats.modelling.standard_errors import moderated
 
 
 def test_moderated_spreads_are_nearer_to_the_truth_than_those_of_five_values() -> None:

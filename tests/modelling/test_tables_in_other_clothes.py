@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from bad_inputs import CASES
 
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.sampling import Sampled
 
 Table = pd.DataFrame

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from thermostats.modelling.lineage_likelihood import pagel
-from thermostats.modelling.under_descent import change, shares, slope
+from thermostats.modelling.heritability import change, shares, slope
+from thermostats.modelling.tree_likelihood import pagel
 
 
 def nested(labs: int, each: int) -> np.ndarray:

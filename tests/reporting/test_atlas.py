@@ -12,7 +12,8 @@ from conftest import command, layer, run, shipped_tables, table
 from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
-from thermostats.reporting.pages import atlas, atlas_rows
+from thermostats.reporting.pages import atlas
+from thermostats.reporting.pages import atlas as atlas_rows
 from thermostats.tables import store
 
 

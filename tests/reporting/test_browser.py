@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from thermostats.reporting.pages import atlas, atlas_rows
+from thermostats.reporting.pages import atlas
+from thermostats.reporting.pages import atlas as atlas_rows
 
 CLAIMS = ("c01", "c02", "c03", "c05")
 ABOUT = ("means.html", "methods.html", "data.html", "figures.html")

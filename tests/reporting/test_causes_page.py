@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 from conftest import shipped_tables
 
-from thermostats.claims.causes import GAIN, declared, go_together, rivals_of_lab, separation
-from thermostats.claims.descent import inherited
 from thermostats.claims.evidence import POOLED
+from thermostats.claims.shared import GAIN, declared, go_together, inherited, rivals_of_lab, separation
 from thermostats.reporting.pages import PAGES, causes
 from thermostats.tables.model_rows import model_rows
 

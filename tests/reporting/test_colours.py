@@ -9,10 +9,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from thermostats.plots.dark import DARK_PAPER, PAPER, contrast, dark
-from thermostats.plots.general import house_style
-from thermostats.plots.marks import HERITAGES
-from thermostats.plots.svg import drawn
+from thermostats.plots.general import HERITAGES, house_style
+from thermostats.plots.svg import DARK_PAPER, PAPER, contrast, dark, drawn
 
 SEES = {
     "all colours": np.eye(3),

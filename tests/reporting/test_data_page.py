@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conftest import model, table
 
-from thermostats.reporting.layout import Layout
+from thermostats.reporting.state import Layout
 from thermostats.tables import store
 from thermostats.tables.folders import own_files
 from thermostats.tables.join import join

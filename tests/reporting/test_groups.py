@@ -12,7 +12,7 @@ from workplaces import make_workplace, write_analysis
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.run import claims
-from thermostats.reporting.pages.entry import Entry
+from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.pages.index import by_group, index_text
 from thermostats.reporting.report import report
 from thermostats.reporting.snapshot import read_findings

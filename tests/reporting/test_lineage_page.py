@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from conftest import shipped_tables
 
-from thermostats.claims.descent import tree_of
 from thermostats.claims.evidence import POOLED
-from thermostats.modelling.lineage_likelihood import Restricted
+from thermostats.claims.shared import tree_of
+from thermostats.modelling.tree_likelihood import Restricted
 from thermostats.reporting.pages import PAGES, lineage
 from thermostats.tables.model_rows import model_rows
 

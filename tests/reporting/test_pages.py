@@ -15,7 +15,7 @@ from thermostats.claims.claim import Audit, Claim
 from thermostats.claims.finding import Finding, from_columns
 from thermostats.claims.stored import Made
 from thermostats.reporting import render as rendered
-from thermostats.reporting.pages.claim import claim_files
+from thermostats.reporting.claim_page import claim_files
 from thermostats.reporting.render import html
 from thermostats.reporting.report import report
 from thermostats.reporting.state import pages_of_tables

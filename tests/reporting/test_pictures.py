@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from thermostats.claims.finding import Finding, from_columns
-from thermostats.reporting.pages import pictures
+from thermostats.reporting.pages import index as pictures
 
 
 def finding(**known: Any) -> Finding:

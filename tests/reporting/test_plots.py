@@ -10,10 +10,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from thermostats.plots import general as marks
 from thermostats.plots import general as plots
-from thermostats.plots import marks, posterior
-from thermostats.plots.column import COLUMN
-from thermostats.plots.scales import log_axis
+from thermostats.plots import posterior
+from thermostats.plots.general import COLUMN, log_axis
 
 TABLE = pd.DataFrame(
     {

@@ -21,9 +21,9 @@ from thermostats.claims.scripts import by_law, scripts
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import build as builder
 from thermostats.reporting import state
-from thermostats.reporting.progress import shipped_seconds
+from thermostats.reporting.build import shipped_seconds
 from thermostats.reporting.report import ReportRun, report
-from thermostats.reporting.stale import read_manifest
+from thermostats.reporting.state import read_manifest
 from thermostats.settings import cores_there_are
 from thermostats.tables.folders import shipped
 

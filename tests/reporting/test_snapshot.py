@@ -11,7 +11,7 @@ from conftest import finding, table
 from conftest import snapshot as files_of
 from workplaces import make_workplace, write_analysis, write_fitted
 
-from thermostats.cli import table_listing
+from thermostats.cli import listing as table_listing
 from thermostats.errors import UsageError
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.snapshot import differences

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from conftest import shipped_tables
 
-from thermostats.claims.evidence import POOLED
-from thermostats.claims.sources import coincidence
+from thermostats.claims.evidence import POOLED, coincidence
 from thermostats.reporting.pages import sources
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.reporting import digest, stale, state
+from thermostats.reporting import posteriors as digest
+from thermostats.reporting import state
+from thermostats.reporting import state as stale
 from thermostats.reporting.names import MANIFEST
-from thermostats.reporting.stale import LINKS, Record, stale_because
+from thermostats.reporting.state import LINKS, Record, stale_because
 
 
 def test_a_claim_is_stale_where_its_rules_are_tried_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

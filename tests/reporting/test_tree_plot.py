@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.colors import to_rgb
 
 import thermostats
-from thermostats.plots.tree import draw_tree
+from thermostats.plots.posterior import draw_tree
 
 
 def test_nodes_have_places_and_colours_of_their_own() -> None:

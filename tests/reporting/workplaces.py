@@ -87,7 +87,7 @@ import pandas as pd
 from thermostats.modelling.checks import Check, Gate
 from thermostats.claims.claim import Claim, Estimate
 from thermostats.claims.finding import Convergence, Finding, Sample
-from thermostats.claims.posterior import Computation, Conclusion, FittedModel, Panel
+from thermostats.claims.finding import Computation, Conclusion, FittedModel, Panel
 
 
 class Made(Claim):

@@ -11,7 +11,7 @@ import pytest
 from conftest import model, snapshot, table
 
 from thermostats.errors import DataError
-from thermostats.tables import atomic
+from thermostats.tables import folders as atomic
 from thermostats.tables.join import join
 
 

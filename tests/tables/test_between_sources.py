@@ -7,8 +7,8 @@ import math
 import pandas as pd
 import pytest
 
-from thermostats.tables.between_sources import counts, gain_pairs, profile_pairs, profiles
-from thermostats.tables.vocabulary import GAINS
+from thermostats.tables.model_rows import counts, gain_pairs, profile_pairs, profiles
+from thermostats.tables.schemas import GAINS
 
 PUBLISHED = {"a.json", "b.json"}
 

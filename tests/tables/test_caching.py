@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.tables.caching import cache_folder
+from thermostats.tables.store import cache_folder
 
 PLATFORMS = ("linux", "darwin", "win32")
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from conftest import layer, run, table
 
-from thermostats.tables import csv_lines as module
-from thermostats.tables.csv_lines import csv_lines
+from thermostats.tables import incoming as module
+from thermostats.tables.incoming import csv_lines
 
 RNG = np.random.default_rng(5)
 TEXTS = ["", "a", 'say "so"', "a,b", "a\nb", "a\rb", "\x1e", " a ", "é\U0001f600", "'", ";", "=1"]

@@ -13,7 +13,7 @@ import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.evidence import EXTERNAL
-from thermostats.tables.licences import check_licence, check_licences
+from thermostats.tables.store import check_licence, check_licences
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT.parent / "shared" / "external"
@@ -82,7 +82,7 @@ def test_gains_are_those_that_others_computed_from_the_same_norms() -> None:
 
 
 def test_weights_of_models_are_those_of_their_checkpoints() -> None:
-    counts = store.read(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
+    counts = store.read_own(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
     assert counts.to_dict() == CHECKPOINTS
 
 

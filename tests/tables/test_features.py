@@ -15,11 +15,8 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.feature_columns import FEATURES, TRANSITION
-from thermostats.tables.features import combine, features
-from thermostats.tables.group_sums import Groups
-from thermostats.tables.schemas import FLAG
-from thermostats.tables.vocabulary import GAINS
+from thermostats.tables.features import FEATURES, TRANSITION, Groups, combine, features
+from thermostats.tables.schemas import FLAG, GAINS
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "models": {**model(n_layers=4), "n_kv_heads": 1, "n_params": 1000, "n_params_nonembedding": 100},

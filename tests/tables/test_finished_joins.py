@@ -11,8 +11,8 @@ from conftest import layer, run, snapshot, table
 from thermostats.errors import DataError
 from thermostats.tables import finished_joins, store
 from thermostats.tables import join as module
-from thermostats.tables.caching import CACHE_VARIABLE
 from thermostats.tables.join import join
+from thermostats.tables.store import CACHE_VARIABLE
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_without_a_cache_rows_are_compared(
 
 
 def test_rows_in_memory_have_no_hash(small_store: Path, files: list[Path]) -> None:
-    frames = [store.read(path, name) for path, name in zip(files, ("runs", "layers"), strict=True)]
+    frames = [store.read_own(path, name) for path, name in zip(files, ("runs", "layers"), strict=True)]
     assert finished_joins.digest_of(module.JoinCall(sources=frames)) == ""
     join(frames, data=small_store)
     assert counts(join(frames, data=small_store)) == UNCHANGED

@@ -9,8 +9,7 @@ from conftest import layer, model, run, snapshot, table
 
 from thermostats.errors import UsageError
 from thermostats.tables import store
-from thermostats.tables.forget import forget
-from thermostats.tables.join import join
+from thermostats.tables.join import forget, join
 
 
 def brought(source: str, model_id: str = "lab/small") -> list[object]:

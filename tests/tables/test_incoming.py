@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import incoming, limits, store
+from thermostats.tables import folders as limits
+from thermostats.tables import incoming, store
 from thermostats.tables.incoming import read
 from thermostats.tables.join import join
 

@@ -11,9 +11,9 @@ from conftest import layer, model, run, table
 import thermostats
 from thermostats.tables.features import AS_READ, as_read, combine
 from thermostats.tables.invariants import BALANCED, READ, balanced_ratio, balanced_ratio_of, ov_read, ov_read_of, unread
+from thermostats.tables.reading import Selection
 from thermostats.tables.runs import superseded
-from thermostats.tables.selection import Selection
-from thermostats.tables.vocabulary import READ_GAINS
+from thermostats.tables.schemas import READ_GAINS
 
 RMS = {"norm_kind": "RMSNorm", "norm_place": "pre"}
 LAYER_NORM = {"norm_kind": "LayerNorm", "norm_place": "pre"}

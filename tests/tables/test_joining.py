@@ -10,8 +10,8 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.tables.joining import recovered
 from thermostats.tables.tree import Tree
+from thermostats.tables.tree_of_models import recovered
 
 PUBLISHED = (
     (7,),

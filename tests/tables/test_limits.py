@@ -11,7 +11,8 @@ import pytest
 from conftest import limited_memory
 
 from thermostats.errors import DataError
-from thermostats.tables import incoming, limits, store
+from thermostats.tables import folders as limits
+from thermostats.tables import incoming, store
 from thermostats.tables.features import features
 from thermostats.tables.folders import own_files
 from thermostats.tables.join import join

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from conftest import finding, model, run, table
 
-from thermostats.cli import listing, table_listing
+from thermostats.cli import listing
+from thermostats.cli import listing as table_listing
 from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 
 
 def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
-    rows, columns = listing.rows("tables", small_store)
+    rows, columns = listing.rows_of_table("tables", small_store)
     assert columns == ["table", "rows", "key", "meaning"]
     by = {row["table"]: row for row in rows}
     assert list(by) == list(TABLES)
@@ -25,7 +26,7 @@ def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
 
 
 def test_claims_of_the_package() -> None:
-    rows, columns = listing.rows("claims")
+    rows, columns = listing.rows_of_table("claims")
     assert columns == ["claim", "reads", "needs", "title"]
     reads = {row["claim"]: row["reads"] for row in rows}
     assert (reads["C04"], reads["C15"], reads["N01"]) == (
@@ -34,7 +35,7 @@ def test_claims_of_the_package() -> None:
         "nursery",
     )
     assert all(row["title"] and row["said"] and row["rule"] for row in rows)
-    plain = listing.rows("claims", rules=False)[0]  # as on a terminal, where no script is loaded
+    plain = listing.rows_of_table("claims", rules=False)[0]  # as on a terminal, where no script is loaded
     assert plain == [{name: row[name] for name in columns} for row in rows]
 
 
@@ -56,12 +57,12 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
 
 def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:
     join(table("prompts", {"prompt_set": "own", "prompt_id": "a"}), data=tmp_path / "mine")
-    assert [listing.rows(name, tmp_path / "mine", yours=True)[0] for name in ("models", "runs")] == [[], []]
+    assert [listing.rows_of_table(name, tmp_path / "mine", yours=True)[0] for name in ("models", "runs")] == [[], []]
     first = [table("models", model("aaa/first")), table("runs", run("aaa/first", prompt_set="", prompt_sha=""))]
     join(first, data=tmp_path / "mine")
     for name in ("models", "runs"):
-        rows, _ = listing.rows(name, tmp_path / "mine")
+        rows, _ = listing.rows_of_table(name, tmp_path / "mine")
         shipped = store.load(name, store.shipped("data"))
         assert [row["model_id"] for row in rows] == [*shipped["model_id"], "aaa/first"]
-        (row,), columns = listing.rows(name, tmp_path / "mine", yours=True)
+        (row,), columns = listing.rows_of_table(name, tmp_path / "mine", yours=True)
         assert row == rows[-1] and set(columns) <= set(row)

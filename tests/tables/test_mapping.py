@@ -12,9 +12,8 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.tables import store
-from thermostats.tables.column_map import ColumnMap, load_map
+from thermostats.tables.column_map import NEEDED, OPTIONAL, REFUSED, ColumnMap, load_map, when_joined
 from thermostats.tables.join import join
-from thermostats.tables.join_columns import NEEDED, OPTIONAL, REFUSED, when_joined
 from thermostats.tables.mapping import mapped, with_runs
 from thermostats.tables.runs import prompt_sha, run_id
 from thermostats.tables.schemas import TABLES

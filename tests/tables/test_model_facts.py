@@ -12,7 +12,7 @@ from thermostats.errors import ThermostatsError, UsageError
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
-from thermostats.tables.model_facts import check_lab, own_models, set_facts
+from thermostats.tables.model_rows import check_lab, own_models, set_facts
 
 
 @pytest.fixture

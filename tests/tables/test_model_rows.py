@@ -13,8 +13,7 @@ from conftest import layer, model, run, table
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.tables.join import join
-from thermostats.tables.model_rows import LEFT_OUT, model_rows
-from thermostats.tables.pooling import disagreements
+from thermostats.tables.model_rows import LEFT_OUT, disagreements, model_rows
 
 
 def measured(model_id: str, gain: float, **fields: object) -> list[pd.DataFrame]:

@@ -13,8 +13,8 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.next_steps import lines_for_a_shell
+from thermostats.tables.column_map import gains_from_norms
 from thermostats.tables.join import join
-from thermostats.tables.norms import gains_from_norms
 
 NORMS = np.array([1.0, 2.0, 3.0, 1.5])
 STATES = {"state": "state", "norm": "norm", "last": "stream"}

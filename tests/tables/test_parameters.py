@@ -11,8 +11,8 @@ from conftest import model, table
 
 from thermostats.errors import DataError
 from thermostats.tables import store
+from thermostats.tables.identities import WEIGHTS, check_models, parameter_counts
 from thermostats.tables.join import join
-from thermostats.tables.parameters import WEIGHTS, check_models, parameter_counts
 
 PUBLISHED = {
     "EleutherAI/pythia-70m": 70426624,

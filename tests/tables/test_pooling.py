@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.tables.pooling import LEVELS, disagreements, pooled, variances
+from thermostats.tables.model_rows import LEVELS, disagreements, pooled, variances
 
 TRUE = {"run": 0.02, "source": 0.10, "prompt_set": 0.05, "dtype": 0.01}
 

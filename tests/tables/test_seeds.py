@@ -8,9 +8,8 @@ import pytest
 from conftest import shipped_tables
 from scipy import stats
 
-from thermostats.tables.model_rows import model_rows
-from thermostats.tables.seeds import one_a_recipe, seed_noise
-from thermostats.tables.vocabulary import GAINS, NURSERY
+from thermostats.tables.model_rows import model_rows, one_a_recipe, seed_noise
+from thermostats.tables.schemas import GAINS, NURSERY
 
 SEED_SD, CAUSES = 0.03, 0.10
 

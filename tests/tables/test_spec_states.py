@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.tables import spec_states
-from thermostats.tables.spec_states import SpecState
+from thermostats.tables import runs as spec_states
+from thermostats.tables.runs import SpecState
 
 
 def state_of(state: str, **fields: object) -> SpecState:

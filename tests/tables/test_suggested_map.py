@@ -13,7 +13,7 @@ import pytest
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.next_steps import lines_for_a_shell
-from thermostats.tables.suggested_map import _mapping, doubts_of
+from thermostats.tables.mapping import _mapping, doubts_of
 
 MODELS = pd.DataFrame(
     {

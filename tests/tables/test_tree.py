@@ -10,8 +10,9 @@ import pytest
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import newick, store
-from thermostats.tables.lineage import check_lineage
+from thermostats.tables import store
+from thermostats.tables import tree_of_models as newick
+from thermostats.tables.store import check_lineage
 from thermostats.tables.tree import Tree
 
 ROWS = pd.DataFrame(

@@ -12,10 +12,9 @@ from conftest import finding, layer, model, run, snapshot, table
 
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.cells import as_text
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
-from thermostats.tables.validation import check_texts, typed
+from thermostats.tables.validation import as_text, check_texts, typed
 
 
 def layers(**cells: object) -> pd.DataFrame:

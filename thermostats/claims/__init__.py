@@ -10,7 +10,7 @@ from typing import Any
 
 class _Claims(ModuleType):
     def __call__(self, *args: Any, **named: Any) -> Any:
-        from thermostats.claims.listing import claims  # noqa: PLC0415 - pandas
+        from thermostats.claims.run import claims_table as claims  # noqa: PLC0415 - pandas
 
         return claims(*args, **named)
 

@@ -28,8 +28,8 @@ from thermostats.claims.levels import (
     point_of,
 )
 from thermostats.claims.question import Question
+from thermostats.claims.result import SUPPORTED, Verdict
 from thermostats.claims.rule import ALPHA
-from thermostats.claims.verdict import SUPPORTED, Verdict
 from thermostats.formatting import plural
 from thermostats.tables.folders import shipped
 

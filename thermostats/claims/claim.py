@@ -22,20 +22,17 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.claims.curve import Curve
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
-from thermostats.claims.finding import Finding, text_of, wrapped
+from thermostats.claims.finding import Finding, must_agree, text_of, wrapped
 from thermostats.claims.judge import again, answered, together, unmeasured
 from thermostats.claims.own_models import own_models_missing
-from thermostats.claims.question import Question, Views
+from thermostats.claims.question import Curve, Question, Trial, Views
 from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule, without_level
-from thermostats.claims.statements import must_agree
 from thermostats.claims.template import Template
-from thermostats.claims.trial import Trial
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.tables.gauge_moves import effects
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.invariants import effects
+from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]

@@ -2,22 +2,144 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from thermostats.claims.by_column import ByColumn
-from thermostats.claims.posterior import FittedModel, Undrawn
-from thermostats.claims.result import Audit, Estimate
-from thermostats.claims.verdict import UNMEASURED, Reason
+import thermostats
+from thermostats.claims import rule
+from thermostats.claims import rule as conditions
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Audit, ByColumn, Estimate, Reason, Result
+from thermostats.errors import DataError
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
-from thermostats.modelling.specification.curve import SpecificationCurve
+from thermostats.modelling.checks import Gate
+from thermostats.modelling.display import updates
+from thermostats.modelling.draws import KIND, mcse, versions
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.specification import SpecificationCurve
+from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
+from thermostats.settings import THOROUGH_VARIABLE
 from thermostats.tables.evidence import POOLED, PUBLISHED
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One figure of a fit."""
+
+    name: str
+    """Short, for a file name: `prior-to-posterior`."""
+    draw: Callable[..., object]
+    """Draws the figure onto the matplotlib axes it is given."""
+    caption: str
+    """What it shows and what was estimated, with its result; the alt text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """What the rule concludes from a posterior, and the classical test next to it."""
+
+    rule: str
+    """Which posterior probability supports the claim, which speaks against it."""
+    statement: str
+    """What the probability is of."""
+    probability: float
+    error: float | None = None
+    """Monte-Carlo standard error of `probability`."""
+    verdict: str
+    """By the rule alone."""
+    classical: str = ""
+    """Verdict of the classical test alone."""
+    classical_rule: str = ""
+    """Rule of the classical test; empty: the claim's rule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computation:
+    """How the draws came about."""
+
+    words: str = ""
+    """Sampler, chains, draws kept and discarded, attempts."""
+    diagnostics: pd.DataFrame
+    """diagnostic, worst, limit, quantity."""
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    drawn: str = ""
+    """By which versions, and when, where PyMC drew; the exact engine gives the same at any time."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierDraws:
+    """A posterior that an earlier report drew."""
+
+    probability: float
+    """Of the statement that is asked."""
+    error: float | None
+    """Its Monte-Carlo standard error."""
+    drawn: str
+    """By which versions, and when."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undrawn:
+    """A fit that PyMC alone can draw, in a report that does not draw."""
+
+    model: str
+    """What would be fitted to what, in one sentence."""
+    rule: str
+    statement: str
+    """What the probability is of."""
+    earlier: EarlierDraws | None = None
+    why: str = ""
+    """Why there are no figures of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedModel(ByColumn):
+    """A fit as a page shows it; every table is ready to print."""
+
+    COLUMNS = MappingProxyType(
+        {
+            **{name: name for name in ("model", "equations", "priors")},
+            **{name: f"conclusion.{name}" for name in ("rule", "statement", "probability", "verdict")},
+            **{name: f"computation.{name}" for name in ("warnings", "seed", "versions", "drawn")},
+            **{"classical": "conclusion.classical", "sources": "sources", "computation": "computation.words"},
+            **{"probability_error": "conclusion.error", "concluded": "concluded"},
+        }
+    )
+
+    model: str
+    """What was fitted to what, in one sentence."""
+    equations: tuple[str, ...]
+    priors: tuple[tuple[str, str, str], ...]
+    """Quantity, distribution, why."""
+    sources: tuple[str, ...] = ()
+    """Files or measurements that the rows come from."""
+    conclusion: Conclusion
+    gate: Gate
+    computation: Computation
+    summary: pd.DataFrame
+    """quantity, mean, sd, median, lower, upper, kind, level, rhat, ess_bulk, ess_tail, and mcse of the mean."""
+    sensitivity: pd.DataFrame | None = None
+    """One row per alternative: what was changed, and what the decisive probability becomes."""
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Further tables by title: labs, rivals, models left out."""
+    panels: tuple[Panel, ...] = ()
+
+    @property
+    def concluded(self) -> str:
+        """The verdict through the gate: inconclusive where a check failed."""
+        return self.conclusion.verdict if self.gate.passes else OPEN
+
 
 OWN = (PUBLISHED, NURSERY)
 """Sets that are a study's own files."""
@@ -231,3 +353,144 @@ def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding |
 def wrapped(text: str) -> str:
     """A paragraph for a terminal."""
     return textwrap.fill(text, width=100, initial_indent="  ", subsequent_indent="  ")
+
+
+MOST_UPDATED = 12
+"""Quantities that the figure of priors and posteriors can hold."""
+
+
+def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> FittedModel:
+    """The page's record of a result's fit, its checks run; with refits of the exact engine, of others where asked for.
+
+    rule_asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
+    Raises DataError where the result has no fit.
+    """
+    fit = result.inference.fit
+    if fit is None:
+        raise DataError("a rule asks for a posterior, but the result has no fit", got=rule_asked.statement)
+    statements = rule_asked.statements_of(result)
+    gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
+    statement, probability = f"P({rule_asked.stated(result)})", rule_asked.probability(result)
+    tables = result.inference.tables
+    if not isinstance(tables, Mapping):
+        tables = {name.replace("_", " "): fit.table(name) for name in tables}
+    caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
+    replicated = next(check for check in gate.checks if check.name == "posterior predictive")
+    conclusion = Conclusion(
+        rule=_sentence(rule_asked),
+        statement=statement,
+        probability=probability,
+        error=_error(fit, probability, rule_asked.truth(result)),
+        verdict=rule_asked.verdict(result),
+        classical=test.verdict(result) if test else "",
+        classical_rule=_sentence(test) if test else "",
+    )
+    computation = Computation(
+        words=_drawn_by(fit),
+        diagnostics=fit.draws.diagnostics,
+        seed=fit.seed,
+        versions=versions(),
+        drawn="" if fit.draws.exact else _drawn_with(),
+        warnings=fit.warnings,
+    )
+    return FittedModel(
+        model=model,
+        equations=fit.law.equations,
+        priors=fit.law.priors,
+        sources=fit.sources,
+        conclusion=conclusion,
+        gate=gate,
+        computation=computation,
+        summary=_summary(fit),
+        sensitivity=next(check.table for check in gate.checks if check.name == "prior sensitivity"),
+        tables=dict(tables),
+        panels=(
+            Panel(name="posterior", draw=lambda axes: fit.plot(axes=axes), caption=caption),
+            _before_and_after(fit),
+            Panel(
+                name="posterior-predictive",
+                draw=partial(posterior_predictive_panels, replicated.table),
+                caption=f"Test quantities of posterior predictive replications, and as observed: {replicated.reason}.",
+            ),
+            *result.inference.panels,
+        ),
+    )
+
+
+def _summary(fit: Fit) -> pd.DataFrame:
+    """A row a quantity, with kind and level of the interval, convergence, and the Monte-Carlo error of the mean."""
+    convergence = fit.convergence()
+    table = fit.summary().assign(kind=KIND, level=fit.level).join(convergence)
+    size = table["ess_bulk"] if len(convergence) else fit.draws.effective
+    return table.assign(mcse=table["sd"] / np.sqrt(size)).dropna(axis=1, how="all").reset_index()
+
+
+def _before_and_after(fit: Fit) -> Panel:
+    table = updates(fit)
+    table = table[table["quantity"].isin(table["quantity"].unique()[:MOST_UPDATED])]
+    wide = table.assign(width=table["upper"] - table["lower"]).pivot(index="quantity", columns="stage", values="width")
+    narrowed = (wide["posterior"] / wide["prior"]).sort_values()
+    learned = f"{narrowed.index[0]} narrowed most, to {narrowed.iloc[0]:.0%} of its prior interval"
+    caption = f"Quantities before and after the data: {learned}."
+    return Panel(name="prior-to-posterior", draw=partial(prior_to_posterior, table), caption=caption)
+
+
+def _drawn_by(fit: Fit) -> str:
+    """How a posterior was drawn, in one sentence."""
+    draws, used = fit.draws, fit.draws.settings
+    if draws.exact:
+        return f"{draws.size} independent draws by the exact engine: scales by importance weights, all else given them."
+    attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
+    return (
+        f"NUTS by {draws.engine}, {used.chains} chains of {used.draws} draws after {used.tune} of adaptation, target "
+        f"acceptance {used.target_accept:g}, {attempts}."
+    )
+
+
+def _drawn_with() -> str:
+    """Versions of what draws, and the day."""
+    there = {"thermostats": thermostats.__version__, **versions()}
+    return f"{', '.join(f'{name} {number}' for name, number in there.items())}; {datetime.now(UTC):%Y-%m-%d}"
+
+
+def undrawn(result: Result, rule_asked: rule.Posterior, model: str) -> Undrawn:
+    """The record of a result's fit that is left for later."""
+    return Undrawn(model=model, rule=_sentence(rule_asked), statement=f"P({rule_asked.stated(result)})")
+
+
+def convergence(fit: Fit) -> Convergence:
+    """Largest R-hat and divergences of what was sampled, and the smallest effective number of draws."""
+    worst = fit.draws.diagnostics.set_index("diagnostic")["worst"]
+    divergences = worst.get("divergences")
+    counted = None if divergences is None else int(divergences)
+    return Convergence(worst.get("R-hat"), fit.draws.effective, counted)
+
+
+def _sentence(rule_asked: rule.Rule) -> str:
+    words = rule_asked.words()
+    return f"{words[0].upper()}{words[1:]}, else inconclusive."
+
+
+def _error(fit: Fit, probability: float, truth: conditions.Truth | None) -> float:
+    """Monte-Carlo error of a probability; where its draws are not known by the effective number of the fit."""
+    if truth is None:
+        return float(np.sqrt(probability * (1 - probability) / fit.draws.effective))
+    values = truth.astype(np.float64)
+    return mcse(values) if np.ptp(values) > 0 else 0.0
+
+
+def must_agree(findings: Iterable[Finding]) -> None:
+    """Raise DataError where one finding supports a declared statement and another is decided against it."""
+    decided: dict[str, dict[str, str]] = {}
+    for finding in findings:
+        if finding.criterion.statement and finding.verdict in {SUPPORTED, AGAINST}:
+            decided.setdefault(finding.criterion.statement, {})[finding.verdict] = finding.id
+    for statement, by in decided.items():
+        if len(by) > 1:
+            raise DataError(
+                "findings decide one statement both ways",
+                where=f"{by[SUPPORTED]}, {by[AGAINST]}",
+                got=f"“{statement}”: supported by the first, not supported by the second",
+                allowed="one decisive verdict a statement",
+                next_step="give the findings statements of their own where they differ, or judge their rows together",
+            )

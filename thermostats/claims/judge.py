@@ -14,24 +14,42 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.calibration import FAIR, Calibration, nearest, on_these
-from thermostats.claims.curve import curve_of
-from thermostats.claims.evidence import SETS, Evidence
-from thermostats.claims.finding import Convergence, Criterion, Drawing, Finding, Sample, Strength
-from thermostats.claims.fits import convergence, posterior_of, undrawn
+from thermostats.claims.evidence import READS, SETS, Evidence, coincidence, lacking
+from thermostats.claims.finding import (
+    Convergence,
+    Criterion,
+    Drawing,
+    Finding,
+    FittedModel,
+    Sample,
+    Strength,
+    Undrawn,
+    convergence,
+    posterior_of,
+    undrawn,
+)
 from thermostats.claims.levels import MANY, PLAUSIBLE, SIDES, WANTED, WITHOUT, Attained, attained
 from thermostats.claims.own_models import noise, own_models_missing
-from thermostats.claims.posterior import FittedModel, Undrawn
-from thermostats.claims.question import Question
-from thermostats.claims.result import Estimate, Result, TooFew
+from thermostats.claims.question import Question, curve_of
+from thermostats.claims.result import (
+    AGAINST,
+    OPEN,
+    SUPPORTED,
+    UNMEASURED,
+    Estimate,
+    Reason,
+    Result,
+    TooFew,
+    Verdict,
+    all_of,
+)
 from thermostats.claims.rule import ALPHA, AtLeast, Decide, Given, Posterior, wanted
-from thermostats.claims.sources import READS, coincidence, lacking
 from thermostats.claims.template import Template
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED, Reason, Verdict, all_of
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import chance_of, declared, listed, plural
 from thermostats.modelling.draws import PASSED
 from thermostats.settings import calibrating, drawing
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
 AT_WILL = (

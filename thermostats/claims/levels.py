@@ -24,13 +24,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionDtype
 
-from thermostats.claims.noise import ERRORS, Array, Random
-from thermostats.claims.question import Question
-from thermostats.claims.result import Result, TooFew
+from thermostats.claims.question import Question, Trial
+from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdict
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
-from thermostats.claims.trial import Trial
-from thermostats.claims.verdict import AGAINST, SUPPORTED, Verdict
-from thermostats.claims.worlds.world import CLAIMED, NULL, Point, World, Worlds, half
+from thermostats.claims.worlds import CLAIMED, ERRORS, NULL, Array, Point, Random, World, Worlds, half
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import declared
 

@@ -13,11 +13,9 @@ from thermostats.formatting import listed, with_interval
 from thermostats.next_steps import command
 from thermostats.tables.evidence import DECODER
 from thermostats.tables.folders import shipped
-from thermostats.tables.model_facts import own_models
-from thermostats.tables.model_rows import SHALLOW
+from thermostats.tables.model_rows import SHALLOW, own_models, seed_noise
 from thermostats.tables.reading import of_last_revision
-from thermostats.tables.seeds import seed_noise
-from thermostats.tables.vocabulary import GAINS
+from thermostats.tables.schemas import GAINS
 
 TABLES = {"gains": "layers", "weights": "weights", "outputs": "outputs", "attention": "attention"}
 """What can be measured, and the table that shows that it was."""

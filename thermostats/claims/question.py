@@ -3,19 +3,97 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from thermostats.claims.curve import Curve
-from thermostats.claims.evidence import SETS
+from thermostats.claims.evidence import SETS, Evidence
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
-from thermostats.claims.trial import Trial
-from thermostats.errors import DataError
+from thermostats.claims.worlds import Worlds
+from thermostats.errors import DataError, UsageError
 from thermostats.formatting import listed
+from thermostats.modelling.classical.many import AtOnce
+from thermostats.modelling.specification import (
+    OUTCOME,
+    Choices,
+    Estimator,
+    Null,
+    SpecificationCurve,
+    specification_curve,
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a primary rule reads, as a function of rows alone, so that other rows can be put in their place."""
+
+    rows: Callable[..., pd.DataFrame]
+    """Rows of models, of the evidence and, where the finding is asked over records, of one of these."""
+    test: Callable[[pd.DataFrame], Result]
+    unit: str = "heritage"
+    """Column of the units that are left out one by one; empty: one counterexample decides, or the unit is the claim."""
+    worlds: Worlds | None = None
+    """Worlds in which the rule is tried; None: its levels are taken as they are, and the page says so."""
+    larger: str = "model"
+    """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`;
+    empty where the quantity can be set at will while the outputs stay, so that none is asked for."""
+    many: AtOnce | None = None
+    """The numbers that `test` gives the rule, of many studies at once."""
+    version: int = 1
+    """Raised by whoever changes what `test` computes, so that what was simulated before counts for nothing."""
+
+    def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
+        """The rows that were measured."""
+        return self.rows(evidence) if over is None else self.rows(evidence, over)
+
+
+SEED = 35
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The universes of one finding, declared as data; its test and its rule are those of the finding."""
+
+    rows: Callable[[Evidence], pd.DataFrame]
+    """All rows that some universe reads, under the columns that options name."""
+    choices: Choices
+    estimate: Estimator
+    """The closed form of the test's headline."""
+    null: Null | None = None
+    """What is rearranged for the joint p; None where the statement has no null, such as a universal one."""
+    above: bool = True
+    """Whether the statement is that the estimate is large."""
+    test: Callable[[pd.DataFrame], Result] | None = None
+    """Where a universe's rows are not those of the finding's trial: the same test on them."""
+
+
+def curve_of(
+    curve: Curve, rule: Rule, test: Callable[[pd.DataFrame], Result], evidence: Evidence
+) -> SpecificationCurve:
+    """Estimate and verdict of every universe; the verdict is the rule's alone, with no unit left out.
+
+    Raises DataError where the closed form is not the headline of the test, where that has a value.
+    """
+
+    def judge(rows: pd.DataFrame) -> Mapping[str, Any]:
+        try:
+            result = (curve.test or test)(rows)
+        except TooFew as few:
+            raise UsageError("too few models", got=few.result.n_models) from few
+        head = result.headline
+        closed = float(curve.estimate(rows)(rows[OUTCOME].to_numpy(np.float64)[None])[0])
+        if head.value is not None and not np.isclose(head.value, closed, rtol=1e-6, atol=1e-9):
+            raise DataError("the closed form of a curve is not its test", got=closed, allowed=str(head.value))
+        ends = {"lower": head.lower, "upper": head.upper}
+        return {**ends, "n_models": result.n_models, "verdict": str(rule.verdict(result))}
+
+    return specification_curve(
+        curve.rows(evidence), curve.choices, curve.estimate, null=curve.null, above=curve.above, judge=judge, seed=SEED
+    )
 
 
 @dataclass(frozen=True)

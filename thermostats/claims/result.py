@@ -2,20 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.modelling.statements import truth_of
+from thermostats.modelling.draws import truth_of
 
 if TYPE_CHECKING:
-    from thermostats.claims.posterior import Panel
-    from thermostats.modelling.classical import estimates
+    from thermostats.claims.finding import Panel
+    from thermostats.modelling import columns as estimates
+    from thermostats.modelling.draws import Statement
     from thermostats.modelling.fit import Fit
-    from thermostats.modelling.statements import Statement
+from operator import attrgetter
+from typing import ClassVar
+
+SURE = 0.95
+"""A posterior probability at or above this supports a statement; at or below 1 − SURE it counts against it."""
+
+
+class Verdict(StrEnum):
+    """What the data say about a statement."""
+
+    SUPPORTED = "supported"
+    AGAINST = "not supported"
+    OPEN = "inconclusive"
+    UNMEASURED = "needs measurement"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in plain words, without a full stop."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Verdict.SUPPORTED: "The data support this",
+    Verdict.AGAINST: "The data speak against this",
+    Verdict.OPEN: "The data do not decide this",
+    Verdict.UNMEASURED: "This has not been measured",
+}
+
+
+class Reason(StrEnum):
+    """Why a verdict is inconclusive; NONE for any other verdict."""
+
+    NONE = ""
+    TOO_LITTLE = "too little data"
+    NO_MODEL = "no declared model fits"
+    SAMPLER = "sampler"
+    ONE_UNIT = "hangs on one unit"
+    ONE_SOURCE = "hangs on one source"
+    CODING = "depends on what is called geometry"
+    UNDECIDED = "undecided"
+
+
+SUPPORTED, AGAINST, OPEN, UNMEASURED = Verdict
+
+
+def all_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """Parts of a claim together: one part against it decides, and support needs every part."""
+    parts = set(verdicts)
+    if AGAINST in parts:
+        return AGAINST
+    return next(iter(parts)) if len(parts) == 1 else OPEN
+
+
+def if_probable(probability: float, sure: float = SURE) -> Verdict:
+    """Supported if the probability is at least `sure`, not supported if at most 1 − `sure`, otherwise open."""
+    return SUPPORTED if probability >= sure else AGAINST if probability <= 1 - sure else OPEN
 
 
 @dataclass(frozen=True)
@@ -139,3 +196,14 @@ class TooFew(Exception):  # noqa: N818 - an answer, not an error
         """`result`: the counts and words of the finding."""
         super().__init__(f"{result.n_models} models of {result.n_groups} groups are too few")
         self.result = result
+
+
+class ByColumn:
+    """A record whose parts stand in the columns of a table."""
+
+    COLUMNS: ClassVar[Mapping[str, str]]
+    """Where in the record a column stands: `lower` at `headline.lower`."""
+
+    def columns(self) -> dict[str, Any]:
+        """Values by column."""
+        return {name: attrgetter(place)(self) for name, place in self.COLUMNS.items()}

@@ -17,14 +17,13 @@ from thermostats.cli.tools import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import DataError, UsageError, did_you_mean
-from thermostats.measurement.settings import SETTINGS, parsed
-from thermostats.measurement.spec import PRECISIONS, shipped_lists
+from thermostats.measurement.spec import PRECISIONS, SETTINGS, parsed, shipped_lists
 from thermostats.next_steps import command
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
 from thermostats.tables.evidence import ALL, SETS
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
 app = typer.Typer(
@@ -193,7 +192,7 @@ def forget(
     Example: `thermostats forget --source "my own hooks" --data mine`
     """
     folder = folders.own_folder(data)
-    from thermostats.tables.forget import forget as forget_rows  # noqa: PLC0415 - pandas
+    from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415 - pandas
 
     removed = forget_rows(source, data=folder, dry_run=dry_run)
     print_rows([{"table": name, "removed": count} for name, count in removed.items()], ["table", "removed"], as_json)
@@ -259,7 +258,7 @@ def measure(
     """
     if not dry_run:
         folders.own_folder(data)
-    from thermostats.measurement.terminal import measure_models  # noqa: PLC0415
+    from thermostats.measurement.printed import measure_models  # noqa: PLC0415
 
     options: dict[str, object] = {"revision": revision, "dtype": dtype, "prompts": prompts, "heritage": lab}
     options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
@@ -286,7 +285,7 @@ def measure(
 
 def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     """Name those models for which the user's own rows give no lab, and the command that sets it."""
-    from thermostats.tables.model_facts import own_models  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_rows import own_models  # noqa: PLC0415 - pandas
 
     rows = own_models(folders.own_folder(data))
     if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
@@ -306,11 +305,11 @@ def check(data: Data = None, as_json: Json = False) -> None:
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
     print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
-    from thermostats.tables.pooling import disagreements  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_rows import disagreements  # noqa: PLC0415 - pandas
     from thermostats.tables.reading import features  # noqa: PLC0415
 
     if folders.has_own_runs(data):
-        from thermostats.measurement.versions import older  # noqa: PLC0415
+        from thermostats.measurement.printed import older  # noqa: PLC0415
 
         for line in older(data):
             print(f"Measured by an older version: {line}", file=sys.stderr)
@@ -384,7 +383,9 @@ def ls(
     from thermostats.cli import listing  # noqa: PLC0415
 
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
-    rows, columns = listing.rows(what, data, yours=yours, table=table, analyses=analyses, rules=as_json, **chosen)
+    rows, columns = listing.rows_of_table(
+        what, data, yours=yours, table=table, analyses=analyses, rules=as_json, **chosen
+    )
     print_rows(rows, columns, as_json, spare=listing.SPARE)
     if what == "models" and not (yours or family) and lab.casefold() in {"", NURSERY}:
         from thermostats.claims.study import apart  # noqa: PLC0415 - studies are imported for it
@@ -486,7 +487,7 @@ def findings(
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
     check_written(out, claims)
-    from thermostats.cli import table_listing  # noqa: PLC0415 - Arrow
+    from thermostats.cli import listing as table_listing  # noqa: PLC0415 - Arrow
 
     rows = table_listing.findings(out, claims or (), evidence)
     listed = rows if as_json else [{**row, **table_listing.for_reading(row)} for row in rows]

@@ -2,26 +2,160 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from thermostats.claims.scripts import scripts
-from thermostats.errors import UsageError
-from thermostats.tables.feature_columns import FEATURES
-from thermostats.tables.folders import shipped
-from thermostats.tables.join_columns import when_joined
-from thermostats.tables.schemas import ONE_OF, TABLES, Column, key
+import pandas as pd
+
+from thermostats.claims.scripts import chosen, scripts
+from thermostats.errors import DataError, UsageError, unknown
+from thermostats.formatting import with_interval
+from thermostats.reporting.names import findings_file
+from thermostats.tables import runs as spec_states
+from thermostats.tables import store
+from thermostats.tables.column_map import when_joined
+from thermostats.tables.evidence import ALL, check_set, is_asked
+from thermostats.tables.features import FEATURES
+from thermostats.tables.folders import data_folder, layers, own_files, shipped
+from thermostats.tables.reading import load
+from thermostats.tables.schemas import NURSERY, ONE_OF, TABLES, Column, key
 
 Rows = tuple[list[dict[str, Any]], list[str]]
+OWN = ("models", "runs")
+"""Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
+
+
+def rows(
+    what: str, data: str | Path | None, *, alone: bool, lab: str = "", family: str = "", nursery: bool = True
+) -> Rows:
+    """Rows and the columns to show of a listing.
+
+    alone: of models and runs those alone that lie in the folder itself. lab, family: those of them alone. nursery:
+    without it, those of the controlled study are left out unless they are asked for by lab.
+    """
+    read: dict[str, Callable[[str | Path | None, bool], Rows]] = {
+        "models": _models,
+        "prompts": _prompts,
+        "runs": _runs,
+        "tables": _tables,
+    }
+    listed, columns = read[what](data, alone)
+    if what not in OWN:
+        return listed, columns
+    of = {(row["model_id"], row["revision"]): row for row in plain(store.load("models", data))}
+    pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in listed]
+    matching = pairs
+    for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
+        if wanted:
+            if not any(_is(model, label, wanted) for _, model in pairs):
+                named = {str(model.get(label) or "") for _, model in matching} - {"", NURSERY}
+                raise unknown(f"no {what} of this {name}", wanted, sorted(named))
+            matching = [(row, model) for row, model in matching if _is(model, label, wanted)]
+    leave_out = not nursery and lab.casefold() != NURSERY
+    return [row for row, model in matching if not (leave_out and model.get("heritage") == NURSERY)], columns
+
+
+def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
+    """Whether a model's lab or family is the one wanted, whatever the case."""
+    return str(model.get(label) or "").casefold() == wanted.casefold()
+
+
+def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None) -> list[dict[str, Any]]:
+    """Findings of the last report, of some claims or all, each claim's headline first, named figures as objects.
+
+    evidence: the set that they rest on, or `all`; None: of each question the set it was first asked of.
+
+    Raises UsageError for a claim that the report does not have, and for another set.
+    """
+    check_set(evidence, ALL)
+    path = findings_file(out)
+    listed = plain(store.validate(store.read_own(path, "findings"), "findings", path))
+    try:
+        for row in listed:
+            row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
+    except (ValueError, RecursionError) as error:
+        got, step = str(error), "thermostats report --all"
+        raise DataError("the named figures of a finding are no JSON", where=path, got=got, next_step=step) from error
+    there = {row["claim"]: path for row in listed}
+    wanted = chosen(claims or None, there)
+    listed = [row for row in listed if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])]
+    return sorted(listed, key=lambda row: (row["claim"], not row["headline"]))
+
+
+def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
+    """What a person reads in place of columns of a finding: the mark of a headline, the estimate as pages round it."""
+    estimate = with_interval(row["estimate"], row["lower"], row["upper"])
+    return {"headline": "claim" if row["headline"] else "", "estimate": estimate}
+
+
+def _tables(data: str | Path | None, _alone: bool) -> Rows:
+    listed = load(data=data).to_dict("records")
+    return listed, list(listed[0])
+
+
+def _models(data: str | Path | None, alone: bool) -> Rows:
+    columns = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
+    return _own_last("models", data, alone), columns
+
+
+def _prompts(data: str | Path | None, _alone: bool) -> Rows:
+    listed = []
+    for name, rows in groupby(plain(store.load("prompts", data)), key=itemgetter("prompt_set")):
+        held_in = list(rows)
+        categories = ", ".join(sorted({row["category"] for row in held_in} - {""}))
+        texts = sum(row["text"] != "" for row in held_in)
+        listed.append({"prompt_set": name, "prompts": len(held_in), "texts": texts, "categories": categories})
+    return listed, ["prompt_set", "prompts", "texts", "categories"]
+
+
+def _runs(data: str | Path | None, alone: bool) -> Rows:
+    """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
+    columns = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
+    runs = [{**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, alone)]
+    empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {"run_id": "", "source": ""}
+    left = [
+        {**empty, "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype, "prompt_set": spec.prompts}
+        | {"state": spec.state, "reason": spec.reason}
+        for spec in spec_states.read(data_folder(data))
+    ]
+    return [*runs, *left], columns
+
+
+def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
+    """Rows of a table, those of a user's store below the package's, where they are seen; `alone`: without these."""
+    folder, listed = data_folder(data), plain(store.load(name, data))
+    if not layers(folder)[:-1]:
+        return listed
+    held_here = {
+        each
+        for path in own_files(name, folder)
+        for each in store.read_own(path, name)[key(name)].itertuples(index=False, name=None)
+    }
+    is_held = [tuple(row[label] for label in key(name)) in held_here for row in listed]
+    beneath = [row for row, is_own in zip(listed, is_held, strict=True) if not is_own]
+    return [*([] if alone else beneath), *(row for row, is_own in zip(listed, is_held, strict=True) if is_own)]
+
+
+def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain Python values, a missing one as None."""
+    cells = rows.astype(object).where(rows.notna(), None)
+    return [{str(label): value for label, value in row.items()} for row in cells.to_dict("records")]
+
+
+Listing = tuple[list[dict[str, Any]], list[str]]
 CLAIMED = ("claim", "reads", "needs", "title")
 """What is shown of a claim."""
-OWN = ("models", "runs")
+OWN_LISTING = ("models", "runs")
 """Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
 SPARE = ("variant", "d_model", "dtype", "source", "prompt_set", "family", "n_heads", "d_head", "type", "unit")
 """Columns of listings that a narrow terminal does without, in this order."""
 
 
-def rows(
+def rows_of_table(
     what: str,
     data: str | Path | None = None,
     *,
@@ -30,7 +164,7 @@ def rows(
     rules: bool = True,
     yours: bool = False,
     **chosen: Any,
-) -> Rows:
+) -> Listing:
     """Rows and the columns to show of one listing.
 
     table: of columns, those of this table alone. analyses: folder of claims. rules: without them, claims that ship are
@@ -39,8 +173,8 @@ def rows(
 
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
     """
-    if yours and what not in OWN:
-        raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN))
+    if yours and what not in OWN_LISTING:
+        raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN_LISTING))
     if what == "columns":
         return _columns(table)
     if what == "architectures":
@@ -49,12 +183,12 @@ def rows(
         return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
     if what == "evidence":
         return _evidence(data)
-    from thermostats.cli import table_listing  # noqa: PLC0415 - pandas
+    pass
 
-    return table_listing.rows(what, data, alone=yours, **chosen)
+    return rows(what, data, alone=yours, **chosen)
 
 
-def _claims(analyses: Path, *, rules: bool) -> Rows:
+def _claims(analyses: Path, *, rules: bool) -> Listing:
     """The claims of a folder by their words, and with their rules, for which all that computes is loaded."""
     from thermostats.claims.template import Template  # noqa: PLC0415 - jinja2
 
@@ -71,19 +205,21 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
     return listed, [*CLAIMED]
 
 
-def _evidence(data: str | Path | None) -> Rows:
+def _evidence(data: str | Path | None) -> Listing:
     """Sets of evidence with their models and labs."""
     from thermostats.tables import store  # noqa: PLC0415 - pandas
-    from thermostats.tables.between_sources import counts  # noqa: PLC0415
     from thermostats.tables.evidence import DECODER  # noqa: PLC0415
     from thermostats.tables.features import features  # noqa: PLC0415
+    from thermostats.tables.model_rows import counts  # noqa: PLC0415
 
-    rows, published = features(data), set(store.load("sources", data)["file"])
-    listed = counts(rows[rows["modality"] == DECODER], store.load("runs", data), published).to_dict("records")
+    rows_of_table, published = features(data), set(store.load("sources", data)["file"])
+    listed = counts(rows_of_table[rows_of_table["modality"] == DECODER], store.load("runs", data), published).to_dict(
+        "records"
+    )
     return [{str(name): value for name, value in row.items()} for row in listed], [str(name) for name in listed[0]]
 
 
-def _columns(table: str | None) -> Rows:
+def _columns(table: str | None) -> Listing:
     listed = [
         {
             "table": name,
@@ -113,7 +249,7 @@ def _values(column: Column) -> list[str]:
     return [f"one of {', '.join(values)}"] * any(value not in column.description for value in values)
 
 
-def _architectures() -> Rows:
+def _architectures() -> Listing:
     from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415 - tables need no models
 
     listed = [

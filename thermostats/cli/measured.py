@@ -41,7 +41,7 @@ def name_in(outcome: Any) -> str:
 
 def paired_rows(first: Path, second: Path, data: Path | None) -> tuple[list[dict[str, Any]], str]:
     """Differences of the gains of two folders' models, a row a block; where both are measured, why there are none."""
-    from thermostats.measurement.digest import model_sha  # noqa: PLC0415 - reads weights
+    from thermostats.measurement.spectra import model_sha  # noqa: PLC0415 - reads weights
     from thermostats.modelling.paired import paired  # noqa: PLC0415 - scipy
     from thermostats.tables import store  # noqa: PLC0415 - pandas
 

@@ -3,23 +3,135 @@
 from __future__ import annotations
 
 import math
+import re
+import shutil
+import string
 import sys
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import asdict
+from importlib import resources
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import thermostats
+from thermostats.claims.scripts import NAME
 from thermostats.command_options import NEW, Data, Json
-from thermostats.errors import UsageError
+from thermostats.errors import ThermostatsError, UsageError, install
+from thermostats.measurement.spec import count_gpus
 from thermostats.next_steps import command
+from thermostats.reporting.posteriors import versions
 from thermostats.tables import folders
 from thermostats.tables.arguments import check_export
+from thermostats.tables.folders import write_all
 from thermostats.tables.schemas import TABLES
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
 if TYPE_CHECKING:
-    from thermostats.claims.needs import Lacking
+    from thermostats.claims.run import Lacking
+
+
+OK, MISSING, BROKEN = "ok", "missing", "broken"
+NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "pymc", "nutpie", "arviz")
+EXTRAS = {"measure": ("torch", "transformers", "accelerate"), "ray": ("ray",)}
+PYTHONS = ((3, 11), (3, 13))
+
+
+def checks(data: str | Path | None = None) -> list[dict[str, str]]:
+    """Rows of name, state, found, advice; `broken`: the package cannot work, `missing`: a part of it cannot."""
+    python, room = sys.version.split()[0], shutil.disk_usage(Path.cwd()).free / 1e9
+    good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
+    rows = [("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}", "")]
+    rows.append(("Python", OK if good else BROKEN, python, "" if good else "use Python 3.11, 3.12 or 3.13"))
+    for name, libraries in {"libraries": NEEDED, **{f"extra {name}": each for name, each in EXTRAS.items()}}.items():
+        there = versions(*libraries)
+        lacking = [library for library in libraries if library not in there]
+        advice = install(name.partition(" ")[2]) if name != "libraries" else f"pip install {' '.join(lacking)}"
+        state = OK if not lacking else BROKEN if name == "libraries" else MISSING
+        listed = ", ".join(f"{library} {number}" for library, number in there.items())
+        rows.append((name, state, listed or "not installed", advice if lacking else ""))
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    rows.append(("C++ compiler", OK if compiler else MISSING, compiler or "none", "" if compiler else "install g++"))
+    rows.append(("GPUs", OK, {None: "of another maker", 0: "none"}.get(gpus := count_gpus(), str(gpus)), ""))
+    rows.append(("free disk", OK, f"{room:.0f} GB", ""))
+    try:
+        from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is named, not met
+
+        counts = check(place := folders.begun_or_shipped(data))
+        tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
+        rows.append(("tables", OK, tables, ""))
+    except (ThermostatsError, ImportError) as error:
+        rows.append(("tables", BROKEN, str(error), "thermostats check"))
+    return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]
+
+
+LETTER = "u"
+"""Whose claim it is: the user's."""
+LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+"""Latin letters that are no letter with an accent, as a file's name writes them."""
+HERITAGE = "heritage with my models"
+"""What the question of the study is called, asked of one's own models too, where no other title is given."""
+
+
+def new_claim(name: str, folder: str | Path = "analyses") -> Path:
+    """Write an analysis that runs and the file of its words, named after the first free id; the analysis' path.
+
+    name: what the claim is about, such as "depth helps". In the file's name letters lose their accents.
+
+    Raises UsageError where the name has no Latin letters, the folder has an analysis of that name, or no id is free.
+    """
+    return _begun("claim", name, Path(folder))
+
+
+def new_heritage(name: str | None = None, folder: str | Path = "analyses", *, gain: str = "penultimate_gain") -> Path:
+    """Write an analysis of heritage, geometry and scale in the study's models and the user's; else as `new_claim`."""
+    return _begun("heritage", HERITAGE if name is None else name, Path(folder), gain=gain)
+
+
+def _other(slug: str, there: Sequence[str]) -> str:
+    """The same name with a number that is free."""
+    taken = {file[4:-3] for file in there}
+    number = next(number for number in count(2) if f"{slug}_{number}" not in taken)
+    return f"{slug.replace('_', '-')}-{number}"
+
+
+def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
+    slug = re.sub(r"[^a-z0-9]+", "_", _plain(name)).strip("_")
+    if not slug:
+        allowed = "words in Latin letters, such as depth-helps"
+        raise UsageError("a claim's name has no letters", got=repr(name), allowed=allowed)
+    there = [path.stem + ".py" for path in folder.glob("*") if path.suffix in (".md", ".py")]
+    there = [file for file in there if NAME.fullmatch(file)]
+    if same := [file for file in there if file[4:] == f"{slug}.py"]:
+        raise UsageError(
+            "there is an analysis of that name",
+            where=folder / same[0],
+            next_step=f"thermostats new {template} {_other(slug, there)}, or open that one",
+        )
+    taken = {file[:3] for file in there}
+    free = [f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken]
+    if not free:
+        raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
+    words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
+    fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:], **more}
+    path = folder / f"{free[0]}_{slug}.py"
+    templates = resources.files("thermostats").joinpath("starting_points")
+    texts = {
+        suffix: templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8") for suffix in (".md", ".py")
+    }
+    filled = {path.with_suffix(suffix): string.Template(text).substitute(fields) for suffix, text in texts.items()}
+    write_all(folder, {file: text.encode() for file, text in filled.items()})
+    return path
+
+
+def _plain(name: str) -> str:
+    """A name in small letters without accents: NFKD, its combining marks left out."""
+    parts = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold().translate(LETTERS))
+    return "".join(part for part in parts if not unicodedata.combining(part))
+
 
 app = typer.Typer()
 new = typer.Typer(help="Write a file as a starting point for your own work.", no_args_is_help=True)
@@ -32,7 +144,7 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 
     Example: `thermostats doctor`
     """
-    from thermostats.cli.doctor import BROKEN, OK, checks  # noqa: PLC0415
+    pass
 
     rows = checks(data)
     print_rows(rows, ["name", "state", "found", "advice"], as_json)
@@ -136,7 +248,7 @@ def set_(
         step = command("set", *(first or ["my-model"]), f"lab={last.partition('=')[2] or last}", data=data)
         allowed = "models, then column=value"
         raise UsageError("facts are set of models", got=" ".join(words), allowed=allowed, next_step=step)
-    from thermostats.tables.model_facts import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_rows import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
 
     values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(
@@ -163,8 +275,8 @@ def needs(
 
     Example: `thermostats needs C05 --data mine`
     """
-    from thermostats.claims.needs import needs as computed  # noqa: PLC0415 - loads what analyses use
     from thermostats.claims.run import claim_of  # noqa: PLC0415
+    from thermostats.claims.run import needs as computed  # noqa: PLC0415 - loads what analyses use
     from thermostats.claims.scripts import chosen, scripts  # noqa: PLC0415
 
     paths = scripts(folders.shipped("analyses"))
@@ -230,7 +342,7 @@ def power(
 
     Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
     """
-    from thermostats.modelling.heritage import study  # noqa: PLC0415 - only this verb needs it
+    from thermostats.modelling.heritage import power as study  # noqa: PLC0415 - only this verb needs it
 
     study.check_size(models, labs, geometry)
     parts = study.parsed(shares)
@@ -304,7 +416,7 @@ def claim(
 
     Example: `thermostats new claim depth-helps`
     """
-    from thermostats.cli.new_analysis import new_claim  # noqa: PLC0415
+    pass
 
     _say_begun(new_claim(name, folder), as_json)
 
@@ -328,7 +440,8 @@ def heritage(
     `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
     from thermostats.cli.first_answer import answer, gain_of, lines  # noqa: PLC0415 - pandas
-    from thermostats.cli.new_analysis import new_heritage  # noqa: PLC0415
+
+    pass
 
     gain = gain_of(data)
     first = answer(data, gain)

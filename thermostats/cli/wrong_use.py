@@ -19,7 +19,7 @@ from thermostats.tables import folders
 from thermostats.terminal import readable_in_part, refuse
 
 if TYPE_CHECKING:
-    from thermostats.measurement.outcome import Outcome
+    from thermostats.measurement.spec import Outcome
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""

@@ -2,30 +2,234 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from queue import Empty, Queue
+from time import sleep
 from typing import Any, TypeVar
 
-from thermostats.errors import ThermostatsError, not_installed
-from thermostats.measurement import session
-from thermostats.measurement.downloads import Downloads
-from thermostats.measurement.dry_run import configured, planned
+import filelock
+from huggingface_hub import scan_cache_dir
+from huggingface_hub.errors import CacheNotFound
+
+from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError, not_installed
+from thermostats.measurement import hub, session
+from thermostats.measurement.architectures import eager_is_wrong, lookup
+from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines import Engine, Job
 from thermostats.measurement.engines.local import Inline, Local
-from thermostats.measurement.estimate import Need, Place, devices_needed, estimate, refusal
-from thermostats.measurement.hub import ASKED_AT_ONCE
-from thermostats.measurement.outcome import Outcome, failed
-from thermostats.measurement.plan import finished_runs, model_id
+from thermostats.measurement.facts import check_quantised, check_switches, stored_dtype
+from thermostats.measurement.hub import ASKED_AT_ONCE, config_folder, download_bytes
+from thermostats.measurement.plan import (
+    Need,
+    Place,
+    devices_needed,
+    estimate,
+    finished_runs,
+    folder_of,
+    gib,
+    model_id,
+    plan,
+    refusal,
+    seconds,
+)
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import Progress
-from thermostats.measurement.settings import RETRIES, EngineSettings
-from thermostats.measurement.spec import RunSpec
-from thermostats.tables import spec_states, store
+from thermostats.measurement.spec import RETRIES, WHAT, Cost, EngineSettings, Outcome, Problem, RunSpec, failed
+from thermostats.measurement.spectra import read_config
+from thermostats.tables import runs as spec_states
+from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
+
+PAUSES = (1.0, 5.0)
+"""Seconds to wait before asking a hub again that could not be reached."""
+Ready = tuple[Job, Exception | None]
+"""A job whose model is here, or why it cannot be had."""
+
+
+class Downloads:
+    """Jobs in order, each handed over once its model is on this machine; `done` gives its place on the disk free."""
+
+    def __init__(self, jobs: Sequence[Job], cache: Path | None = None, budget: int | None = None) -> None:
+        self.jobs, self.cache, self.budget = jobs, cache, budget
+        self.needed = Counter((job.spec.model, job.spec.revision) for job in jobs)
+        self.freed = threading.Condition()
+        self.ready: Queue[Ready] = Queue()
+        self.stopped = False
+        self.lock: filelock.FileLock | None = None
+        if cache is not None:
+            cache.mkdir(parents=True, exist_ok=True)
+            self.lock = filelock.FileLock(cache / ".lock")
+            try:
+                self.lock.acquire(timeout=0)
+            except filelock.Timeout as error:
+                what = "another command is downloading to this cache within a budget"
+                raise UsageError(what, where=cache, next_step="wait for it, or leave out --set disk_budget") from error
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def take(self, seconds: float) -> list[Ready]:
+        """Jobs that have become ready, waiting so long for the first."""
+        ready: list[Ready] = []
+        with suppress(Empty):
+            ready.append(self.ready.get(timeout=seconds) if seconds else self.ready.get_nowait())
+            while True:
+                ready.append(self.ready.get_nowait())
+        return ready
+
+    def done(self, job: Job) -> None:
+        """A job needs its model no longer."""
+        with self.freed:
+            self.needed[job.spec.model, job.spec.revision] -= 1
+            self.freed.notify()
+
+    def close(self) -> None:
+        with self.freed:
+            self.stopped = True
+            self.freed.notify()
+        if self.lock is not None:
+            self.lock.release()
+
+    def _run(self) -> None:
+        for job in self.jobs:
+            error: Exception | None = None
+            try:
+                self._fetch(job.spec)
+            except Exception as fault:  # handed over, and told as the job's outcome
+                error = fault
+            if self.stopped:
+                return
+            self.ready.put((job, error))
+
+    def _fetch(self, spec: RunSpec) -> None:
+        for pause in (*PAUSES, None):
+            try:
+                if self.budget is not None and spec.download and not Path(spec.model).is_dir():
+                    self._make_room(spec, self.budget)
+                if not self.stopped:
+                    folder_of(spec)
+                return
+            except TransientError:
+                if pause is None:
+                    raise
+                sleep(pause)
+
+    def _make_room(self, spec: RunSpec, budget: int) -> None:
+        """Wait until a model fits into the budget, deleting those that no job needs; raises where it never can."""
+        try:
+            options = {"download": False, "pickles": spec.pickles}
+            hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **options)
+            return
+        except ThermostatsError:
+            size = hub.download_bytes(spec.model, revision=spec.revision)
+        if size > budget:
+            step = "raise --set disk_budget"
+            what = "the model is larger than the disk budget"
+            raise UsageError(what, where=spec.model, got=gib(size), allowed=gib(budget), next_step=step)
+        with self.freed:
+            while self._delete_until(budget - size) > budget - size and not self.stopped:
+                self.freed.wait()
+
+    def _delete_until(self, room: int) -> int:
+        """Bytes in the own cache, once snapshots that no job needs were deleted, the oldest first, as far as needed."""
+        try:
+            cache = scan_cache_dir(self.cache)
+        except CacheNotFound:
+            return 0  # nothing was downloaded to it yet
+        used = int(cache.size_on_disk)
+        snapshots = sorted(
+            ((revision.last_modified, repo.repo_id, revision) for repo in cache.repos for revision in repo.revisions),
+            key=lambda each: each[0],
+        )
+        for _, model, revision in snapshots:
+            names = {*revision.refs, revision.commit_hash}
+            if used > room and not any(self.needed[model, name] > 0 for name in names):
+                strategy = cache.delete_revisions(revision.commit_hash)
+                strategy.execute()
+                used -= int(strategy.expected_freed_size)
+        return used
+
+
+def planned(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome:
+    """The outcome `planned`, or `skipped`, or `failed` where nothing can be measured.
+
+    Of what is planned `gigabytes` is memory, `disk` what is downloaded, `seconds` what the forward passes take at the
+    rate of the place, `reason` what cannot be measured.
+    """
+    spec = job.spec
+    try:
+        if job.need is not None and (refused := refusal(spec, job.need, place)) is not None:
+            raise refused
+        folder = configured(spec)
+        cannot = lacking(folder, spec)
+        if set(cannot) == set(spec.what):
+            raise ThermostatsError("nothing of it can be measured", where=spec.model, got=_words(cannot))
+        left = replace(spec, what=tuple(name for name in spec.what if name not in cannot))
+        outcome, disk = _of_files(left, data)
+    except Exception as error:  # told as an outcome, as when it is measured
+        return failed(spec, error)
+    if outcome.status == "skipped" or job.need is None:
+        return replace(outcome, cost=Cost(disk=disk))
+    passes = len({WHAT[name][0] for name in left.what} - {"weights"})
+    took = seconds(job.need.n_params, texts, passes, place.kind)
+    cost = Cost(float(f"{job.need.total / 1e9:.3g}"), disk, float(f"{took:.2g}"))
+    n_params = outcome.n_params or job.need.n_params
+    return replace(outcome, n_params=n_params, cost=cost, problem=Problem(_words(cannot)))
+
+
+def configured(spec: RunSpec) -> Path:
+    """A folder with the configuration of a spec's model, fetched where it may be."""
+    cache = None if spec.cache is None else Path(spec.cache)
+    return config_folder(spec.model, revision=spec.revision, download=spec.download, cache=cache)
+
+
+def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
+    """Of the kinds of quantity asked for those that cannot be measured, each with the reason; from the configuration.
+
+    Raises ThermostatsError for a class that is not measured, a setting that no entry describes, or a quantised model.
+    """
+    images = spec.prompts == "images" or Path(spec.prompts).is_dir()
+    config = read_config(folder, "image" if images else "text")
+    check_switches(spec, config, folder)
+    entry = lookup(config)
+    check_quantised(config, folder)
+    try:
+        stored_dtype(open_checkpoint(folder))
+    except DataError as error:
+        if "quantised" in str(error):  # weights that are not here are no reason
+            raise
+    reasons = {"outputs": "" if entry.has_head else "the model has no next-token distribution", "attention": ""}
+    if entry.mixers:
+        reasons["attention"] = f"attention has another module in its place in some blocks: {', '.join(entry.mixers)}"
+    elif entry.depths:
+        reasons["attention"] = "the model attends within windows, whose graphs have no estimand here"
+    elif eager_is_wrong(entry, config):
+        reasons["attention"] = "eager attention is wrong for this model: it computes something else than the default"
+    return {name: reasons[name] for name in spec.what if reasons.get(name)}
+
+
+def _of_files(spec: RunSpec, data: Path) -> tuple[Outcome, float]:
+    """What is planned, and GB to download, which is 0 for a model that is here."""
+    try:
+        folder_of(replace(spec, download=False))
+    except ThermostatsError:
+        if not spec.download:
+            raise
+        gigabytes = float(f"{download_bytes(spec.model, revision=spec.revision) / 1e9:.3g}")
+        return Outcome(spec.model, "planned", spec.revision), gigabytes
+    here = plan(spec, data)
+    return here.outcome("skipped" if here.finished else "planned"), 0.0
+
+
+def _words(cannot: Mapping[str, str]) -> str:
+    return "; ".join(f"no {name}: {why}" for name, why in cannot.items())
+
 
 Found = TypeVar("Found")
 

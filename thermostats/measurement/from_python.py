@@ -16,8 +16,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import ThermostatsError, UsageError, first_line, listed, nearest, not_installed, unknown
-from thermostats.measurement.settings import check_device, check_here, check_set
-from thermostats.measurement.spec import PRECISIONS, TYPES, WHAT, RunSpec, spec_of
+from thermostats.measurement.spec import PRECISIONS, TYPES, WHAT, RunSpec, check_device, check_here, check_set, spec_of
 from thermostats.next_steps import Code, call
 from thermostats.tables import store
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder

@@ -17,11 +17,22 @@ from torch import Tensor
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import Architecture, config_of
 from thermostats.measurement.batching import Progress, TokenisedPrompt
-from thermostats.measurement.estimate import check_batches
-from thermostats.measurement.forward import Decoder, as_measured
-from thermostats.measurement.passes import Batch, call, head_on_last_token, make_batches, padded
+from thermostats.measurement.forward import (
+    CENTRED,
+    PER_TOKEN,
+    SUMS,
+    Batch,
+    Decoder,
+    Record,
+    as_measured,
+    call,
+    head_on_last_token,
+    make_batches,
+    padded,
+    recording,
+)
+from thermostats.measurement.plan import check_batches
 from thermostats.measurement.readings import POST_NORM, reads_centred
-from thermostats.measurement.residual import CENTRED, PER_TOKEN, SUMS, Record, recording
 from thermostats.tables.schemas import TABLES
 
 Array = NDArray[np.float64]

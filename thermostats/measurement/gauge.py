@@ -15,17 +15,30 @@ a model's files. numpy alone: `gauge_models` puts changed weights into a loaded 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from thermostats.errors import UsageError
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer
-from thermostats.measurement.checkpoint import BUFFERS, NO_NUMBERS, decode, open_checkpoint
+from thermostats.measurement.checkpoint import (
+    BUFFERS,
+    NO_NUMBERS,
+    clipped_at,
+    decode,
+    geometry,
+    open_checkpoint,
+    query_to_kv_head,
+    value_rows,
+)
+from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.gguf_files import record
-from thermostats.measurement.layouts import clipped_at, geometry, query_to_kv_head, value_rows
 from thermostats.measurement.readings import subtracts_mean
 from thermostats.measurement.spectra import read_config
 
@@ -406,3 +419,37 @@ _REASONS: dict[str, Callable[[ModelWeights], str]] = {
     "post-norm": _post_norm_held,
     "logits": _logits_held,
 }
+
+
+EPSILON = ("eps", "variance_epsilon")
+"""What classes call the ε of a norm."""
+
+
+def weights_of(places: Decoder) -> ModelWeights:
+    """The weights of a loaded model, bfloat16 and float16 exactly; tied ones stand there under both names."""
+    tensors = {
+        name: tensor.detach().cpu().double().numpy().copy()
+        for name, tensor in places.model.state_dict().items()
+        if tensor.is_floating_point()
+    }
+    return ModelWeights(places.entry, places.config, tensors)
+
+
+def with_weights(places: Decoder, weights: ModelWeights) -> Decoder:
+    """A copy of a loaded model with other weights at its own precision, in memory alone; what was tied is no more.
+
+    ε of norms is multiplied as the weights say.
+    """
+    model = deepcopy(places.model)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for name, array in weights.tensors.items():
+        before, _, label = name.rpartition(".")
+        module: Any = model.get_submodule(before)
+        if name in parameters:
+            values = torch.from_numpy(np.array(array)).to(parameters[name])
+            module._parameters[label] = nn.Parameter(values, requires_grad=False)
+    for norm, factor in weights.epsilon.items():
+        module = model.get_submodule(norm)
+        label = next(name for name in EPSILON if hasattr(module, name))
+        setattr(module, label, getattr(module, label) * factor)
+    return decoder(model, places.entry, places.config)

@@ -19,8 +19,7 @@ from thermostats.measurement.batching import tokenise
 from thermostats.measurement.checkpoint import StoredTensor
 from thermostats.measurement.forward import Decoder, configuration, decoder
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.gauge import ModelWeights
-from thermostats.measurement.gauge_models import weights_of, with_weights
+from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights
 from thermostats.measurement.spectra import embedding_rows, layer_rows
 from thermostats.measurement.transitions import transitions
 from thermostats.tables import store

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.batching import ImagePrompt
-from thermostats.measurement.settings import MADE
+from thermostats.measurement.spec import MADE
 
 Pixels = NDArray[np.uint8]
 SIDE = 224

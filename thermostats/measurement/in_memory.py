@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.architectures import Architecture, lookup
-from thermostats.measurement.forward import Decoder, as_measured, decoder, on_exit, running, without_cache
+from thermostats.measurement.forward import Decoder, as_measured, decoder, example, on_exit, running, without_cache
 from thermostats.measurement.loading import load
-from thermostats.measurement.oracle import TOLERANCES, relative_difference
-from thermostats.measurement.passes import example
 from thermostats.measurement.plan import MeasurementPlan
+from thermostats.measurement.proof import TOLERANCES, relative_difference
 from thermostats.measurement.spectra import read_config
 
 TOKENS = ((1, 2, 3),)

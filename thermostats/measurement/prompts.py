@@ -13,8 +13,15 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.images import made_images, read_images
-from thermostats.measurement.records import Records, csv_records, jsonl_records, read_text
-from thermostats.measurement.settings import MADE, is_shipped_set, no_such_set
+from thermostats.measurement.spec import (
+    MADE,
+    Records,
+    csv_records,
+    is_shipped_set,
+    jsonl_records,
+    no_such_set,
+    read_text,
+)
 from thermostats.tables import store
 from thermostats.tables.labels import repeated_texts, spelt_apart
 from thermostats.tables.runs import prompt_sha

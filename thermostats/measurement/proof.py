@@ -6,17 +6,278 @@ held to the rows in which they stood among others. Where these part, all are mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.forward import Decoder
+from thermostats.measurement.architectures import config_of, of_layer
+from thermostats.measurement.checkpoint import clipped_at, geometry, split
+from thermostats.measurement.forward import (
+    Decoder,
+    as_measured,
+    attends,
+    example,
+    in_turn,
+    input_of,
+    mixing,
+    on_entry,
+    on_exit,
+    optional,
+    running,
+    submodule,
+    without_cache,
+)
 from thermostats.measurement.gains import RATIOS, Measured
-from thermostats.measurement.oracle import PROOF, TOLERANCES, Conformance, conformance
+
+Array = NDArray[np.float64]
+
+TOLERANCES = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+"""Largest relative difference that still is rounding at a precision; a wrong layout is wrong by about 1."""
+
+PROOF = {
+    "value": "W_V is not the matrix from which the attention's heads are computed",
+    "circuit": "W_O is not the matrix from which the attention's output is computed",
+    "residual": "the writes do not add up to the step of the stream",
+    "stream": "something outside the blocks changes the stream between them",
+    "final": "the last hidden state is not the final norm of what the last block left",
+}
+"""What is held against the model → what is wrong where it is off."""
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """Largest relative differences between what an entry says and what the model does, over layers."""
+
+    value: float
+    circuit: float
+    residual: float
+    stream: float
+    final: float
+    tolerance: float
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of what is off by more than rounding; what cannot be compared is."""
+        return tuple(name for name in PROOF if not getattr(self, name) <= self.tolerance)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all are within the tolerance of the model's precision."""
+        return not self.failed
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What failed, in words."""
+        return tuple(PROOF[name] for name in self.failed)
+
+    def __str__(self) -> str:
+        """As `runs` keeps it."""
+        return " ".join(f"{name}={getattr(self, name):.1e}" for name in PROOF)
+
+    def error(self, name: str) -> ThermostatsError:
+        """The error for one that failed."""
+        got, allowed = f"{name} is off by {getattr(self, name):.2g}", f"at most {self.tolerance:g}"
+        step = "check the weights for numbers that are not finite, then report the model and the versions"
+        what = f"the measurement failed its own check: {PROOF[name]}"
+        return ThermostatsError(what, got=got, allowed=allowed, next_step=step)
+
+
+def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> Conformance:
+    """Hold an entry against its model with one random Δ of the size of the input it is added to.
+
+    `layers` (from 0) restricts W_V, W_O and the writes to some; one forward pass of one token or image; these once more
+    with Δ.
+
+    Raises DataError where a matrix has another shape than the entry implies, ThermostatsError where the model fails.
+    """
+    value = circuit = residual = 0.0
+    chosen = tuple(range(len(decoder.blocks)) if layers is None else layers)
+    vectors, stream, final = _pass(decoder, chosen)
+    relative = partial(relative_difference, tolerance=TOLERANCES[decoder.dtype], epsilon=torch.finfo(decoder.dtype).eps)
+    for layer, seen in vectors.items():
+        residual = max(residual, *(relative(*pair) for pair in _sums(decoder, layer, seen)))
+        if not attends(decoder.blocks[layer], decoder.entry):
+            continue
+        parts = _weights(decoder, layer)
+        moved = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
+        heads = seen["changed heads"], -seen["heads"]
+        terms = _rescaled(heads, moved, parts.d_head) if decoder.entry.sinks else heads
+        free = np.max(np.abs(heads), axis=0) < clipped_at(decoder.config)
+        value = max(value, relative([term[free] for term in terms], moved[free]))
+        output = seen["changed attention"], -seen["attention"]
+        circuit = max(circuit, relative(output, parts.w_o @ (heads[0] + heads[1])))
+    return Conformance(value, circuit, residual, stream, final, TOLERANCES[decoder.dtype])
+
+
+def relative_difference(
+    terms: Sequence[Array], expected: Array, *, tolerance: float = 1e-4, epsilon: float = 0.0
+) -> float:
+    """‖Σ terms − expected‖ / ‖expected‖ beyond what rounding explains; infinite where it is not finite.
+
+    Coordinate i of the terms is known to r_i = ε Σ |term_i|. Coordinates count by w_i = 1/(1 + r_i/(τ s)), s the root
+    mean square of what is expected and τ the tolerance: those whose rounding hides it count for little. Of the
+    difference ‖w r‖ is rounding. Where zeros are expected, nothing else will do.
+    """
+    difference, rounding = np.sum(terms, axis=0) - expected, epsilon * np.sum(np.abs(terms), axis=0)
+    if not (np.isfinite(difference).all() and expected.size):
+        return np.inf
+    if not expected.any():
+        return np.inf if (np.abs(difference) > rounding).any() else 0.0
+    weight = 1 / (1 + rounding / (tolerance * np.sqrt(np.mean(np.square(expected)))))
+    off = float(np.linalg.norm(weight * difference) - np.linalg.norm(weight * rounding))
+    return max(0.0, off) / float(np.linalg.norm(weight * expected))
+
+
+def _rescaled(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
+    """The heads before and after, each times the number that brings their sum nearest to what it should be."""
+    pairs = np.stack([term.reshape(-1, d_head) for term in heads], axis=2)
+    factors = [
+        np.linalg.lstsq(pair, wanted, rcond=None)[0]
+        for pair, wanted in zip(pairs, moved.reshape(-1, d_head), strict=True)
+    ]
+    scaled = pairs * np.stack(factors)[:, None]
+    return [scaled[..., 0].ravel(), scaled[..., 1].ravel()]
+
+
+def _weights(decoder: Decoder, layer: int) -> Any:
+    entry, block = decoder.entry, decoder.blocks[layer]
+    value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
+    if not isinstance(value, Tensor) or not isinstance(output, Tensor):
+        raise DataError("projection without a weight matrix", where=entry.name)
+    config = of_layer(entry, decoder.config, layer)
+    return split(entry, config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
+
+
+@contextmanager
+def between_blocks(decoder: Decoder) -> Iterator[list[float]]:
+    """While open, collect how far what a block or the final norm reads is from what the block before left, where
+    patches are not merged between them; infinite where the first block leaves what is not finite."""
+    apart, left = [0.0], [np.zeros(0)]
+    with in_turn(decoder.blocks) as now, ExitStack() as stack:
+
+        def leave(x: Tensor) -> None:
+            left[0] = numbers(x)
+            if now() == 0 and not np.isfinite(left[0]).all():
+                apart.append(np.inf)
+
+        def enter(x: Tensor, *, inside: bool = True) -> None:
+            merged = inside and decoder.entry.stage(now())[0] != decoder.entry.stage(max(now() - 1, 0))[0]
+            first = not left[0].size or (inside and now() == 0)
+            if not (merged or first or np.array_equal(numbers(x), left[0], equal_nan=True)):
+                apart.append(relative_difference([numbers(x)], left[0]))
+
+        for block in dict.fromkeys(decoder.blocks):
+            on_entry(stack, block, enter)
+            on_exit(stack, block, leave)
+        if decoder.final_norm is not None:
+            on_entry(stack, decoder.final_norm, partial(enter, inside=False))
+        yield apart
+
+
+def numbers(x: Tensor) -> Array:
+    """Vectors of all tokens (tokens × d), copied."""
+    copied: Array = x.detach().double().reshape(-1, x.shape[-1]).cpu().numpy().copy()
+    return copied
+
+
+def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
+    g = geometry(decoder.entry, of_layer(decoder.entry, decoder.config, layer))
+    delta = torch.randn(g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64)
+    return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
+
+
+def _sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
+    """Pairs that must be equal: terms of what the stream gained in one block, and what was written to it."""
+    entry, block = decoder.entry, decoder.blocks[layer]
+    multiplier = float(config_of(decoder.config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
+    scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
+    factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
+    attention = factors[0] * vectors["attention_write"]
+    mlp = factors[1] * vectors["mlp_write"] if entry.mlp else np.zeros_like(attention)
+    if not attention.shape == mlp.shape == vectors["x_in"].shape:
+        nowhere = np.full_like(vectors["x_out"], np.nan)  # not of the stream's width: no write at all
+        return [([vectors["x_out"]], nowhere)]
+    if not entry.norm_after:
+        return [([vectors["x_out"], -vectors["x_in"]], multiplier * (attention + mlp))]
+    middle = vectors["attention_sum_normed"]
+    sums = [([vectors["attention_sum"], -vectors["x_in"]], attention), ([vectors["mlp_sum"], -middle], mlp)]
+    return [*sums, ([vectors["x_out"]], vectors["mlp_sum_normed"])]
+
+
+def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, Any]], float, float]:
+    """What some layers do with one input, and once more with a change Δ of what their values are read from.
+
+    Per layer the vectors (d) of the first token by name, of tokens in windows their mean, after Δ with "changed" before
+    the name; how far what a block, or the final norm, reads is from what the block before left; and how far the last
+    hidden state is from the final norm of that.
+    """
+    entry = decoder.entry
+    vectors: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
+    normed: list[Tensor] = []
+    again: list[int] = []
+    with between_blocks(decoder) as apart, in_turn(decoder.blocks) as now, ExitStack() as stack:
+        stack.enter_context(as_measured(decoder.model))
+
+        def keep(name: str, x: Tensor) -> None:
+            if now() in vectors:
+                tokens = numbers(x)
+                first = tokens.mean(0) if entry.depths else tokens[0]
+                vectors[now()].setdefault(f"changed {name}" if again else name, first)
+
+        def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if now() not in vectors:
+                return None
+            x = input_of(args, kwargs)
+            read = x.reshape(-1, x.shape[-1])[0]
+            new = read + _delta(decoder, now(), read) if again else read
+            keep("delta", new.double() - read.double())
+            x = new.expand(x.shape)
+            return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
+
+        def repeat(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
+            if now() in vectors:
+                again.append(now())
+                block.forward(*args, **kwargs)
+                again.clear()
+
+        for block in dict.fromkeys(decoder.blocks[layer] for layer in layers):
+            place = mixing(block, entry)
+            on_entry(stack, block, partial(keep, "x_in"))
+            for path, name in (
+                ("", "x_out"),
+                (entry.attention_out or place, "attention"),
+                (entry.attention_write or entry.attention_out or place, "attention_write"),
+                (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
+            ):
+                if path or name == "x_out":
+                    on_exit(stack, submodule(block, path, entry), partial(keep, name))
+            for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
+                on_entry(stack, submodule(block, norm, entry), partial(keep, name))
+                on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
+            if not attends(block, entry):
+                continue
+            module = submodule(block, entry.value if entry.layout == "latent" else place, entry)
+            stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
+            on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
+            stack.callback(block.register_forward_hook(repeat, with_kwargs=True).remove)
+        if decoder.final_norm is not None:
+            on_exit(stack, optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm, normed.append)
+        with running(decoder.model):
+            output = decoder.base(**example(decoder), **without_cache(decoder.base))
+        last = getattr(output, "last_hidden_state", output)
+    final = relative_difference([numbers(last)], numbers(normed[-1])) if normed else 0.0
+    return vectors, max(apart), final
+
 
 BY_RATIO = ("norm_in", "gain_block")
 BY_DIFFERENCE = ("self_attention", "entropy")

@@ -20,14 +20,13 @@ from thermostats.measurement import spectra
 from thermostats.measurement.architectures import lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.images import processed
-from thermostats.measurement.outcome import Outcome, failed
 from thermostats.measurement.plan import MeasurementPlan, PlannedRun, missing_tables, plan, recorded_rows
-from thermostats.measurement.spec import AGAIN, RunSpec
+from thermostats.measurement.spec import AGAIN, Outcome, RunSpec, failed
 from thermostats.measurement.transitions import transitions
-from thermostats.tables import spec_states, store
-from thermostats.tables.confirm_model import confirm
-from thermostats.tables.join import join
-from thermostats.tables.model_facts import set_facts
+from thermostats.tables import runs as spec_states
+from thermostats.tables import store
+from thermostats.tables.join import confirm, join
+from thermostats.tables.model_rows import set_facts
 
 PACKAGES = ("thermostats", "torch", "transformers", "numpy")
 Progress = Callable[[str, str, int, int], None]

@@ -6,9 +6,15 @@ matrices of its heads, d_h × d_h each.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import mmap
+import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +22,195 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError, ThermostatsError
+from thermostats.errors import DataError, ThermostatsError, reason
 from thermostats.measurement.architectures import HEADLESS, Architecture, Config, config_of, lookup, of_layer, stack_of
-from thermostats.measurement.checkpoint import StoredTensor, decode, open_checkpoint, same_bits
+from thermostats.measurement.checkpoint import (
+    StoredTensor,
+    decode,
+    geometry,
+    open_checkpoint,
+    oriented,
+    published_thirds,
+    query_to_kv_head,
+    same_bits,
+    value_runs,
+    weight_files,
+)
 from thermostats.measurement.gguf_files import record
-from thermostats.measurement.layouts import geometry, oriented, published_thirds, query_to_kv_head, value_runs
-from thermostats.measurement.matrix_norms import RESIDENT_BYTES, Norms, norms, release, resident, row_blocks
 from thermostats.measurement.readings import AsRead, as_read, balanced
-from thermostats.tables.limits import CONFIG, read_bytes
+from thermostats.tables.folders import CONFIG, read_bytes
+from thermostats.tables.store import cache_folder
+
+Matrix = NDArray[Any]
+TOLERANCE = 5e-7
+"""Bound on the relative error of a spectral norm that is accepted."""
+BLOCK_BYTES = 1 << 19
+RESIDENT_BYTES = 80_000_000
+SMALL = 64
+"""Shorter side up to which the Gram matrix is diagonalised at once."""
+RESTARTS = 30
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Spectral and Frobenius norm of a matrix.
+
+    `bound` is the relative error that the residual of the singular vector allows, 0 where the matrix was diagonalised.
+    """
+
+    spectral: float
+    frobenius: float
+    bound: float = 0.0
+
+    @property
+    def stable_rank(self) -> float:
+        """‖W‖_F² / σ_max², between 1 and the rank; NaN for a zero matrix."""
+        return (self.frobenius / self.spectral) ** 2 if self.spectral > 0 else float("nan")
+
+
+def norms(stored: Matrix, *, seed: int = 0) -> Norms:
+    """σ_max(W) and ‖W‖_F of a matrix (m × n), as stored (bfloat16 as 16-bit words), in row blocks.
+
+    The two largest eigenvalues θ = σ² of WᵀW by the implicitly restarted Lanczos method (ARPACK), one pass over the
+    rows a product, in the weights' own precision (float32 for halves). A Ritz value only bounds λ_max from below, so
+    it is accepted when the residual r = ‖WᵀW v − θ v‖, computed from the weights in float64, makes
+    min(r, 2 r²/gap) / (2θ) ≤ `TOLERANCE`; the Rayleigh quotient in float64 is what is returned, so that the error
+    of the vector enters squared. Two values are asked for, from a random start, lest close values or a start without
+    the first singular vector hide σ_max behind σ_2. Where the bound is not reached, and for a short side up to
+    `SMALL`, the Gram matrix of the shorter side is diagonalised in float64 instead.
+
+    Both norms are NaN where a weight is not finite.
+    """
+    matrix = _by_row(resident(stored))
+    frobenius = _frobenius(matrix)
+    if not np.isfinite(frobenius):
+        return Norms(float("nan"), float("nan"))
+    if frobenius == 0:
+        return Norms(0.0, 0.0)
+    iterated = _largest(matrix, seed) if min(matrix.shape) > SMALL else None
+    if iterated is None:
+        return Norms(_dense(matrix), frobenius)
+    return Norms(iterated[0], frobenius, iterated[1])
+
+
+def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    """Row slices of a stored matrix with their numbers as float32 or float64; what is too large is let go again."""
+    rows = _rows_at_once(matrix)
+    for first in range(0, matrix.shape[0], rows):
+        part = slice(first, min(first + rows, matrix.shape[0]))
+        yield part, decode(matrix[part])
+        if matrix.size * 4 > RESIDENT_BYTES and first // rows % 16 == 15:
+            release(matrix)
+
+
+def _rows_at_once(matrix: Matrix) -> int:
+    return max(1, int(BLOCK_BYTES // max(1, 4 * matrix.shape[1])))
+
+
+def resident(stored: Matrix) -> Matrix:
+    """The matrix decoded at once, its rows one after the other, if it fits in `RESIDENT_BYTES`, else as stored."""
+    by_row = _by_row(stored)
+    plain = stored.dtype in (np.float32, np.float64)
+    if (plain and by_row.flags.c_contiguous) or stored.size * max(4, stored.itemsize) > RESIDENT_BYTES:
+        return stored
+    decoded = np.empty(by_row.shape, stored.dtype if plain else np.float32)
+    for part, block in row_blocks(by_row):
+        decoded[part] = block
+    release(stored)
+    return decoded if by_row is stored else decoded.T
+
+
+def _by_row(matrix: Matrix) -> Matrix:
+    """The matrix, or its transpose where that is what lies row by row."""
+    return matrix.T if matrix.strides[0] < matrix.strides[1] else matrix
+
+
+def release(matrix: Matrix) -> None:
+    """Give the pages of a mapped file back; they are read again when needed."""
+    base: Any = matrix
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
+def _frobenius(matrix: Matrix) -> float:
+    total = 0.0
+    for _, block in row_blocks(matrix):
+        total += float(np.vecdot(block, block).sum(dtype=np.float64))
+    return float(np.sqrt(total))
+
+
+def _largest(matrix: Matrix, seed: int) -> tuple[float, float] | None:
+    """σ_max and the bound on its relative error; None where `TOLERANCE` is not reached."""
+    n = matrix.shape[1]
+    dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415 - slow to load
+
+    gram = LinearOperator((n, n), matvec=lambda x: _gram_product(matrix, x.ravel()), dtype=dtype)
+    try:
+        values, vectors = eigsh(
+            gram, k=2, which="LA", v0=_start(n, seed).astype(dtype), maxiter=RESTARTS, tol=TOLERANCE
+        )
+    except ArpackNoConvergence:
+        return None
+    sigma, bound = _verified(matrix, vectors[:, -1], float(values[-1] - values[0]))
+    return (sigma, bound) if bound <= TOLERANCE else None
+
+
+@lru_cache(maxsize=8)
+def _start(n: int, seed: int) -> Matrix:
+    """A random vector of n normal numbers."""
+    return np.random.default_rng(seed).standard_normal(n)
+
+
+def _gram_product(matrix: Matrix, vector: Matrix) -> Matrix:
+    """WᵀW v in one pass over the matrix."""
+    product: Matrix = np.zeros_like(vector)
+    for _, block in row_blocks(matrix):
+        product += (block @ vector) @ block
+    return product
+
+
+def _bound(theta: float, residual: float, gap: float) -> float:
+    """Relative error of σ = √θ: |λ − θ| ≤ r, and ≤ r²/gap (Kato–Temple) with half the gap that the Ritz values show."""
+    if theta <= 0:
+        return float("inf")
+    quadratic = 2 * residual**2 / gap if gap > 0 else float("inf")
+    return min(residual, quadratic) / (2 * theta)
+
+
+def _verified(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, float]:
+    """Rayleigh quotient of `vector` and the bound on its error, from the weights in float64."""
+    x: Matrix = vector.astype(np.float64)
+    x /= np.linalg.norm(x)
+    theta = 0.0
+    gram: Matrix = np.zeros_like(x)
+    rows = (_rows_at_once(matrix) + 1) // 2
+    buffer: Matrix = np.empty((rows, x.size))
+    for _, block in row_blocks(matrix):
+        for half in (block[:rows], block[rows:]):
+            wide = buffer[: half.shape[0]]
+            np.copyto(wide, half)
+            product = wide @ x
+            theta += float(product @ product)
+            gram += product @ wide
+    return float(np.sqrt(theta)), _bound(theta, float(np.linalg.norm(gram - theta * x)), gap)
+
+
+def _dense(matrix: Matrix) -> float:
+    """σ_max from the Gram matrix of the shorter side, accumulated in float64."""
+    from scipy.linalg import eigh  # noqa: PLC0415 - as above
+
+    rows = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+    gram: Matrix = np.zeros((rows.shape[1], rows.shape[1]))
+    for _, block in row_blocks(rows):
+        wide = block.astype(np.float64)
+        gram += wide.T @ wide
+    last = gram.shape[0] - 1
+    largest = eigh(gram, eigvals_only=True, subset_by_index=[last, last], driver="evx", overwrite_a=True)[0]
+    return float(np.sqrt(max(0.0, largest)))
+
 
 Tensors = Mapping[str, StoredTensor]
 Row = dict[str, object]
@@ -315,3 +502,78 @@ def _row(layer: int, matrix: str, head: str, norms: Norms) -> Row:
     missing = NOT_FINITE if np.isnan(norms.frobenius) else ZERO if norms.frobenius == 0 else ""
     measured = (norms.spectral, norms.frobenius, norms.stable_rank, np.nan, np.nan)
     return dict(zip(COLUMNS, (layer, matrix, head, *measured, missing), strict=True))
+
+
+BLOB = re.compile(r"[0-9a-f]{64}")
+"""What the hub's cache calls a file of weights: its SHA-256."""
+PROVENANCE = {"_name_or_path", "_commit_hash", "transformers_version", "architectures", "dtype", "torch_dtype"}
+"""Keys of a configuration that say where a model is from or how it is stored, not what it computes."""
+SETTLED = 2.0
+"""Seconds after which a file that is written again has another time of change, however coarse the clock."""
+
+
+def model_sha(folder: Path) -> str:
+    """SHA-256 over name and SHA-256 of each file of weights, sorted, and over the configuration, in hexadecimal.
+
+    A file's SHA-256 is what the hub's cache calls it, if it does; else it is computed, and kept by path, size and time
+    of change. Of the configuration `PROVENANCE` does not count. Raises DataError where a file cannot be read.
+    """
+    files = [f"{path.name} {file_sha(path)}" for path in sorted(weight_files(folder), key=lambda path: path.name)]
+    stated = json.dumps(_computing(read_config(folder, "")), sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256("\n".join([*files, stated]).encode()).hexdigest()
+
+
+def _computing(config: Any) -> Any:
+    """A configuration, and those nested in it, without what does not count."""
+    if isinstance(config, dict):
+        return {key: _computing(value) for key, value in config.items() if key not in PROVENANCE}
+    return [_computing(each) for each in config] if isinstance(config, list) else config
+
+
+def file_sha(path: Path) -> str:
+    """SHA-256 of a file's bytes; raises DataError where it cannot be read."""
+    place = path.resolve()
+    if BLOB.fullmatch(place.name) and place.parent.name == "blobs":
+        return place.name
+    try:
+        state = place.stat()
+        seen = [str(place), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+        note = _place_of(place)
+        if sha := _noted(note, seen):
+            return sha
+        with place.open("rb") as file:
+            computed = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError("weights cannot be read", where=path, got=reason(error)) from error
+    if note is not None and time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
+        _keep(note, seen, computed)
+    return computed
+
+
+def _place_of(path: Path) -> Path | None:
+    """Where a file's hash is kept; None where nothing is."""
+    cache = cache_folder()
+    return None if cache is None else cache / "weights" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+
+
+def _noted(path: Path | None, seen: list[Any]) -> str:
+    """The hash of a file as it was seen; empty where it is not known, or the note of it is damaged."""
+    if path is None:
+        return ""
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    fits = isinstance(written, dict) and written.get("seen") == seen and BLOB.fullmatch(str(written.get("sha256")))
+    return str(written["sha256"]) if fits else ""
+
+
+def _keep(path: Path, seen: list[Any], computed: str) -> None:
+    """Write down a file's hash; where nothing can be written it is computed again the next time."""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps({"seen": seen, "sha256": computed}), encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)

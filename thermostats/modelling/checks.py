@@ -16,11 +16,22 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.modelling import residuals
-from thermostats.modelling.draws import ESS_LIMIT, PARETO_LIMIT, RHAT_LIMIT, Array, convergence, pareto_smooth
+from thermostats.modelling import laws as residuals
+from thermostats.modelling.draws import (
+    ESS_LIMIT,
+    LOCATION,
+    PARETO_LIMIT,
+    RHAT_LIMIT,
+    Array,
+    Quantities,
+    Statement,
+    Statistic,
+    convergence,
+    pareto_smooth,
+    truth_of,
+)
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut, folds
-from thermostats.modelling.statements import LOCATION, Quantities, Statement, Statistic, truth_of
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit

@@ -314,3 +314,38 @@ def _arviz() -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
         return importlib.import_module("arviz")
+
+
+Statistic = Callable[[Array], Array]
+"""One number from every data set, … × n to …"""
+Quantities = Mapping[str, Array]
+Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
+"""Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a fit's own draws, which
+powers of the prior can weigh and no refit can answer."""
+LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread": lambda y: y.std(axis=-1)}
+
+
+def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
+    """Whether it holds, chain × draw."""
+    return np.asarray(statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool)
+
+
+class QuantitiesReprs(dict[str, Any]):
+    """Draws by name; at a prompt their shape, mean and standard deviation."""
+
+    def __repr__(self) -> str:
+        width = max(map(len, self), default=0)
+        return "\n".join(f"{name:{width}}  {_in_short(np.asarray(draws))}" for name, draws in self.items())
+
+
+class Statements(dict[str, Any]):
+    """Functions of the quantities by name; at a prompt the names, which `probability` takes."""
+
+    def __repr__(self) -> str:
+        return "\n".join(self)
+
+
+def _in_short(draws: np.ndarray) -> str:
+    chains, size, *shape = draws.shape
+    what = f"{chains} × {size:,} draws" + (f" of {' × '.join(map(str, shape))} elements" if shape else "")
+    return what if shape else f"{what}, mean {draws.mean():.4g}, sd {draws.std():.4g}"

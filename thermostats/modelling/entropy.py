@@ -14,18 +14,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.calls import fits
 from thermostats.modelling.classical.association import within_correlation
-from thermostats.modelling.classical.estimates import at_position, named, numbers
-from thermostats.modelling.columns import needing
-from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
-from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.columns import at_position, named, needing, numbers
+from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals
 from thermostats.modelling.laws import WIDER, Design, Law
+from thermostats.modelling.populations import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.predictions import OutcomeScale
-from thermostats.modelling.scales import HalfNormals
-from thermostats.modelling.statements import Quantities, Statistic
 from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from numbers import Real
+from typing import ClassVar, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import optimize, special, stats
+from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
+from thermostats.modelling.columns import columns_of, named, numbers
 from thermostats.modelling.draws import (
     EXACT,
     PARETO_LIMIT,
@@ -32,12 +36,296 @@ from thermostats.modelling.draws import (
     systematic,
 )
 from thermostats.modelling.products import Alike, Products
-from thermostats.modelling.proposals import candidates
-from thermostats.modelling.scales import Scales
+
+LARGEST = 300.0
+"""Log of the largest scale whose square double precision holds; a larger one has that density."""
+
+
+class Scales(Protocol):
+    """A prior of the scales s_1, …, s_K, s_0."""
+
+    @property
+    def largest(self) -> float:
+        """The largest of what it is stated with, in units of the outcomes."""
+
+    def log_density(self, theta: Array) -> Array:
+        """log p(θ) of every row of θ = log s."""
+
+    def log_prior(self, theta: Array) -> Array:
+        """The same of what the prior is stated for, up to a constant: what a power of the prior scales."""
+
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
+        """Scales from the prior, size × (K + 1)."""
+
+
+@dataclass(frozen=True)
+class HalfNormals:
+    """Independent half-normal scales."""
+
+    scales: tuple[float, ...]
+
+    @property
+    def largest(self) -> float:
+        return max(self.scales)
+
+    def log_density(self, theta: Array) -> Array:
+        constant = 0.5 * math.log(2 / math.pi) - np.log(self.scales).mean()
+        return np.asarray(self.log_prior(theta) + (theta + constant).sum(axis=1))
+
+    def log_prior(self, theta: Array) -> Array:
+        return np.asarray(-0.5 * np.square(np.exp(np.minimum(theta, LARGEST)) / np.asarray(self.scales)).sum(axis=1))
+
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
+        return np.abs(rng.normal(0.0, self.scales, (size, len(self.scales))))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """s_k² = τ²φ_k, τ half-normal(`total`), φ ~ Dirichlet(a, …, a) over `number` scales: no kind has a head start."""
+
+    total: float
+    number: int
+    concentration: float = 1.0
+
+    @property
+    def largest(self) -> float:
+        return self.total
+
+    def log_density(self, theta: Array) -> Array:
+        log_total = special.logsumexp(2 * theta, axis=1)
+        log_phi = 2 * theta - log_total[:, None]
+        constant = 0.5 * math.log(2 / math.pi) - math.log(self.total) + (self.number - 1) * math.log(2)
+        constant += special.gammaln(self.number * self.concentration) - self.number * special.gammaln(
+            self.concentration
+        )
+        return np.asarray(self.log_prior(theta) + log_total / 2 + log_phi.sum(axis=1) + constant)
+
+    def log_prior(self, theta: Array) -> Array:
+        log_total = special.logsumexp(2 * theta, axis=1)
+        log_phi = 2 * theta - log_total[:, None]
+        return np.asarray(
+            -0.5 * np.exp(np.minimum(log_total, 2 * LARGEST)) / self.total**2
+            + (self.concentration - 1) * log_phi.sum(axis=1)
+        )
+
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
+        total = np.abs(rng.normal(0.0, self.total, (size, 1)))
+        return np.asarray(total * np.sqrt(rng.dirichlet(np.full(self.number, self.concentration), size)))
+
+
+CENTRE, FACTOR = (-3.0, 1.5), (math.log(0.5), 0.5)
+"""Normal priors, mean and standard deviation: of log s_0, and of the log of the standard deviation of log σ_i."""
+SMALLEST = 1e-5
+"""Standard deviation of values that are all alike."""
+NODES = 64
+"""Equally likely values of a squared error among which it is drawn."""
+NEAR_INFINITE = 1e6
+
+
+def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
+    """Standard errors of the outcome as given, of every row: a column's, or one for all.
+
+    Raises UsageError for a column that is not there, and for errors that are missing or below 0.
+    """
+    if isinstance(se, str):
+        columns_of(rows, se)
+    elif isinstance(se, bool) or not isinstance(se, Real):
+        step = f'df.assign({outcome}_se=…), and se="{outcome}_se"'
+        what, allowed = "a standard error is a column or a number", "the name of a column, or a number from 0"
+        raise UsageError(what, where="se", got=type(se).__name__, allowed=allowed, next_step=step)
+    column = rows[se] if isinstance(se, str) else pd.Series(float(se), index=rows.index)
+    lacking = column.isna()
+    if lacking.any():
+        units = named(set(rows.loc[lacking, "model_id"].astype(str)), 5) if "model_id" in rows else ""
+        raise UsageError(
+            "a standard error is missing",
+            where=se,
+            got=f"none of {units}" if units else f"{int(lacking.sum())} of {len(rows)} rows have none",
+            allowed="a standard error of every row; 0 is an outcome without error",
+            next_step=f'df = df.dropna(subset=["{se}"])',
+        )
+    errors = numbers(column, str(se), least=1)
+    if (errors < 0).any():
+        raise UsageError("a standard error below 0", where=se, got=f"{errors.min():g}", allowed="0 or above")
+    return errors
+
+
+def of_logs(rows: pd.DataFrame, se: str | float, outcome: str, values: Array) -> tuple[Array, str]:
+    """Standard errors of log outcomes by the delta method, se/outcome, and the sentence that says so.
+
+    Raises UsageError as `stated`, and for an error that is not below its outcome: its logarithm has no such error.
+    """
+    errors = stated(rows, se, outcome)
+    if (large := errors >= values).any():
+        first = int(np.flatnonzero(large)[0])
+        divided = f'{se}=df["{se}"] / 100' if isinstance(se, str) else f"{outcome}_se={se} / 100"
+        raise UsageError(
+            f"is this the standard error of {outcome}? It is not smaller than {outcome} itself",
+            where=se,
+            got=f"{errors[first]:.4g} of {values[first]:.4g}, and {int(large.sum())} of {values.size} such rows",
+            allowed=f"errors in the unit of {outcome}, one standard deviation, smaller than {outcome}",
+            next_step=f"of per cent df = df.assign({divided}); rows known so badly are better left out",
+        )
+    return errors / values, f"errors of logs by the delta method: {se} / {outcome}"
+
+
+def not_read(table: pd.DataFrame, outcome: str, se: str | float | None, *others: str) -> list[str]:
+    """What a table says of errors and the fit does not read."""
+    if se is None:
+        return [
+            f'{column} is not read: se="{column}" takes it as known' for column in (f"{outcome}_se",) if column in table
+        ]
+    if left := [name for name in others if name in table]:
+        return [f"not read with se: {', '.join(left)}"]
+    return []
+
+
+def moderated(sd: Array, n: Array) -> tuple[Array, Array]:
+    """Standard errors of means of n values with standard deviation `sd`, and their degrees of freedom.
+
+    d_0 and s_0² are where likelihood and priors are largest. A single value (n = 1) has the others' spread. Where every
+    mean is of one value nothing is known of errors: they are 0, exactly.
+    """
+    several = n > 1
+    if not several.any():
+        return np.zeros(n.size), np.full(n.size, np.inf)
+    s, d = np.maximum(sd[several], SMALLEST), n[several] - 1
+
+    def negative(x: Array) -> float:
+        likelihood = stats.f.logpdf(np.square(s) * math.exp(-2 * x[0]), d, math.exp(x[1])) - 2 * x[0]
+        log_factor = 0.5 * math.log(special.polygamma(1, math.exp(x[1]) / 2)) - math.log(2)
+        return -float(likelihood.sum() + stats.norm.logpdf(x[0], *CENTRE) + stats.norm.logpdf(log_factor, *FACTOR))
+
+    start = np.array([np.log(s).mean(), math.log(4)])
+    log_s0, log_d0 = optimize.minimize(negative, start, method="Nelder-Mead").x
+    d0, df = math.exp(log_d0), np.where(several, n - 1, 0.0)
+    square = (d0 * math.exp(2 * log_s0) + df * np.square(np.where(several, np.maximum(sd, SMALLEST), 0.0))) / (d0 + df)
+    return np.sqrt(square / n), d0 + df
+
+
+def favour(error: Array, freedom: Array, square: Array, precision: Array, pulled: Array) -> tuple[Array, Array]:
+    """Equally likely nodes of every squared error, error² ν/χ²(ν), and log probabilities to draw them by, n × nodes.
+
+    Each is favoured as it alone changes the density of the outcomes, averaged over rows of draws: where squared errors
+    are `square`, the inverse covariance P has the diagonal `precision`, and Py is `pulled`. A change by δ changes the
+    log density by −½ log(1 + δP_ii) + ½ δ(Py)_i²/(1 + δP_ii).
+    """
+    nu = np.minimum(freedom, NEAR_INFINITE)[:, None]
+    nodes = np.square(error)[:, None] * nu / stats.chi2.isf((np.arange(NODES) + 0.5) / NODES, nu)
+    change = nodes - square[..., None]
+    grown = 1 + change * precision[..., None]
+    log_p = special.log_softmax(0.5 * (change * np.square(pulled)[..., None] / grown - np.log(grown)), axis=-1)
+    return nodes, special.logsumexp(log_p, axis=0) - math.log(len(log_p))
+
+
+def drawn_squares(nodes: Array, log_p: Array, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draws of squared errors, size × n, and the log of how much likelier each row is made than it is."""
+    places = [np.searchsorted(heights, rng.random(size)) for heights in np.cumsum(np.exp(log_p), axis=1)]
+    at = np.arange(len(nodes)), np.minimum(np.stack(places, axis=1), NODES - 1)
+    return nodes[at], (log_p[at] + math.log(NODES)).sum(axis=1)
+
+
+ROUNDS = (1000, 1500, 3000, 6000)
+"""Candidates of the rounds in which the proposal is laid."""
+TIMES, GOOD_K = (2, 6, 20), 0.5
+"""Candidates for every draw, of which there are more while Pareto k is larger than that."""
+HEAVIEST = 10
+"""So many of the largest weights are places of the next proposal then."""
+EVEN = 0.25
+"""Effective share of the candidates from which on the proposal stays."""
+TAIL = 5
+"""Degrees of freedom of a proposal."""
+PLACES, NARROW = 50, 0.6
+"""A proposal is made of Student-t about weighted draws of the round before, each so many times as wide as all draws."""
+WIDE, SHARE_WIDE = 3.0, 0.1
+"""It has a part that is so many times as wide as all draws, so that no region of θ is missed, and its share."""
+SPREADS = (0.01, 5.0)
+"""Least and largest standard deviation of a proposal along its axes."""
+
+
+class Target(Protocol):
+    """What is drawn: the density of log scales and squared errors of a Gaussian model, `gaussian.Gaussian`."""
+
+    @property
+    def blocks(self) -> Mapping[str, Array]: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def moments(self) -> tuple[Array, Array]: ...
+    @property
+    def error(self) -> Array: ...
+    @property
+    def freedom(self) -> Array | None: ...
+    def log_density(self, theta: Array, square: Array | None = None) -> Array: ...
+    def single(self, theta: Array, square: Array) -> tuple[Array, Array]: ...
+
+
+def candidates(model: Target, draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, float]:
+    """Candidates of θ, squared errors of each, logs of weights p(y, θ, errors) over the density of the proposal.
+
+    And smooth weights, and Pareto k. There are more candidates where the tail of the weights asks for it.
+    """
+    k = len(model.blocks) + 1
+    start = np.full(k, math.log(model.unit / k**0.5))
+    mode = optimize.minimize(lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2})
+    places, spread, width = mode.x[None], _positive(np.atleast_2d(mode.hess_inv)), 1.0
+    squares = model.moments[0][None]
+    for number in ROUNDS:
+        theta, square, log_weight = _proposed(model, places, squares, spread, width, number, rng)
+        weight = np.exp(log_weight - special.logsumexp(log_weight))
+        off = theta - weight @ theta
+        spread, width = _positive(off.T @ (off * weight[:, None])), NARROW
+        rows = systematic(weight, PLACES, rng)
+        places, squares = theta[rows], square[rows]
+        if number > ROUNDS[0] and 1 / np.square(weight).sum() >= EVEN * number:
+            break
+    for times in TIMES:
+        theta, square, log_weight = _proposed(model, places, squares, spread, width, times * draws, rng)
+        smooth, pareto_k = pareto_smooth(log_weight[None])
+        if pareto_k[0] <= GOOD_K:
+            break
+        rows = np.argsort(log_weight)[-HEAVIEST:]
+        places, squares = np.concatenate([places, theta[rows]]), np.concatenate([squares, square[rows]])
+    return theta, square, log_weight, np.exp(smooth[0]), float(pareto_k[0])
+
+
+def _proposed(
+    model: Target, places: Array, squares: Array, spread: Array, width: float, size: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Candidates of Student-t at places, a share of them wide, with errors likely there, and the logs of their weights.
+
+    `squares`: the squared errors of every place.
+    """
+    k = places.shape[1]
+    wide = rng.random(size) < SHARE_WIDE
+    theta = np.asarray(stats.multivariate_t(np.zeros(k), spread, df=TAIL, seed=rng).rvs(size)).reshape(size, k)
+    theta = theta * np.where(wide, WIDE, width)[:, None] + places[rng.integers(0, len(places), size)]
+    root = np.linalg.inv(np.linalg.cholesky(spread))
+    distance = np.square((theta[:, None, :] - places) @ root.T).sum(axis=2)
+    constant = special.gammaln((TAIL + k) / 2) - special.gammaln(TAIL / 2) - k / 2 * math.log(TAIL * math.pi)
+    constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
+    parts = [
+        math.log(share) - k * math.log(s) - (TAIL + k) / 2 * np.log1p(distance / (TAIL * s**2))
+        for share, s in ((1 - SHARE_WIDE, width), (SHARE_WIDE, WIDE))
+    ]
+    density = constant + special.logsumexp(np.concatenate(parts, axis=1), axis=1)
+    square = np.broadcast_to(model.moments[0], (size, model.moments[0].size))
+    if model.freedom is not None:
+        nodes, log_p = favour(model.error, model.freedom, squares, *model.single(places, squares))
+        square, favoured = drawn_squares(nodes, log_p, size, rng)
+        density = density + favoured
+    return theta, square, model.log_density(theta, square) - density
+
+
+def _positive(spread: Array) -> Array:
+    """The nearest covariance whose standard deviations along its axes lie within `SPREADS`."""
+    values, vectors = np.linalg.eigh((spread + spread.T) / 2)
+    return np.asarray((vectors * np.clip(values, SPREADS[0] ** 2, SPREADS[1] ** 2)) @ vectors.T)
+
 
 NUMBERS = 4_000_000
 """Numbers held at a time."""
-SMALLEST, LARGEST = 1e-4, 1e2
+SMALLEST_SCALE, LARGEST_SCALE = 1e-4, 1e2
 """Range of a scale in the likelihood, in units of the outcomes' standard deviation: the square of their ratio times
 thousands of outcomes is what double precision holds."""
 
@@ -270,7 +558,9 @@ def _given(model: Gaussian, theta: Array, square: Array, rng: np.random.Generato
 
 def scales_of(model: Gaussian, theta: Array) -> Array:
     """Scales as the likelihood has them, rows of θ."""
-    return np.asarray(np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST * model.unit, LARGEST * model.unit))
+    return np.asarray(
+        np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST_SCALE * model.unit, LARGEST_SCALE * model.unit)
+    )
 
 
 def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
@@ -289,3 +579,100 @@ def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Arra
     inner[:, :q, q] += off
     inner[:, q, q] += off @ off
     return np.asarray(np.linalg.cholesky(inner)), noise, d
+
+
+OF_NODE = Settings(draws=500)
+MATTERS = 0.01
+"""Posterior probability of a value from which on its weights are judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """Models of the same outcomes with equal columns, one a value."""
+
+    nodes: tuple[Gaussian, ...]
+    weights: Array
+    """Prior probabilities of the values; less than 1 in all where values without posterior mass have no node."""
+    seed: int = 0
+
+    @property
+    def observed(self) -> Array:
+        """The outcomes."""
+        return self.nodes[0].y
+
+    @cached_property
+    def fits(self) -> tuple[Draws, ...]:
+        """Draws of every node."""
+        return tuple(node.sample(seed=self.seed + k, settings=OF_NODE) for k, node in enumerate(self.nodes))
+
+    @cached_property
+    def log_joint(self) -> Array:
+        """Log of prior probability times evidence, value by value."""
+        evidence = np.array([fit.log_evidence for fit in self.fits])
+        return np.asarray(np.log(self.weights) + evidence)
+
+    @property
+    def log_evidence(self) -> float:
+        """log p(y)."""
+        return float(logsumexp(self.log_joint))
+
+    @property
+    def probability(self) -> Array:
+        """Posterior probability of every value."""
+        return np.asarray(np.exp(self.log_joint - self.log_evidence))
+
+    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
+        """Draws of node (the number of the value) and of everything that a node has."""
+        rng, size = np.random.default_rng(seed), settings.chains * settings.draws
+        node = rng.choice(len(self.nodes), size, p=self.probability)
+        flat = [fit.few(fit.size) for fit in self.fits]
+        rows = rng.integers(0, self.fits[0].size, size)
+        values = {n: np.stack([flat[k][n][row] for k, row in zip(node, rows, strict=True)]) for n in flat[0]}
+        judged = [fit for fit, p in zip(self.fits, self.probability, strict=True) if p >= MATTERS]
+        effective = min(fit.effective for fit in judged)
+        k = max(float(fit.diagnostics.set_index("diagnostic")["worst"]["Pareto k"]) for fit in judged)
+        return Draws(
+            values=in_chains({**values, "node": node.astype(np.float64)}, settings),
+            diagnostics=of_weights(effective, k),
+            engine=EXACT,
+            settings=settings,
+            effective=min(effective, float(size)),
+            log_evidence=self.log_evidence,
+        )
+
+    def log_likelihood(self, values: Mapping[str, Array]) -> Array:
+        """log p(y_i | everything), size × n."""
+        return self._by_node(values, lambda node, some: node.log_likelihood(some))
+
+    def log_prior(self, values: Mapping[str, Array]) -> Array:
+        """Log prior of draws up to a constant."""
+        log_weight = np.log(self.weights / self.weights.sum())[values["node"].astype(np.int64)]
+        return np.asarray(log_weight + self._by_node(values, lambda node, some: node.log_prior(some)))
+
+    def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
+        """Outcomes of every draw, size × n."""
+        return self._by_node(values, lambda node, some: node.replicate(some, rng))
+
+    def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
+        """Draws of node and everything else but outcomes, which `replicate` draws, from the prior."""
+        node = rng.choice(len(self.nodes), size, p=self.weights / self.weights.sum())
+        values = self.nodes[0].from_prior(size, rng)
+        del values["y"]
+        return {**values, "node": node.astype(np.float64)}
+
+    def rows(self, which: NDArray[np.bool_]) -> Mixture:
+        """The mixture of some of the outcomes."""
+        return replace(self, nodes=tuple(node.rows(which) for node in self.nodes))
+
+    def _by_node(self, values: Mapping[str, Array], compute: Callable[[Gaussian, dict[str, Array]], Array]) -> Array:
+        """What the draws of each node give, in the order of the draws."""
+        chosen = values["node"].astype(np.int64)
+        parts = {
+            k: compute(self.nodes[k], {name: v[chosen == k] for name, v in values.items() if name != "node"})
+            for k in np.unique(chosen)
+        }
+        first = next(iter(parts.values()))
+        result = np.empty((len(chosen), *first.shape[1:]))
+        for k, part in parts.items():
+            result[chosen == k] = part
+        return result

@@ -8,7 +8,8 @@ and Liang 1987, doi:10.1080/01621459.1987.10478472).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,171 @@ from scipy import linalg, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.draws import Array
+from thermostats.modelling.draws import SEED, Array
+from thermostats.modelling.tree_likelihood import GRID, Restricted, line
 from thermostats.settings import coverage
 
-LEAST = 3
+DESCENT, OWN = "descent", "own"
+BOOTSTRAPS = 1_000
+LEVEL = 0.95
+LEAST = 2
+"""Degrees of freedom that columns must leave, and branches of a mean change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescentSlope:
+    """One slope under descent, with its t interval, and the share λ of descent in what the columns leave."""
+
+    estimate: float
+    lower: float
+    upper: float
+    p: float
+    descent: float
+    descent_lower: float
+    descent_upper: float
+    n_models: int
+
+
+def slope(y: Array, x: Array, k: Array, at: int, descent: float | None = None) -> DescentSlope | None:
+    """β of column `at` of X, at λ of the restricted likelihood or at a given one.
+
+    None where fewer than 2 degrees of freedom are left, where columns leave nothing of y, or where models that share
+    all of their descent cannot differ at the λ that is given.
+    """
+    n, p = x.shape
+    free = n - np.linalg.matrix_rank(x)
+    if free < LEAST or free < n - p or np.linalg.lstsq(x, y, rcond=None)[1].sum() < 1e-12 * n:
+        return None
+    test = Restricted.of(y, x, k)
+    lam, (low, high) = test.estimate() if descent is None else descent, test.interval(LEVEL)
+    v = (1 - lam) * np.eye(n) + lam * k
+    if np.linalg.eigvalsh(v)[0] < 1e-10:
+        return None
+    made = line(y, x, v, parameter=lam)
+    b, se, df = made.beta[at], made.se[at], n - p
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * se
+    return DescentSlope(
+        estimate=float(b),
+        lower=float(b - half),
+        upper=float(b + half),
+        p=float(2 * stats.t.sf(abs(b / se), df)),
+        descent=lam,
+        descent_lower=low,
+        descent_upper=high,
+        n_models=n,
+    )
+
+
+def shares(
+    y: Array, blocks: Mapping[str, Array], k: Array, pairs: Sequence[tuple[str, str]] = (), *, seed: int = SEED
+) -> pd.DataFrame | None:
+    """Shares of the variance over models of blocks of columns, of descent and of what is a model's own.
+
+    A block has β'Sβ − tr(S Cov β) with S the covariance of its columns (what its estimate has by chance is taken off,
+    so it may be negative), descent λσ² tr(CK)/(n − 1), own (1 − λ)σ²; all over the variance of all blocks together,
+    descent and own. pairs: differences of two. Columns: what, estimate, lower, upper; percentiles of 1,000 outcomes
+    drawn from the fit, the columns and the tree as they are. None where fewer than 2 degrees of freedom are left.
+    """
+    n = len(y)
+    columns = np.column_stack(
+        [np.asarray(columns_of, dtype=np.float64).reshape(n, -1) for columns_of in blocks.values()]
+    )
+    x = np.column_stack([np.ones(n), columns])
+    if n - x.shape[1] < LEAST or np.linalg.matrix_rank(x) < x.shape[1]:
+        return None
+    ends = np.cumsum([1, *(np.asarray(columns_of).reshape(n, -1).shape[1] for columns_of in blocks.values())])
+    places = {name: slice(*ends[i : i + 2]) for i, name in enumerate(blocks)}
+    fit = _lines(y[None], x, k)
+    v = (1 - fit.descent[0]) * np.eye(n) + fit.descent[0] * k
+    noise = np.random.default_rng(seed).standard_normal((BOOTSTRAPS, n)) @ np.linalg.cholesky(v).T
+    drawn = _lines(x @ fit.beta[0] + np.sqrt(fit.variance[0]) * noise, x, k)
+    values, again = (_parts(each, x, k, places, pairs) for each in (fit, drawn))
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    rows = [(name, float(value[0]), *map(float, np.quantile(again[name], tails))) for name, value in values.items()]
+    return pd.DataFrame(rows, columns=["what", "estimate", "lower", "upper"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lines:
+    """Restricted maxima of many outcomes at once."""
+
+    descent: Array
+    """λ on the grid, one a set of outcomes."""
+    beta: Array
+    variance: Array
+    unscaled: Array
+    """Cov β / σ², sets × p × p."""
+
+
+def _lines(y: Array, x: Array, k: Array) -> _Lines:
+    """One line for every row of y, sets × n."""
+    n, p = x.shape
+    lam = GRID[Restricted.of(y, x, k).profile().argmax(axis=-1)]
+    beta, variance, unscaled = np.empty((len(y), p)), np.empty(len(y)), np.empty((len(y), p, p))
+    for value in np.unique(lam):
+        at = lam == value
+        root = np.linalg.cholesky((1 - value) * np.eye(n) + value * k)
+        wx, wy = np.linalg.solve(root, x), np.linalg.solve(root, y[at].T)
+        q, r = np.linalg.qr(wx)
+        beta[at] = np.linalg.solve(r, q.T @ wy).T
+        variance[at] = np.square(wy - wx @ beta[at].T).sum(axis=0) / (n - p)
+        unscaled[at] = np.linalg.inv(r.T @ r)
+    return _Lines(descent=lam, beta=beta, variance=variance, unscaled=unscaled)
+
+
+def _parts(
+    fit: _Lines, x: Array, k: Array, places: Mapping[str, slice], pairs: Sequence[tuple[str, str]]
+) -> dict[str, Array]:
+    n = len(x)
+    s = np.cov(x, rowvar=False)
+
+    def contribution(at: slice) -> Array:
+        b, block = fit.beta[:, at], s[at, at]
+        chance = fit.variance * np.einsum("ij,sji->s", block, fit.unscaled[:, at, at])
+        return np.asarray(np.einsum("si,ij,sj->s", b, block, b) - chance)
+
+    drift = (np.trace(k) - k.sum() / n) / (n - 1)
+    parts = {name: contribution(at) for name, at in places.items()}
+    parts |= {DESCENT: fit.descent * fit.variance * drift, OWN: (1 - fit.descent) * fit.variance}
+    total = contribution(slice(1, None)) + parts[DESCENT] + parts[OWN]
+    share = {name: value / total for name, value in parts.items()}
+    return share | {f"{a} − {b}": share[a] - share[b] for a, b in pairs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchChange:
+    """The mean change of a log gain along branches of one kind, and how often the next one would cross 1."""
+
+    estimate: float
+    lower: float
+    upper: float
+    crossing: float
+    """Mean over parents of P(a further child lies on the other side of 1)."""
+    n_branches: int
+
+
+def change(parent: Array, child: Array) -> BranchChange | None:
+    """Of log gains at both ends of branches of equal length; None for fewer than 2 branches, or equal changes.
+
+    Under Brownian motion with a trend, changes along different branches are independent whatever the branches have in
+    common above: the mean has a t interval, and the next change along a branch a t distribution about it.
+    """
+    d, n = child - parent, len(parent)
+    if n < LEAST or np.ptp(d) < 1e-12:
+        return None
+    mean, sd, t = float(d.mean()), float(d.std(ddof=1)), stats.t(n - 1)
+    half = float(t.ppf((1 + LEVEL) / 2)) * sd / n**0.5
+    below = t.cdf((-parent - mean) / (sd * np.sqrt(1 + 1 / n)))
+    return BranchChange(
+        estimate=mean,
+        lower=mean - half,
+        upper=mean + half,
+        crossing=float(np.where(parent > 0, below, 1 - below).mean()),
+        n_branches=n,
+    )
+
+
+LEAST_TIPS = 3
 """Contrasts that columns must leave, and models beyond the labs."""
 SHARES, SOURCES = np.linspace(0, 1, 21), np.array([0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
 """λ, and shares of sources in the whole, ρ/(1 + ρ), between which the likelihood is compared."""
@@ -64,7 +226,7 @@ def enough(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
     """Whether there are two labs, and 3 models more than labs and more than columns."""
     n, labs = len(rows), rows["heritage"].nunique()
     rank = int(np.linalg.matrix_rank(_columns(rows, columns)))
-    return labs >= 2 and n - labs >= LEAST and n - rank >= LEAST
+    return labs >= 2 and n - labs >= LEAST_TIPS and n - rank >= LEAST_TIPS
 
 
 def _columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:

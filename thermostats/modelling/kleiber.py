@@ -18,25 +18,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import numbers, prior_scale
 from thermostats.modelling.classical.quantiles import quantile_power_law
-from thermostats.modelling.columns import Columns, gain_columns
-from thermostats.modelling.crossed_table import numbered
-from thermostats.modelling.declared import Declare
-from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.rows import ModelRows, log_gains_of_models
+from thermostats.modelling.columns import Columns, gain_columns, numbers, prior_scale
+from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
+from thermostats.modelling.heritage.gain_rows import ModelRows, log_gains_of_models
 from thermostats.modelling.laws import Design, Law, Prior
 from thermostats.modelling.leave_out import by_model_and_lab
-from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.lines import compare
+from thermostats.modelling.populations import numbered
 from thermostats.modelling.predictions import LOG10
-from thermostats.modelling.rivals import compare
-from thermostats.modelling.sampling import Sampled, padded
-from thermostats.modelling.scales import HalfNormals
-from thermostats.modelling.statements import Statement, Statistic
-from thermostats.plots.marks import ABOVE
+from thermostats.modelling.sampling import Declare, Sampled, padded
+from thermostats.plots.general import ABOVE
 
 SCALE = 0.3
 """Prior scale of log10 of one block's gain: a factor of two."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, first_line, some_of
+from thermostats.modelling.columns import usual
 from thermostats.next_steps import Code, again
-from thermostats.tables.cells import NUMBER
 from thermostats.tables.labels import as_labels, check_spelling, label, repeated_texts
+from thermostats.tables.validation import NUMBER
+
+if TYPE_CHECKING:
+    from formulaic import ModelSpec
+
 
 ROLES = ("model", "lab", "family", "prompt", "group", "levels", "instrument")
 """Arguments that name columns of labels, whatever these hold."""
@@ -92,3 +100,122 @@ def _check_texts(frame: pd.DataFrame) -> None:
             allowed="one name for each text",
             next_step=again(Code('df.drop_duplicates(["model_id", "text"])')),
         )
+
+
+INTERCEPT = "Intercept"
+LEVELS = re.compile(r"\(\s*1\s*\|\s*(\w+)\s*\)")
+"""How lme4 and bambi write levels of groups."""
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formula:
+    """An outcome and covariates that are computed from the columns of a table."""
+
+    outcome: str
+    covariates: tuple[str, ...]
+    left: ModelSpec
+    right: ModelSpec
+
+    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table with the columns of the formula; without the outcome where the table has none."""
+        if lacking := sorted(map(str, self.right.required_variables - {*table.columns, "np"})):
+            raise UsageError(
+                "the table lacks a column of the formula",
+                where=", ".join(lacking),
+                got=f"a table with {some_of(table.columns, lacking[0])}",
+            )
+        sides = [self.right, *([self.left] if set(self.left.required_variables) - {"np"} <= set(table) else [])]
+        for side in sides:
+            _refuse_missing(table, side)
+            matrix = _matrix(side, table)
+            computed = {name: matrix[name].to_numpy() for name in matrix if name != INTERCEPT}
+            table = table.assign(**computed)
+        return table
+
+
+def _matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
+    """Columns of one side for a table; UsageError for a category that the fit has not seen, and for another kind."""
+    from formulaic.errors import DataMismatchWarning, FormulaicError  # noqa: PLC0415 - half a second
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataMismatchWarning)
+        try:
+            return pd.DataFrame(side.get_model_matrix(table, context={"np": np}, na_action="ignore"))
+        except DataMismatchWarning as mismatch:
+            raise _unseen(side, table, first_line(mismatch)) from None
+        except FormulaicError as error:
+            what, got = "a column of the formula is of another kind than in the fit", COLOURS.sub("", first_line(error))
+            raise UsageError(what, where=side.formula, got=got, allowed="numbers where the fit has numbers") from None
+
+
+def _unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError:
+    """The error for categories without an effect: which, of which column, and those that the fit has."""
+    for factor, (_, state) in side.encoder_state.items():
+        for name in sorted(set(map(str, side.factor_variables.get(factor, ()))) & set(map(str, table.columns))):
+            seen = list(state.get("categories", ()))
+            strange = [value for value in pd.unique(table[name]) if value not in seen]
+            if seen and strange:
+                return UsageError(
+                    "a category that the fit has not seen has no effect in it",
+                    where=name,
+                    got=", ".join(map(repr, strange)),
+                    allowed=", ".join(map(repr, seen)),
+                    next_step=f'fit.predict(df[df["{name}"].isin([{", ".join(map(repr, seen))}])])',
+                )
+    return UsageError("a category that the fit has not seen", where=side.formula, got=why, allowed="those of the fit")
+
+
+def _refuse_missing(table: pd.DataFrame, side: ModelSpec) -> None:
+    """UsageError where a column of a formula has no value: a missing category would count as the first one."""
+    for name in sorted(set(map(str, side.required_variables)) & set(map(str, table.columns))):
+        if missing := int(table[name].isna().sum()):
+            raise UsageError(
+                "a column of the formula has missing values",
+                where=name,
+                got=f"{missing} of {len(table)} rows",
+                allowed="a value in every row",
+                next_step=f'df = df[df["{name}"].notna()]',
+            )
+
+
+def formula_of(text: str, table: pd.DataFrame) -> Formula:
+    """A formula read for a table; UsageError with one that works where it cannot be."""
+    from formulaic import Formula as Written  # noqa: PLC0415 - half a second
+    from formulaic import model_matrix  # noqa: PLC0415 - as above
+    from formulaic.errors import FormulaicError  # noqa: PLC0415 - as above
+
+    if levels := LEVELS.search(text):
+        rest = re.sub(r"\+\s*$|^\s*\+", "", LEVELS.sub("", text).replace("+ +", "+")).strip()
+        rest = rest if not rest.endswith("~") else f"{rest} 1"
+        step = f'thermostats.fit_line(df, "{rest}", group="{levels[1]}")'
+        raise UsageError("levels of groups are named by group=", where=text, got=levels[0], next_step=step)
+    try:
+        written = Written(text)
+        lacking = sorted(map(str, set(written.required_variables) - {*table.columns, "np"}))
+        if lacking:
+            raise _refusal(text, f"no column {', '.join(lacking)}", table)
+        matrices = model_matrix(text, table, context={"np": np}, na_action="ignore")
+    except FormulaicError as error:
+        raise _refusal(text, COLOURS.sub("", first_line(error)), table) from None
+    sides = [getattr(matrices, side, pd.DataFrame()) for side in ("lhs", "rhs")]
+    for side in sides:
+        if len(side.columns):
+            _refuse_missing(table, side.model_spec)
+    if sides[0].shape[1] != 1 or INTERCEPT not in sides[1]:
+        raise _refusal(text, "no outcome, or no intercept", table)
+    covariates = tuple(name for name in map(str, sides[1]) if name != INTERCEPT)
+    outcome = str(sides[0].columns[0])
+    return Formula(outcome=outcome, covariates=covariates, left=sides[0].model_spec, right=sides[1].model_spec)
+
+
+def _refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
+    outcome, depth = usual(table, "outcome"), usual(table, "depth")
+    covariate = depth or next((str(c) for c in table.select_dtypes("number") if c != outcome), "1")
+    return UsageError(
+        "the formula cannot be read",
+        where=text,
+        got=f"{why}; a table with {some_of(table.columns, text)}",
+        allowed="outcome ~ columns, with an intercept",
+        next_step=f'thermostats.fit_line(df, "{outcome} ~ {covariate}")',
+    )

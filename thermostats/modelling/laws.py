@@ -7,21 +7,179 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
-from thermostats.modelling.draws import Array
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.draws import LOCATION, Array, Statement, Statistic
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
-from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.sampling import Sampled
-from thermostats.modelling.statements import LOCATION, Statement, Statistic
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
+
+
+LEAST = 3
+"""Degrees of freedom that must be left."""
+TINY = 1e-6
+"""Share of a column, or of a residual's variance, that counts as none."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Regressors:
+    """Groups and covariates of n outcomes."""
+
+    x: Array
+    """n × p; slopes on the first may differ between groups."""
+    groups: NDArray[np.int64] | None = None
+    """Number of every outcome's group."""
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom that are left."""
+        return int(len(self.x) - self.basis.shape[1])
+
+    @cached_property
+    def members(self) -> Array:
+        """Whether an outcome is of a group, n × groups, where groups and covariates leave enough; else one of ones."""
+        if self.groups is None:
+            return np.ones((len(self.x), 1))
+        members = (self.groups[:, None] == np.unique(self.groups)).astype(np.float64)
+        left = len(members) - _basis(np.column_stack([members, self.x])).shape[1]
+        return members if left >= LEAST else np.ones((len(self.x), 1))
+
+    @cached_property
+    def basis(self) -> Array:
+        """Orthonormal columns of all that is taken off."""
+        return _basis(np.column_stack([self.members, self.x]))
+
+    @cached_property
+    def left(self) -> Array:
+        """Share of every outcome's variance that is left."""
+        return np.asarray(1 - np.square(self.basis).sum(axis=1))
+
+    def residuals(self, y: Array) -> Array:
+        """Residuals of every data set, … × n."""
+        return np.asarray(y - (y @ self.basis) @ self.basis.T)
+
+    def scaled(self, y: Array) -> Array:
+        """Residuals of one standard deviation, in units of their root mean square; where nothing is left 0."""
+        some = self.left > TINY
+        r = self.residuals(y)
+        unit = np.sqrt(np.square(r).sum(axis=-1, keepdims=True) / self.freedom)
+        return np.asarray(np.where(some, r / np.sqrt(np.where(some, self.left, 1.0)), 0.0) / np.maximum(unit, 1e-300))
+
+
+def _basis(columns: Array) -> Array:
+    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(u[:, s > TINY * s[0]])
+
+
+def slopes_by_group(design: Regressors) -> Statistic | None:
+    """Share of the residuals' squares that slopes of every group on the first covariate explain."""
+    if design.members.shape[1] < 2 or not design.x.size:
+        return None
+    return _explained(design, design.members * design.x[:, [0]])
+
+
+def curvature(design: Regressors) -> Statistic | None:
+    """The largest share of the residuals' squares that the square of a covariate explains."""
+    off = design.x - design.x.mean(axis=0)
+    shares = [share for square in np.square(off).T if (share := _explained(design, square[:, None]))]
+    return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None
+
+
+def _explained(design: Regressors, columns: Array) -> Statistic | None:
+    """None where the columns have nothing beyond the design, or leave nothing."""
+    beyond = columns - design.basis @ (design.basis.T @ columns)
+    beyond = beyond[:, np.linalg.norm(beyond, axis=0) > TINY * (1 + np.linalg.norm(columns, axis=0))]
+    q = _basis(beyond) if beyond.size else beyond
+    if not 0 < q.shape[1] < design.freedom:
+        return None
+    return lambda y: np.square(y @ q).sum(axis=-1) / _squares(design, y)
+
+
+def spread_by_group(design: Regressors) -> Statistic | None:
+    """Variance between groups of the mean absolute scaled residual, in units of the mean of all; Levene's."""
+    members = design.members * (design.left > TINY)[:, None]
+    members = members[:, members.sum(axis=0) >= 2]
+    if members.shape[1] < 2:
+        return None
+    sizes = members.sum(axis=0)
+
+    def statistic(y: Array) -> Array:
+        size = np.abs(design.scaled(y))
+        means = size @ members / sizes
+        overall = (means @ sizes / sizes.sum())[..., None]
+        return np.asarray(np.square(means / np.maximum(overall, 1e-300) - 1) @ sizes)
+
+    return statistic
+
+
+def largest(design: Regressors) -> Statistic | None:
+    """Largest absolute scaled residual."""
+    return lambda y: np.abs(design.scaled(y)).max(axis=-1)
+
+
+def skew(design: Regressors) -> Statistic | None:
+    """Absolute third standardised moment of the residuals."""
+    return lambda y: np.abs((design.residuals(y) ** 3).mean(axis=-1)) / (_squares(design, y) / len(design.x)) ** 1.5
+
+
+def two_heaps(design: Regressors) -> Statistic | None:
+    """Minus the fourth standardised moment, which is least for residuals in two heaps."""
+    return lambda y: -(design.residuals(y) ** 4).mean(axis=-1) / (_squares(design, y) / len(design.x)) ** 2
+
+
+def outlying_group(design: Regressors) -> Statistic | None:
+    """Largest distance of a group's mean from the groups' mean, in their standard deviations; covariates taken off."""
+    members = design.members
+    if members.shape[1] < 4:
+        return None
+    off = _basis(np.column_stack([np.ones(len(members)), design.x]))
+    means = members / members.sum(axis=0)
+
+    def statistic(y: Array) -> Array:
+        centre = (y - (y @ off) @ off.T) @ means
+        away = centre - centre.mean(axis=-1, keepdims=True)
+        return np.asarray(np.abs(away).max(axis=-1) / np.maximum(away.std(axis=-1), 1e-300))
+
+    return statistic
+
+
+def _squares(design: Regressors, y: Array) -> Array:
+    return np.asarray(np.maximum(np.square(design.residuals(y)).sum(axis=-1), 1e-300))
+
+
+CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
+    "slopes by group": slopes_by_group,
+    "curvature": curvature,
+    "spread by group": spread_by_group,
+    "largest residual": largest,
+}
+"""What moves slopes, shares and standard errors of a linear model."""
+WARNING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
+    "skew of residuals": skew,
+    "two heaps of residuals": two_heaps,
+    "outlying group": outlying_group,
+}
+"""What calls for another law of the residuals or of the groups."""
+LARGE_IS_ODD = (*CLOSING, *WARNING)
+
+
+def statistics(
+    design: Regressors | None, which: Mapping[str, Callable[[Regressors], Statistic | None]]
+) -> dict[str, Statistic]:
+    """Those that this design has; none where fewer than `LEAST` degrees of freedom are left."""
+    if design is None or design.freedom < LEAST:
+        return {}
+    return {name: statistic for name, of in which.items() if (statistic := of(design)) is not None}
+
 
 Prior = tuple[str, str, str]
 """A quantity, its distribution in words or symbols, and the reason for it."""

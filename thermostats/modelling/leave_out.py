@@ -16,8 +16,7 @@ from scipy import special, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, factor_of, scales_of
-from thermostats.modelling.mixture import Mixture
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, factor_of, scales_of
 from thermostats.modelling.sampling import Sampled
 
 SIZE = 1000

@@ -6,28 +6,245 @@ to unit expected variance. On a star of labs that is the block of labs of the he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling import residuals
-from thermostats.modelling.draws import Array
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.blocks import OWN, block_sds, group_basis, scaled_map
-from thermostats.modelling.heritage.quantities import POPULATION_MEAN
-from thermostats.modelling.laws import Design
-from thermostats.modelling.lineage_along import along_tree
-from thermostats.modelling.lineage_drift import DENSE, Drift
-from thermostats.modelling.lineage_processes import BROWNIAN, DESCENT, LEVELS, columns_by_level, nodes_of, sources
-from thermostats.modelling.mixture import Mixture
+from thermostats.modelling import laws as residuals
+from thermostats.modelling.columns import columns_of
+from thermostats.modelling.draws import Array, Statistic
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, Shares, scales_of
+from thermostats.modelling.heritage.law import OWN, POPULATION_MEAN, block_sds, group_basis, scaled_map
+from thermostats.modelling.laws import Design, Regressors
 from thermostats.modelling.predictions import LOG
-from thermostats.modelling.residuals import Regressors
-from thermostats.modelling.scales import Shares
-from thermostats.modelling.statements import Statistic
+from thermostats.modelling.tree_likelihood import (
+    BROWNIAN,
+    DESCENT,
+    LEVELS,
+    Pruning,
+    Sources,
+    columns_by_level,
+    nodes_of,
+    sources,
+)
 from thermostats.tables.tree import Tree
+
+DENSE = 400
+"""Models up to which covariances are held whole; beyond, what can is pruned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """One block of descent: sources, which of them are its own, and how models' rows are centred, scaled and turned.
+
+    Of its sources only the axes along which the models of the fit differ enter it; ancestors and new models have what
+    is at right angles to these besides, of which the fit says nothing.
+    """
+
+    sources: Sources
+    mask: Any
+    mean: Array
+    unit: float
+    """Root mean square of a centred row: a drift of variance 1 at the top has 1/unit² of the block's."""
+    axes: Array
+    """Sources × axes, orthonormal."""
+
+    @classmethod
+    def of(cls, drift: Sources, rows: Array, mask: Any) -> Drift:
+        """Centred over models and scaled so that the mean variance of their effects is 1."""
+        of_model = rows[:, mask]
+        mean = of_model.mean(axis=0)
+        unit = float(np.sqrt(np.square(of_model - mean).sum(axis=1).mean()))
+        return cls(drift, mask, mean, unit, _axes((of_model - mean) / unit))
+
+    def scaled(self, rows: Array) -> Array:
+        """Rows of sources, centred over the models of the fit and in units of the block."""
+        return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
+
+    def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]) -> Array:
+        """Basis of models: the axes and, where some are new, what lies besides and what is their own."""
+        tree = self.sources.tree
+        new = [name for name in models if name not in tree]
+        if not new:
+            held = self.sources.rows[[tree.place(name) for name in models]]
+            return np.asarray(self.scaled(held) @ self.axes)
+        columns_of(rows, "parent")
+        parents, rows_found, length = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
+        for i, name in enumerate(models):
+            if name in tree:
+                rows_found.append(self.sources.rows[tree.place(name)])
+                continue
+            parent = parents[int(np.flatnonzero(of == i)[0])]
+            row, scale = self.sources.child(parent, branch_below(tree, parent))
+            rows_found.append(row)
+            length[i, new.index(name)] = scale / self.unit
+        inside, besides = self.split(self.scaled(np.array(rows_found)))
+        return np.column_stack([inside, besides, length])
+
+    def split(self, scaled: Array) -> tuple[Array, Array]:
+        """Rows along the axes, and what is left of them."""
+        inside = scaled @ self.axes
+        return inside, scaled - inside @ self.axes.T
+
+    def start(self) -> tuple[Array, Array]:
+        """A place that has no drift, such as the root that motion along the tree begins at."""
+        return self.split(-self.mean[None] / self.unit)
+
+    def nodes(self) -> tuple[Array, Array]:
+        """Every node of the tree along the axes, and what is left of it."""
+        return self.split(self.scaled(self.sources.rows))
+
+
+def _axes(scaled: Array) -> Array:
+    """Orthonormal axes along which rows differ, sources × axes; of many rows by their products, which is faster."""
+    if len(scaled) <= DENSE:
+        _, s, right = np.linalg.svd(scaled, full_matrices=False)
+        return np.asarray(right[s > 1e-9 * s[0]].T)
+    square, left = np.linalg.eigh(scaled @ scaled.T)
+    there = square > 1e-12 * square[-1]
+    return np.asarray(scaled.T @ (left[:, there] / np.sqrt(square[there])))
+
+
+def branch_below(tree: Tree, parent: str) -> float:
+    """Length of a branch to a new model below a node, so that it stands as high as the models there do, or all."""
+    place = tree.place(parent)
+    children = [i for i, parents in enumerate(tree.parents) if place in parents]
+    if not children:
+        return float(np.median(tree.lengths[1:]))
+    heights, below = tree.heights, {place}
+    tips = set(tree.tips)
+    for i, parents in enumerate(tree.parents):
+        if below & set(parents):
+            below.add(i)
+    return max(float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]), 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlongTree(Gaussian):
+    """A Gaussian model with an intercept, one block of which drifts along a tree; its errors count as exact."""
+
+    LEAVES_OUT: ClassVar = False
+
+    along: str
+    """The block."""
+    drift: Drift
+    pruning: Pruning
+    """The tree with the models of these outcomes, in their order."""
+    rows_of_sources: Array
+    """(R − 1r̄')/unit of the outcomes, n × sources."""
+    common: Array
+    """a of the outcomes: the mean covariance of each with all models of the fit."""
+    mean_common: float
+    """Its mean over all models of the fit."""
+
+    def rows(self, which: NDArray[np.bool_]) -> AlongTree:
+        """The same model of some of the outcomes."""
+        fewer = super().rows(which)
+        assert isinstance(fewer, AlongTree)  # noqa: S101 - made by `replace`
+        pruning = replace(self.pruning, models=self.pruning.models[which])
+        rows, common = self.rows_of_sources[which], self.common[which]
+        return replace(fewer, pruning=pruning, rows_of_sources=rows, common=common)
+
+    def log_density(self, theta: Array, square: Array | None = None) -> Array:
+        """log p(y | θ) + log p(θ) of every row of θ = log s."""
+        density = [self._density(part) for part in self._parts(theta)]
+        return np.concatenate(density) + self.prior.log_density(theta)
+
+    def _density(self, theta: Array) -> Array:
+        k, noise, inner = self._scales(theta)
+        log_det, cross = self.pruning.many(np.column_stack([self._low, self.y]), k, noise)
+        grown, moved = self._by_low(inner, cross)
+        quadratic = cross[:, -1, -1] - (cross[:, :-1, -1] * moved).sum(axis=1)
+        return np.asarray(-0.5 * (self.y.size * math.log(2 * math.pi) + log_det + grown + quadratic))
+
+    def _by_low(self, inner: Array, cross: Array) -> tuple[Array, Array]:
+        """log|I + MG| and (I + MG)⁻¹Mg, G = U'V₀⁻¹U and g = U'V₀⁻¹ of the last column."""
+        matrix = np.eye(inner.shape[1]) + inner @ cross[:, :-1, :-1]
+        right = inner @ cross[:, :-1, -1:]
+        return np.asarray(np.linalg.slogdet(matrix)[1]), np.asarray(np.linalg.solve(matrix, right)[..., 0])
+
+    def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
+        """Draws of everything given θ."""
+        parts = [self._drawn(part, rng) for part in self._parts(theta)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in ("beta", *self.blocks)} | {
+            "scale": np.exp(theta)
+        }
+
+    def _drawn(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
+        (k, noise, inner), scale, size = self._scales(theta), scales_of(self, theta), len(theta)
+        z = rng.standard_normal((size, self.rows_of_sources.shape[1]))
+        values = {"beta": self.sd * rng.standard_normal((size, 1))}
+        lacks = self.y - values["beta"] - np.sqrt(noise) * rng.standard_normal(noise.shape)
+        places = {name: scale[:, [place]] for place, name in enumerate(self.blocks)}
+        lacks -= places[self.along] * (z @ self.rows_of_sources.T)
+        for name in self._others:
+            values[name] = places[name] * rng.standard_normal((size, self.blocks[name].shape[1]))
+            lacks -= values[name] @ self.blocks[name].T
+        low = np.broadcast_to(self._low, (size, *self._low.shape))
+        _, cross = self.pruning.many(np.concatenate([low, lacks[..., None]], axis=2), k, noise)
+        moved = self._by_low(inner, cross)[1]
+        solved = self.pruning.solve(lacks - moved @ self._low.T, k, noise)
+        values["beta"] = values["beta"] + np.square(self.sd) * solved.sum(axis=1, keepdims=True)
+        for name in self._others:
+            values[name] = values[name] + np.square(places[name]) * (solved @ self.blocks[name])
+        z += places[self.along] * (solved @ self.rows_of_sources)
+        return values | {self.along: places[self.along] * (z @ self.drift.axes)}
+
+    def _scales(self, theta: Array) -> tuple[Array, Array, Array]:
+        """k, the variances of what is no drift, draws × n, and M."""
+        scale = scales_of(self, theta)
+        places = {name: np.square(scale[:, place]) for place, name in enumerate(self.blocks)}
+        k, noise = places[self.along] / self.drift.unit**2, np.square(scale[:, -1:]) + np.square(self.error)
+        inner = np.zeros((len(theta), self._low.shape[1], self._low.shape[1]))
+        inner[:, 0, 0] = float(self.sd[0]) ** 2 + k * self.mean_common
+        inner[:, 0, 1] = inner[:, 1, 0] = -k
+        at = 2
+        for name in self._others:
+            columns = np.arange(at, at + self.blocks[name].shape[1])
+            inner[:, columns, columns] = places[name][:, None]
+            at += columns.size
+        return k, noise, inner
+
+    @property
+    def _others(self) -> list[str]:
+        return [name for name in self.blocks if name != self.along]
+
+    @cached_property
+    def _low(self) -> Array:
+        """U."""
+        return np.column_stack([np.ones(self.y.size), self.common, *(self.blocks[name] for name in self._others)])
+
+    def _parts(self, theta: Array) -> Iterator[Array]:
+        numbers = len(theta) * self.pruning.parent.size * (self._low.shape[1] + 1)
+        yield from np.array_split(theta, max(1, numbers // NUMBERS))
+
+
+def along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> AlongTree:
+    """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors count as exact."""
+    tree = drift.sources.tree
+    held = drift.sources.rows[[tree.place(name) for name in names]][:, drift.mask]
+    common = held @ drift.mean
+    return AlongTree(
+        y=model.y,
+        X=model.X,
+        sd=model.sd,
+        blocks=model.blocks,
+        prior=model.prior,
+        error=model.error,
+        along=block,
+        drift=drift,
+        pruning=Pruning.of(tree, names),
+        rows_of_sources=(held - drift.mean) / drift.unit,
+        common=common,
+        mean_common=float(drift.mean @ drift.mean),
+    )
+
 
 INSTRUMENT, REPEAT = "instrument", "repeat"
 

@@ -16,26 +16,21 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
 from thermostats.formatting import listed, short_name
-from thermostats.modelling import residuals
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import labels, numbers, prior_scale
-from thermostats.modelling.columns import Columns, unit_rows
-from thermostats.modelling.crossed_table import numbered
-from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.formula import formula_of
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.laws import WIDER, Design, Law, Prior
+from thermostats.modelling import laws as residuals
+from thermostats.modelling.columns import Columns, labels, numbers, prior_scale, unit_rows
+from thermostats.modelling.draws import SEED, Array, Statement, Statistic
+from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, not_read, of_logs, stated
+from thermostats.modelling.labelled import formula_of
+from thermostats.modelling.laws import WIDER, Design, Law, Prior, Regressors
+from thermostats.modelling.leave_out import held_out_of
+from thermostats.modelling.populations import numbered
 from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
-from thermostats.modelling.residuals import Regressors
-from thermostats.modelling.scales import HalfNormals
-from thermostats.modelling.standard_errors import not_read, of_logs, stated
-from thermostats.modelling.statements import Statement, Statistic
-from thermostats.plots.general import legend_above
-from thermostats.plots.marks import mark
+from thermostats.plots.general import legend_above, mark
 
 LAB, MODEL = "heritage", "model_id"
 LEAST = 4
@@ -416,3 +411,32 @@ def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]
         "spread of lab means": lambda y: (y @ member).std(axis=-1),
         f"covariance with {name}": covariance(x - x.mean()),
     }
+
+
+def compare(rivals: Mapping[str, Gaussian | Mixture], folds: Mapping[str, Sequence[str]], *, seed: int) -> pd.DataFrame:
+    """One row per rival, best evidence first.
+
+    `log_evidence` and `probability` (equal prior odds); for every way f to fold the rows: `elpd_<f>`, the sum over
+    folds of the log density of the fold given all others; `difference_<f>` to the rival best by f and `se_<f>`, the
+    standard error of that difference over folds, √(K var_k).
+
+    Raises UsageError where a way to fold has fewer than 2 folds.
+    """
+    mixtures = {
+        name: rival if isinstance(rival, Mixture) else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
+        for name, rival in rivals.items()
+    }
+    evidence = {name: mixture.log_evidence for name, mixture in mixtures.items()}
+    table = pd.DataFrame({"rival": list(evidence), "log_evidence": list(evidence.values())})
+    table["probability"] = np.exp(table["log_evidence"] - logsumexp(table["log_evidence"]))
+    for way, names in folds.items():
+        if len(set(names)) < 2:
+            raise UsageError("nothing to leave out", where=way, got=f"{len(set(names))} fold", allowed="at least 2")
+        by_fold = np.array(
+            [list(held_out_of(mixture, names, seed=seed).log_density.values()) for mixture in mixtures.values()]
+        )
+        gaps = by_fold - by_fold[by_fold.sum(axis=1).argmax()]
+        table[f"elpd_{way}"] = by_fold.sum(axis=1)
+        table[f"difference_{way}"] = gaps.sum(axis=1)
+        table[f"se_{way}"] = np.sqrt(by_fold.shape[1] * gaps.var(axis=1, ddof=1))
+    return table.sort_values("log_evidence", ascending=False, ignore_index=True)

@@ -17,19 +17,15 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError, listed, unknown
 from thermostats.formatting import number, plural
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import labels, named, numbers, prior_scale
 from thermostats.modelling.classical.within_cells import LEAST_CELLS, Cells, RatioOfCells, false_rate, ratio_of_cells
-from thermostats.modelling.columns import Columns, unit_rows
-from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.columns import Columns, labels, named, numbers, prior_scale, unit_rows
+from thermostats.modelling.draws import SEED, Array, Statement
+from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.gaussian import not_read, of_logs
 from thermostats.modelling.laws import Law
 from thermostats.modelling.lines import ERROR, Line, LineDesign, line_law, line_statistics
 from thermostats.modelling.predictions import LOG as LOG_SCALE
-from thermostats.modelling.standard_errors import not_read, of_logs
-from thermostats.modelling.statements import Statement
-from thermostats.plots.general import legend_above, reference
-from thermostats.plots.marks import mark
+from thermostats.plots.general import legend_above, mark, reference
 from thermostats.tables.labels import label
 
 SHAPE = ("n_layers", "n_heads", "d_model")

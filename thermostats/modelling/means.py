@@ -16,16 +16,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import columns_of, labels, numbers, prior_scale
-from thermostats.modelling.columns import needing
-from thermostats.modelling.crossed_table import numbered
-from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.columns import columns_of, labels, needing, numbers, prior_scale
+from thermostats.modelling.draws import SEED, Array, Settings, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.laws import WIDER, Design, Law
-from thermostats.modelling.populations import populations, several_members
+from thermostats.modelling.populations import numbered, populations, several_members
 from thermostats.modelling.sampling import Sampled, padded
-from thermostats.modelling.statements import Statistic
 
 LEAST = 4
 """Outcomes of a model."""

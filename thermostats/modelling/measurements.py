@@ -17,17 +17,13 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import columns_of, labels, named, numbers
-from thermostats.modelling.columns import comparable_only, needing, units_once
-from thermostats.modelling.crossed_table import numbered
-from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.columns import columns_of, comparable_only, labels, named, needing, numbers, units_once
+from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals
 from thermostats.modelling.laws import WIDER, Design, Law
+from thermostats.modelling.populations import numbered
 from thermostats.modelling.predictions import LOG
-from thermostats.modelling.scales import HalfNormals
-from thermostats.modelling.statements import Statement, Statistic
 from thermostats.plots.general import forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")

@@ -19,20 +19,106 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.formatting import short_name
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import at_position
-from thermostats.modelling.columns import needing
-from thermostats.modelling.crossed_table import numbered, sources_of
-from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.columns import at_position, columns_of, is_constant, labels, named, needing, numbers
+from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statement, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.laws import WIDER, Design, Law
-from thermostats.modelling.pair_rows import pairs_of
-from thermostats.modelling.populations import informed_share, members, population
+from thermostats.modelling.populations import (
+    informed_share,
+    members,
+    numbered,
+    one_row_a_prompt,
+    population,
+    sources_of,
+)
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.sampling import Sampled, padded
-from thermostats.modelling.statements import Quantities, Statement, Statistic
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import log_axis
 from thermostats.settings import options
+
+LEAST = 3
+"""Prompts of a pair."""
+ROUNDING = 1e-12
+
+
+def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.DataFrame, list[str]]:
+    """One row per pair and shared prompt, from one row per model and prompt; and what was left out.
+
+    Columns taken: model_id, heritage, family, variant, parent, prompt_id, value (the gain). Given: pair (its name),
+    base_id, tuned_id, related (tuned from this base), heritage, prompt_id, base (log gain of the base), change
+    (log(tuned/base)). A tuned model goes with its parent; without one in the table it goes with the only base of its
+    family, and is left out with a warning where `only_related`; so are bases that nothing was tuned from, and prompts
+    that one model of a pair did not answer.
+
+    Raises UsageError for gains that are missing, infinite or not above 0, a prompt twice, a missing lab, no pair, fewer
+    than 3 prompts of a pair, and a pair in which one gain is constant or follows from the other exactly.
+    """
+    columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
+    gains = table.reset_index(drop=True).assign(value=numbers(table["value"], "value", positive=True))
+    one_row_a_prompt(gains)
+    labels(gains["heritage"], "heritage")
+    models = gains.drop_duplicates("model_id").set_index("model_id")
+    bases = models[models["variant"] == "base"]
+    wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
+    pairs, warnings, unshared = [], list[str](), list[str]()
+    for tuned, row in models[models["variant"] != "base"].sort_index().iterrows():
+        family = bases.index[bases["family"] == row["family"]]
+        related = row["parent"] in bases.index
+        if not related and (only_related or len(family) != 1):
+            warnings.append(f"{tuned} left out: its parent is not in the table")
+            continue
+        base = row["parent"] if related else family[0]
+        if not related:
+            warnings.append(f"{tuned} was not tuned from {base}")
+        both = wide[[base, tuned]].dropna(how="all")
+        shared = _shared(both, f"{base}, {tuned}")
+        name = f"{base} → {tuned}"
+        if len(shared) < len(both):
+            unshared.append(f"{len(both) - len(shared)} of {len(both)} in {name}")
+        facts = {"pair": name, "base_id": base, "tuned_id": tuned, "related": related, "heritage": row["heritage"]}
+        gain = {"prompt_id": shared.index, "base": shared[base], "change": shared[tuned] - shared[base]}
+        pairs.append(pd.DataFrame({**facts, **gain}).reset_index(drop=True))
+    if not pairs:
+        raise UsageError(
+            "no pair of base and tuned model",
+            got="; ".join(warnings) or "no tuned model",
+            allowed="a tuned model whose parent is in the table",
+        )
+    rows = pd.concat(pairs, ignore_index=True)
+    return rows, [*warnings, *_warnings(rows, set(bases.index), unshared)]
+
+
+def _shared(both: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Prompts that both models answered, their changes with spread beyond what the base tells: else no scale exists."""
+    shared = both.dropna()
+    if len(shared) < LEAST:
+        raise UsageError("too few shared prompts", where=where, got=len(shared), allowed=f"at least {LEAST}")
+    base, tuned = shared.to_numpy(dtype=np.float64).T
+    X = np.column_stack([np.ones(base.size), base])
+    rest: Array = tuned - base - X @ np.linalg.lstsq(X, tuned - base, rcond=None)[0]
+    if is_constant(base) or np.abs(rest).max() <= ROUNDING * max(np.abs(shared.to_numpy()).max(), 1e-300):
+        raise UsageError(
+            "one gain of a pair is constant, or follows from the other exactly",
+            where=where,
+            allowed="gains that were measured prompt by prompt",
+            next_step="look for a file that holds one model twice",
+        )
+    return shared
+
+
+def _warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) -> list[str]:
+    pairs = rows.drop_duplicates("pair")
+    alone, several = bases - set(pairs["base_id"]), set(pairs.loc[pairs["base_id"].duplicated(), "base_id"])
+    words = {
+        "prompts that one model of a pair did not answer, left out: " + named(unshared): bool(unshared),
+        "left out, since no model tuned from it is in the table: " + named(alone): bool(alone),
+        "base of several pairs, which are counted as independent: " + named(several): bool(several),
+        f"all pairs are of {pairs['heritage'].iloc[0]}: what tuning does in other labs is not observed": (
+            len(pairs) > 1 and pairs["heritage"].nunique() == 1
+        ),
+    }
+    return [line for line, holds in words.items() if holds]
+
 
 SCALE = 0.5
 SHARE, PROMPTS, SLOPE, RESIDUAL = SCALE / 2**0.5, SCALE / 2, 0.5, SCALE / 4
@@ -97,7 +183,7 @@ def checked_pairs(table: pd.DataFrame, margin: float, *, only_related: bool) -> 
     if not (math.isfinite(margin) and margin > 1):
         raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
     rows, warnings = pairs_of(table, only_related=only_related)
-    return rows, [*warnings, *_warnings(rows)]
+    return rows, [*warnings, *_warnings_of_pairs(rows)]
 
 
 def invariance(data: Mapping[str, Any]) -> None:
@@ -246,7 +332,7 @@ def _statistics(design: PairsDesign) -> dict[str, Statistic]:
     }
 
 
-def _warnings(rows: pd.DataFrame) -> list[str]:
+def _warnings_of_pairs(rows: pd.DataFrame) -> list[str]:
     means = rows.groupby("pair")["base"].mean()
     words = {
         f"{len(means)} pairs: even if none of them had crossed 1, up to {_most_unseen(len(means)):.0%} of pairs still "

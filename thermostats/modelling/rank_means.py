@@ -15,14 +15,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import at_position
-from thermostats.modelling.columns import needing
-from thermostats.modelling.crossed_table import cells, contrasts, numbered, refuse_large, sources_of
-from thermostats.modelling.draws import SEED, Array, Settings
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.columns import at_position, needing
+from thermostats.modelling.draws import SEED, Array, Settings, Statistic
+from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
 from thermostats.modelling.laws import WIDER, Design, Law
+from thermostats.modelling.populations import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.ranking import (
     APART,
@@ -35,9 +33,6 @@ from thermostats.modelling.ranking import (
     table_of_ranks,
     table_of_shares,
 )
-from thermostats.modelling.scales import HalfNormals
-from thermostats.modelling.standard_errors import moderated
-from thermostats.modelling.statements import Statistic
 from thermostats.modelling.unit_means import freedom_of
 
 PARTS = ("model", "category", "model × category", "prompt and rest")

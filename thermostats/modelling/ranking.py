@@ -18,19 +18,25 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import at_position
-from thermostats.modelling.columns import needing
-from thermostats.modelling.crossed_table import cells, contrasts, interplay, numbered, refuse_large, sources_of
-from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.columns import at_position, needing
+from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.laws import WIDER, Design, Law
-from thermostats.modelling.populations import effects, informed_share, members, population
+from thermostats.modelling.populations import (
+    cells,
+    contrasts,
+    effects,
+    informed_share,
+    interplay,
+    members,
+    numbered,
+    population,
+    refuse_large,
+    sources_of,
+)
 from thermostats.modelling.predictions import LOG
 from thermostats.modelling.sampling import Sampled, padded
-from thermostats.modelling.statements import Quantities, Statistic
-from thermostats.plots.general import forest
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import forest, log_axis
 
 CENTRE, APART = 1.0, 0.5
 EFFECTS = APART / 2 / 3**0.5

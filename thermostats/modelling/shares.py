@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from thermostats.errors import UsageError, first_line
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import labels
-from thermostats.modelling.columns import Columns, unit_rows, usual
-from thermostats.modelling.draws import SEED, Array, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.columns import Columns, labels, unit_rows, usual
+from thermostats.modelling.draws import SEED, Array, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.laws import WIDER, Design, Law, Prior
 from thermostats.modelling.predictions import OutcomeScale
 from thermostats.modelling.sampling import Sampled, padded
-from thermostats.modelling.statements import Statistic
 from thermostats.next_steps import Code, again, written
 from thermostats.plots.general import MUTED, forest
 

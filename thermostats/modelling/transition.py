@@ -6,28 +6,175 @@ How it and its rivals predict networks that they were not fitted on is asked by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import expit, logit
 
 from thermostats.errors import UsageError, unknown
-from thermostats.modelling import transition_rules as rules
-from thermostats.modelling.bounds import between
-from thermostats.modelling.calls import fits
-from thermostats.modelling.classical.estimates import columns_of, is_constant, labels, models_missing, named, numbers
-from thermostats.modelling.columns import Columns, gain_columns, units_once
-from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.columns import (
+    Columns,
+    columns_of,
+    gain_columns,
+    is_constant,
+    labels,
+    models_missing,
+    named,
+    numbers,
+    units_once,
+)
+from thermostats.modelling.draws import LOCATION, SEED, Array, Statement, Statistic, equal_tailed
+from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals
 from thermostats.modelling.laws import Law, Prior
-from thermostats.modelling.lines import Line, LineDesign, line_law
+from thermostats.modelling.leave_out import folds, held_out
+from thermostats.modelling.lines import Line, LineDesign, gaussian_of, line_law
 from thermostats.modelling.predictions import OutcomeScale
-from thermostats.modelling.statements import LOCATION, Statement, Statistic
-from thermostats.modelling.transition_rules import Formula
-from thermostats.plots.marks import ABOVE
+from thermostats.plots.general import ABOVE
+from thermostats.settings import options
+
+ROUNDS, DRAWS = 4, 600
+"""Rounds of expectation propagation, and predictive draws in each."""
+BEYOND = 1.0
+"""Where an open outcome is put at first: this far beyond its one bound."""
+LEAST_KNOWN = 30.0
+"""Standard error of an outcome of which its bounds say nothing."""
+
+
+def between(line: Line, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int) -> tuple[Array, Array]:
+    """Outcomes and their errors that stand for y_i only known to lie between lower_i and upper_i.
+
+    By expectation propagation every indicator lower_i < y_i < upper_i becomes the normal factor N(y_i | m_i, r_i²) that
+    gives the mean and variance of y_i under its prediction from the other rows, truncated to the bounds (Minka 2001,
+    arXiv:1301.2294). For narrow bounds that is their middle and width/√12; one bound may be infinite.
+    """
+    closed = np.isfinite(lower) & np.isfinite(upper)
+    with np.errstate(invalid="ignore"):
+        y = np.where(closed, (lower + upper) / 2, np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND))
+        error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
+    names = folds([str(i) for i in range(y.size)])
+    for _ in range(ROUNDS):
+        model = gaussian_of(line, rows.assign(place=y, rounding=error))
+        drawn = held_out(model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False).draws
+        centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
+        a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
+        mean, variance = stats.truncnorm.stats(a, np.maximum(b, a + 1e-9), centre, spread, moments="mv")
+        precision = 1 / variance - 1 / np.square(spread)
+        usable = precision > LEAST_KNOWN**-2
+        precision = np.where(usable, precision, LEAST_KNOWN**-2)
+        y = np.where(usable, (mean / variance - centre / np.square(spread)) / precision, mean)
+        error = precision**-0.5
+    return np.asarray(y), np.asarray(error)
+
+
+Formula = tuple[float, float, float]
+"""a, b, c of L* = L (a + b L + c/H)."""
+ROUNDING = 12**-0.5
+"""Standard error of L* in layers: it is a whole number."""
+FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
+"""Prior scales of the refitted polynomial's terms and residual, in units of the depth."""
+
+
+def predictions(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+    """L* and every rule's prediction from other labs, one row per network."""
+    labs = folds(fit.rows["heritage"].astype(str).tolist())
+    return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
+
+
+def across_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+    """Errors of every rule with each lab left out."""
+    labs = folds(fit.rows["heritage"].astype(str).tolist())
+    return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
+
+
+def within_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+    """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
+    several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
+    if not several.any():
+        return pd.DataFrame(columns=["rule", "error_of_depth"])
+    return _compared(line, fit, folds(fit.rows["model_id"].astype(str).tolist()), several, published)[1]
+
+
+def _compared(
+    line: Line, fit: Fit, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Predictions of every rule and L*, one row per network, and their errors, one row per rule, the best first.
+
+    Rules that are fitted predict every fold from the others; only networks `counted` count.
+    """
+    every, seed = fit.rows, fit.seed
+    depth = every["n_layers"].to_numpy(dtype=np.float64)
+    rows = every.loc[counted, ["model_id", "heritage", "n_layers", "n_heads", "L_star"]].copy()
+    L, star = depth[counted], rows["L_star"].to_numpy()
+    fixed = {"L/2": L / 2}
+    if published:
+        a, b, c = published
+        fixed["published formula"] = L * (a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64))
+    drawn = {}
+    for name, each in (("logit", line), ("mean fraction", replace(line, covariates=(), sd=line.sd[:1]))):
+        model = gaussian_of(each, every)
+        logits = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False).draws
+        drawn[name] = np.clip(np.ceil(expit(logits) * depth), 1, depth)
+    model = _polynomial(every)
+    drawn["polynomial"] = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000).draws * depth
+    errors: list[dict[str, object]] = []
+    for name, layers in fixed.items():
+        rows[name] = layers
+        errors.append({"rule": name, "fitted": False, **_errors(layers, star, L)})
+    for name, values in drawn.items():
+        low, high = equal_tailed(values[:, counted])
+        middle = np.median(values[:, counted], axis=0)
+        rows[name], rows[f"{name}_lower"], rows[f"{name}_upper"] = middle, low, high
+        spread = {
+            "coverage": ((low <= star) & (star <= high)).mean(),
+            "width_of_depth": ((high - low) / L).mean(),
+            "interval_inside": ((low >= 0.5) & (high <= L + 0.5)).mean(),
+        }
+        errors.append({"rule": name, "fitted": True, **_errors(middle, star, L), **spread})
+    return rows, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
+
+
+def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
+    """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with its t interval."""
+    off = np.abs(predicted - star)
+    gained = np.abs(L / 2 - star) / L - off / L
+    reach = stats.t.ppf((1 + options.level) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
+    return {
+        "error_of_depth": float((off / L).mean()),
+        "mape": float((off / star).mean()),
+        "inside": float(((predicted >= 0.5) & (predicted <= L + 0.5)).mean()),
+        "better_than_half": float(gained.mean()),
+        "better_than_half_lower": float(gained.mean() - reach),
+        "better_than_half_upper": float(gained.mean() + reach),
+    }
+
+
+def _polynomial(rows: pd.DataFrame) -> Gaussian:
+    """L*/L as a + b L + c/H, with L in units of the largest and 1/H of the smallest."""
+    L, H = (rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
+    return Gaussian(
+        y=rows["L_star"].to_numpy(dtype=np.float64) / L,
+        X=np.column_stack([np.ones(L.size), L / L.max(), H.min() / H]),
+        sd=np.full(3, FRACTION_SD),
+        blocks={},
+        prior=HalfNormals((FRACTION_SPREAD,)),
+        error=ROUNDING / L,
+    )
+
+
+def terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
+    """The polynomial's terms as published and as fitted."""
+    L, H = (fit.rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
+    drawn = _polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array([1.0, L.max(), 1 / H.min()])
+    low, high = equal_tailed(drawn)
+    stated = {"published": published} if published else {}
+    return pd.DataFrame({"term": [*"abc"], **stated, "median": np.median(drawn, axis=0), "lower": low, "upper": high})
+
 
 CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
 """Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the rest share 1."""
@@ -141,10 +288,10 @@ def fit_transition(
         equations=_equations(slopes, published),
         priors=tuple(PRIORS[name] for name in ("a", *slopes, "τ", "σ")),
         tables={
-            "errors": partial(rules.across_labs, placed.line, published),
-            "errors_within_labs": partial(rules.within_labs, placed.line, published),
-            "models": partial(rules.predictions, placed.line, published),
-            "polynomial": partial(rules.terms, published),
+            "errors": partial(across_labs, placed.line, published),
+            "errors_within_labs": partial(within_labs, placed.line, published),
+            "models": partial(predictions, placed.line, published),
+            "polynomial": partial(terms, published),
         },
         figures={"fit": _figure},
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -16,11 +21,88 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from numpy.typing import ArrayLike
 
-from thermostats.formatting import short_name
+from thermostats.formatting import SUPERSCRIPT, WHOLE, number, short_name
 from thermostats.plots.labels import name_ends, place_labels
-from thermostats.plots.marks import Mark, mark
-from thermostats.plots.scales import log_axis
+
+
+class Mark(NamedTuple):
+    """How one heritage looks in every figure."""
+
+    color: str
+    marker: str
+
+
+def _declared() -> dict[str, Mark]:
+    lines = files("thermostats.plots").joinpath("labs.csv").read_text(encoding="utf-8").splitlines()
+    return {row["lab"]: Mark(row["color"], row["marker"]) for row in csv.DictReader(lines)}
+
+
+HERITAGES: Mapping[str, Mark] = _declared()
+"""Labs that figures keep apart, never by colour alone; Okabe and Ito's colours (jfly.uni-koeln.de/color) come first."""
+
+ABOVE: Mapping[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 4}
+"""Where a legend of heritages stands that would hide what is drawn."""
+OTHER_COLORS = ("#44546A", "#9C4A4A", "#3B7A78", "#A0682C", "#6B6B6B")
+OTHER_MARKERS = ("h", "d", "*", "H", "8")
+
+
+def mark(heritage: str) -> Mark:
+    """Colour and marker of a heritage: the same in every figure, whatever other heritages are shown.
+
+    Heritages that end in a number, such as recipes r01 to r16, differ from one another up to 25 of them.
+    """
+    for name, declared in HERITAGES.items():
+        if name.replace(" ", "") == heritage.replace(" ", ""):
+            return declared
+    counted = re.search(r"\d+$", heritage)
+    number = int(counted[0]) if counted else zlib.crc32(heritage.encode())
+    colors, markers = len(OTHER_COLORS), len(OTHER_MARKERS)
+    return Mark(OTHER_COLORS[number % colors], OTHER_MARKERS[number // colors % markers])
+
+
+WIDE = 2.5
+"""Powers of ten above which only the powers are marked."""
+BARE = 1.001
+"""Ratio of the limits below which six digits tell no tick from the next."""
+NARROW = 5.0
+"""Ratio of the limits below which a logarithm's 1, 2 and 5 would leave an axis nearly bare."""
+
+
+def log_axis(axes: Axes, which: str) -> None:
+    """Make one axis logarithmic, its limits as they are; call it when everything is drawn."""
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if high / low < NARROW:
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0,) if math.log10(high / low) > WIDE else (1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    if high / low < BARE:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _around_one(value, list(axis.get_majorticklocs()))))
+        return
+    as_text = _power if high >= WHOLE and math.log10(high / low) > WIDE else _plain
+    axis.set_major_formatter(FuncFormatter(lambda value, _: as_text(value)))
+
+
+def _around_one(value: float, ticks: Sequence[float]) -> str:
+    """A tick with the decimals that tell it from its neighbour."""
+    step = min(abs(after - before) for before, after in pairwise(ticks)) if len(ticks) > 1 else 1.0
+    return f"{value:.{max(0, math.ceil(-math.log10(step)))}f}"
+
+
+def _power(value: float) -> str:
+    return f"10{str(round(math.log10(value))).translate(SUPERSCRIPT)}"
+
+
+def _plain(value: float) -> str:
+    if value >= WHOLE:
+        return number(value, 1)
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
 
 INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
 LEGEND_CHARACTERS = 17.25 * 8.5
@@ -325,3 +407,42 @@ def _short(names: Iterable[object]) -> list[str]:
 
 def _words(label: str) -> str:
     return WORDS.get(label, label.replace("_", " "))
+
+
+COLUMN = 3.54
+"""Width of one column of print in inches (90 mm)."""
+
+
+@contextmanager
+def column_style() -> Iterator[None]:
+    """House style at the width of one column."""
+    with house_style(), house_style("column"):
+        yield
+
+
+def legend_over_rows(axes: Axes) -> None:
+    """Legend over the whole width of a figure whose rows have long names; none if there are other axes next to it."""
+    canvas, entries = axes.get_figure(root=True), entries_of(axes)
+    if canvas is None or len(canvas.axes) > 1 or not entries:
+        return
+    legend = canvas.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside upper left",
+        ncols=legend_columns(entries, 22 * 6.5 * canvas.get_figwidth()),
+        handletextpad=0.4,
+        columnspacing=1.0,
+        borderpad=0.1,
+    )
+    plain_text(legend.get_texts())
+
+
+def lab_entry(axes: Axes, lab: str, **style: object) -> None:
+    """An entry of the legend for a lab, with nothing drawn."""
+    color, marker = mark(lab)
+    axes.plot([], [], **{"color": color, "marker": marker, "linestyle": "", "label": lab, **style})  # type: ignore[arg-type]
+
+
+def name_points(axes: Axes, x: ArrayLike, y: ArrayLike, names: Iterable[str]) -> None:
+    """Short names of models at their points."""
+    place_labels(axes, x, y, [short_name(str(name)) for name in names], 6.0)

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 
 from thermostats.formatting import number, short_name
-from thermostats.plots.column import legend_over_rows
-from thermostats.plots.general import INK, MUTED, POINT, name_rows, reference
-from thermostats.plots.marks import mark
+from thermostats.plots.general import (
+    INK,
+    MUTED,
+    POINT,
+    RULE,
+    entries_of,
+    legend_over_rows,
+    mark,
+    name_rows,
+    plain_text,
+    reference,
+)
+
+if TYPE_CHECKING:
+    from thermostats.tables.tree import Tree
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from thermostats.errors import UsageError, unknown
+from thermostats.plots.general import PAPER, house_style, lines_by_layer, log_axis
+from thermostats.tables.reading import features
+from thermostats.tables.schemas import GAINS
 
 BLOCKS: Mapping[str, str] = {
     "heritage": "heritage",
@@ -208,3 +232,295 @@ def _beside(axes: Axes, texts: Sequence[str], title: str = "") -> None:
         axes.annotate(text, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=SIDE, color=INK)
     if title:
         axes.annotate(title, (1.02, -0.75), xycoords=("axes fraction", "data"), va="bottom", fontsize=SIDE, color=MUTED)
+
+
+INCHES = (8.5, 6.0)
+
+
+def draw_causes(
+    words: Mapping[str, str],
+    places: Mapping[str, tuple[float, float]],
+    arrows: Collection[tuple[str, str]],
+    unmeasured: Collection[str],
+    effect: str,
+    axes: Axes,
+) -> Axes:
+    """Arrows into `effect` in colour, nodes that nobody measured in a dashed frame."""
+    boxes = {
+        name: axes.text(
+            places[name][0],
+            places[name][1],
+            words[name],
+            ha="center",
+            va="center",
+            fontsize=8,
+            zorder=1,  # drawn first: arrows end where the frames are
+            bbox={
+                "boxstyle": "round,pad=0.35",
+                "facecolor": "white",
+                "edgecolor": "0.3",
+                "linestyle": "--" if name in unmeasured else "-",
+                "linewidth": 0.8,
+            },
+        )
+        for name in words
+    }
+    for cause, to in arrows:
+        last = to == effect
+        axes.annotate(
+            "",
+            xy=places[to],
+            xytext=places[cause],
+            zorder=3 if last else 2,
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": "#542788" if last else "0.55",
+                "linewidth": 0.9,
+                "mutation_scale": 9,
+                "patchA": boxes[cause].get_bbox_patch(),
+                "patchB": boxes[to].get_bbox_patch(),
+                "connectionstyle": "arc3,rad=0.06",
+            },
+        )
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        figure.set_size_inches(*INCHES)
+    x, y = ([place[k] for place in places.values()] for k in (0, 1))
+    axes.set_xlim(min(x) - 0.4, max(x) + 0.4)
+    axes.set_ylim(min(y) - 0.6, max(y) + 0.6)
+    axes.set_axis_off()
+    return axes
+
+
+Array = npt.NDArray[np.float64]
+BINS = 60
+"""Places of the curve at which options are counted; of fewer universes each is a place of its own."""
+PITCH, CURVE = 0.155, 2.3
+"""Inches of a row of options, and of the curve."""
+COLOURS = {"supported": "#009E73", "not supported": "#D55E00", "inconclusive": "#56B4E9", "": "#0072B2"}
+BAND = "#d5d2cb"
+
+
+def specification(
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    labels: Mapping[str, Sequence[str]],
+    moves: Mapping[str, float] | None = None,
+    null: float = 0.0,
+    xlabel: str = "universes, in order of their estimate",
+    ylabel: str = "estimate",
+) -> Axes:
+    """Estimates of universes in order; rows below are as dark as the option is common among universes at that place.
+
+    table: columns estimate, one for each choice, and where there are some verdict, null_lower and null_upper. labels:
+    options by choice. moves: share of the variance of the estimates that each choice explains.
+    """
+    ordered = table.sort_values("estimate", kind="stable", ignore_index=True)
+    rows = [(choice, option) for choice, options in labels.items() for option in ("", *options)]
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # noqa: S101 (axes that are drawn on have one)
+    heights = (CURVE, PITCH * len(rows))
+    figure.set_figheight(sum(heights) + 0.7)
+    grid = figure.add_gridspec(2, 1, height_ratios=heights)
+    axes.set_subplotspec(grid[0])
+    _curve(ordered, axes, null)
+    axes.set_ylabel(ylabel)
+    below = figure.add_subplot(grid[1], sharex=axes)
+    _options(ordered, below, rows, moves or {})
+    below.set_xlabel(xlabel)
+    return axes
+
+
+def _curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
+    places = np.arange(1, len(ordered) + 1)
+    if "null_lower" in ordered:
+        ends = ordered["null_lower"], ordered["null_upper"]
+        axes.fill_between(places, *ends, color=BAND, linewidth=0, label="95% of rearrangements", zorder=0)
+    reference(axes, null)
+    verdicts = ordered["verdict"] if "verdict" in ordered else pd.Series("", index=ordered.index)
+    for verdict, colour in COLOURS.items():
+        if (at := (verdicts == verdict).to_numpy()).any():
+            x, y = _dashes(places[at], ordered["estimate"].to_numpy()[at])
+            axes.plot(x, y, color=colour, linewidth=2.4, solid_capstyle="butt", label=verdict or "_")
+    axes.tick_params(axis="x", labelbottom=False, length=0)
+    if entries := entries_of(axes):
+        figure = axes.get_figure(root=True)
+        figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=2, handletextpad=0.5)  # type: ignore[union-attr]
+
+
+def _dashes(x: Array, y: Array) -> tuple[Array, Array]:
+    """A level dash for every point, as one line with gaps."""
+    gap = np.full(len(x), np.nan)
+    return np.column_stack([x - 0.5, x + 0.5, gap]).ravel(), np.column_stack([y, y, gap]).ravel()
+
+
+def _options(ordered: pd.DataFrame, axes: Axes, rows: Sequence[tuple[str, str]], moves: Mapping[str, float]) -> None:
+    n = len(ordered)
+    edges = np.linspace(0, n, min(n, BINS) + 1).round().astype(int)
+    names = []
+    for row, (choice, option) in enumerate(rows):
+        if not option:
+            share = f" ({moves[choice]:.0%})" if choice in moves else ""
+            names.append(f"{choice}{share}")
+            continue
+        names.append(option)
+        at = np.concatenate([[0], np.cumsum(ordered[choice].to_numpy() == option)])
+        share_here = np.diff(at[edges]) / np.diff(edges)
+        high = row + 0.42 - 0.84 * np.append(share_here, share_here[-1])
+        axes.fill_between(edges + 0.5, high, row + 0.42, step="post", color="#0072B2", linewidth=0)
+        axes.axhline(row + 0.42, color=RULE, linewidth=0.5)
+    axes.set_yticks(range(len(rows)), names)
+    for text, (_, option) in zip(axes.get_yticklabels(), rows, strict=True):
+        text.set(fontsize=7.5, fontweight="normal" if option else "bold")
+    plain_text(axes.get_yticklabels())
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0.5, n + 0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+
+
+MAP = LinearSegmentedColormap.from_list("sides of 1", ["#b35806", "#c4c4c4", "#542788"])
+"""Below 1, near it, above it; none as light as the page."""
+LEAST = 1e-3
+INCHES_A_TIP = 0.18
+"""Height of a tip."""
+RIGHT = 1.45
+"""Where the axes end, in heights of the tree: names of tips stand to the right of it."""
+ROOM = 0.8
+"""Inches of a branch of length 1 on which there is room for the name of a model amid the tree."""
+
+
+def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: str = "height in the tree") -> Axes:
+    """Root left, tips right, branches in the colour of what they lead to, gains on a log scale about 1.
+
+    log_gain: natural, by node; a node without one is grey. Of a model with several parents the others are drawn dotted.
+    """
+    x, y = tree.heights, _rows(tree)
+    most = max([abs(v) for v in log_gain.values() if np.isfinite(v)] + [LEAST])
+    colours = ScalarMappable(TwoSlopeNorm(0.0, -most, most), MAP)
+    for i, parents in enumerate(tree.parents):
+        value = log_gain.get(tree.names[i], np.nan)
+        colour = colours.to_rgba(np.array([value]))[0] if np.isfinite(value) else "0.75"
+        for k, parent in enumerate(parents):
+            axes.plot(
+                [x[parent], x[parent], x[i]],
+                [y[parent], y[i], y[i]],
+                color=colour,
+                linewidth=1.0 if k else 2.2,
+                linestyle=":" if k else "-",
+                solid_joinstyle="round",
+            )
+        axes.plot(x[i], y[i], "o", color=colour, markersize=4, markeredgecolor="0.3", markeredgewidth=0.4)
+    _label(tree, x, y, axes)
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        figure.set_figheight(max(figure.get_figheight(), INCHES_A_TIP * (y.max() + 1) + 1))
+    axes.set_yticks([])
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_xlim(-0.06 * x.max(), x.max() * RIGHT)
+    axes.set_xticks(axes.get_xticks()[(axes.get_xticks() >= 0) & (axes.get_xticks() <= x.max())])
+    axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
+    axes.set_xlabel(xlabel)
+    bar = axes.figure.colorbar(colours, ax=axes, location="bottom", shrink=0.6, aspect=30, pad=0.02)
+    ticks = np.linspace(-most, most, 5)
+    bar.set_ticks(ticks.tolist(), labels=[f"{np.exp(t):.2f}" for t in ticks])
+    bar.set_label("gain")
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)  # a page has no pictures within its drawings
+    return axes
+
+
+def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
+    """Tips by name at their right, others at their branches; of models on short branches only parents of several."""
+    look: dict[str, Any]
+    inches = axes.get_window_extent().width / axes.figure.dpi / (RIGHT * x.max())
+    descendants = Counter(parent for parents in tree.parents for parent in parents)
+    for i, name in enumerate(tree.names):
+        if not descendants[i]:
+            text, place, look = short_name(name), (4, 0), {"fontsize": 8, "va": "center", "color": "0.1"}
+        elif tree.parents[i] and (inches > ROOM or "/" not in name or descendants[i] > 1):
+            text = short_name(name) if "/" in name else name.split(": ")[-1]
+            below = tree.heights[i] > 1  # a family under its branch, so that a lab of one family keeps off it
+            place = (-3, -2) if below else (-3, 2)
+            look = {"fontsize": 6.5, "va": "top" if below else "bottom", "ha": "right", "color": "0.4"}
+        else:
+            continue
+        axes.annotate(text, (x[i], y[i]), place, textcoords="offset points", **look)
+
+
+def _rows(tree: Tree) -> np.ndarray:
+    """Vertical place of every node: tips one below the other in the order of the tree, others amid their children."""
+    children: list[list[int]] = [[] for _ in tree.names]
+    for i, parents in enumerate(tree.parents):
+        if parents:
+            children[parents[0]].append(i)
+    y, row, waiting = np.full(len(tree), np.nan), 0, [0]
+    while waiting:
+        at = waiting[-1]
+        if not children[at]:
+            y[at], row = row, row + 1
+            waiting.pop()
+            continue
+        open_ones = [child for child in children[at] if np.isnan(y[child])]
+        if open_ones:
+            waiting.append(open_ones[0])
+        else:
+            y[at] = np.mean([y[child] for child in children[at]])
+            waiting.pop()
+    return y
+
+
+def bland_altman(table: pd.DataFrame, axes: Axes, lines: Mapping[str, float]) -> Axes:
+    """Ratio of `measured` to `value` over their geometric mean, both logarithmic, and the line of no difference.
+
+    lines: further lines by what they are, such as the limits of agreement.
+    """
+    axes.axhline(1.0, color=RULE, linewidth=1.2, zorder=0)
+    for name, at in lines.items():
+        reference(axes, at, text=name)
+    mean = np.sqrt(table["value"] * table["measured"])
+    axes.scatter(mean, table["measured"] / table["value"], facecolor=PAPER, edgecolor=INK, s=22)
+    axes.set(xlabel="geometric mean of both", ylabel="measured / published")
+    for which in "xy":
+        log_axis(axes, which)
+    return axes
+
+
+LEAST_POINTS = 2
+"""Checkpoints that make a line."""
+
+
+def trajectories(
+    gain: str = "penultimate_gain",
+    *,
+    model: str | Sequence[str] | None = None,
+    family: str | Sequence[str] | None = None,
+    data: str | Path | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """A named gain against training steps, with one line for each model and source that has two checkpoints or more.
+
+    The step is the number in a revision such as `step4000`; a revision without one, such as `main`, is left out. model,
+    family: as in `features`; the controlled study is included if it is named. Without `axes` a new figure is made.
+
+    Raises UsageError for a gain that is none, and where no model has two checkpoints.
+    """
+    if gain not in GAINS:
+        raise unknown("no such gain", gain, list(GAINS))
+    rows = features(data, model=model, family=family, every=True).dropna(subset=gain)
+    rows = rows.assign(step=rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")).dropna(subset="step")
+    if model is None and family is None:
+        rows = rows[rows["source"] != "nursery"]
+    lines = rows.drop_duplicates(["model_id", "source", "step"])
+    lines = lines[lines.groupby(["model_id", "source"])["step"].transform("size") >= LEAST_POINTS]
+    if lines.empty:
+        step = "thermostats measure MODEL --revision step1000,step2000"
+        raise UsageError("no model has two checkpoints with this gain", got=gain, next_step=step)
+    with house_style():
+        drawn = axes if axes is not None else Figure(layout="constrained").subplots()
+        lines_by_layer(lines, drawn, y=gain, x="step", null=1.0)
+        if lines["step"].min() > 0 and lines["step"].max() > 10 * lines["step"].min():
+            log_axis(drawn, "x")
+        drawn.set(xlabel="training step", ylabel=f"{gain.replace('_', ' ')} (ratio of norms)")
+    return drawn

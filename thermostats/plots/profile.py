@@ -13,9 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from thermostats.errors import UsageError
 from thermostats.formatting import short_name
-from thermostats.plots.column import COLUMN, column_style
-from thermostats.plots.general import DASHES, reference
-from thermostats.plots.scales import log_axis
+from thermostats.plots.general import COLUMN, DASHES, column_style, log_axis, reference
 from thermostats.tables.by_layer import shared_runs, values_of
 from thermostats.tables.features import LAST
 

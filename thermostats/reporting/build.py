@@ -2,26 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from thermostats.claims.posterior import Undrawn
+from rich.console import Console
+from rich.progress import Progress, TimeElapsedColumn
+
+from thermostats.claims.finding import Undrawn, must_agree
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.scripts import by_law
 from thermostats.claims.stored import digest_of
-from thermostats.reporting.digest import machine, package_sha, sha, sha_of
-from thermostats.reporting.files import remove_files, write_files
-from thermostats.reporting.names import CHECKSUMS
-from thermostats.reporting.pages.claim import claim_files
+from thermostats.reporting import names as called
+from thermostats.reporting import snapshot
+from thermostats.reporting.claim_page import Entry, claim_files, read_entry
+from thermostats.reporting.names import CHECKSUMS, SECONDS, SHIPPED_SECONDS, SNAPSHOT
+from thermostats.reporting.pages import PAGES
+from thermostats.reporting.pages import index as index_page
+from thermostats.reporting.pages.bundle import bundle
+from thermostats.reporting.pages.data import data_text
+from thermostats.reporting.pages.means import means_text
+from thermostats.reporting.pages.methods import methods_text
+from thermostats.reporting.pages.sources import counted as counted_sets
 from thermostats.reporting.pages.undrawn import with_earlier
-from thermostats.reporting.pages_of_findings import About
-from thermostats.reporting.posteriors import inputs_of
-from thermostats.reporting.progress import read_seconds, shipped_seconds, with_progress, write_seconds
+from thermostats.reporting.posteriors import inputs_of, machine, package_sha, sha, sha_of
 from thermostats.reporting.render import Page, html
-from thermostats.reporting.stale import LINKS, Record, write_manifest
-from thermostats.reporting.state import INDEX, State, counted
+from thermostats.reporting.state import (
+    BUNDLE,
+    DATA,
+    FILES,
+    INDEX,
+    LINKS,
+    MEANS,
+    METHODS,
+    Record,
+    State,
+    as_json,
+    counted,
+    remove_files,
+    write_files,
+    write_manifest,
+)
+from thermostats.tables import store
+from thermostats.tables.folders import shipped
+
+
+@dataclass(frozen=True)
+class About:
+    """What a report says of all claims."""
+
+    state: State
+    failed: Mapping[str, Run]
+    """Analyses that gave nothing, by claim."""
+
+    def check(self) -> None:
+        """Raise DataError where two findings decide one statement both ways."""
+        must_agree(finding for entry in self._entries() for finding in entry.findings)
+
+    def files(self, name: str) -> dict[str, bytes]:
+        """Files of one of these pages."""
+        state = self.state
+        if name == MEANS:
+            return {"means.md": means_text(self._entries()).encode()}
+        if name == METHODS:
+            return {"methods.md": methods_text().encode()}
+        if name == DATA:
+            return {"data.md": data_text(state.layout, state.evidence.fork()).encode(), **state.layout.copies()}
+        if name == INDEX:
+            pictures = index_page.pictures_of(self._entries())
+            return {called.INDEX: self._index_text().encode(), called.TABLE: self._findings(), **pictures}
+        if name == BUNDLE:
+            return self._bundle()
+        raise KeyError(name)
+
+    def snapshot(self) -> tuple[list[str], list[str]]:
+        """Write what is kept under version control; files written and removed."""
+        claims, pictures = list(self.state.scripts), {index_page.GAIN: index_page.gain_picture()}
+        index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets(), illustrated=False)
+        return snapshot.snapshot(self.state.out, claims, index, self._findings(), pictures)
+
+    def _index_text(self) -> str:
+        state = self.state
+        others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
+        titles = {name: PAGES[name].title if name in PAGES else name.capitalize() for name in others}
+        return index_page.index_text(self._entries(), titles, sets=self._sets(), command=state.command)
+
+    def _sets(self) -> list[dict[str, Any]]:
+        """Sets of evidence with their models and labs."""
+        rows = counted_sets(self.state.evidence.fork()).to_dict("records")
+        return [{str(name): value for name, value in row.items()} for row in rows]
+
+    def _findings(self) -> bytes:
+        return store.to_csv(index_page.findings_table(self._entries()), "findings")
+
+    def _bundle(self) -> dict[str, bytes]:
+        out = self.state.out
+        sources = {file: out / file.replace(".html", ".md") for file in self.state.bundled() if file != "index.html"}
+        pages = [Page("index.html", self._index_text())]
+        pages += [Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()]
+        return {FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (out / name).read_bytes())}
+
+    def _entries(self) -> list[Entry]:
+        entries = []
+        for claim in self.state.claims:
+            path, run = self.state.out / called.findings_name(claim), self.failed.get(claim)
+            if run is not None:
+                entries.append(Entry(claim, run.claim, error=run.error))
+            elif claim in self.state.records and path.is_file():
+                entries.append(read_entry(path.read_bytes()))
+            else:
+                entries.append(Entry(claim, None))
+        return entries
+
+
+def shipped_seconds() -> dict[str, float]:
+    """How long each took on another machine, so that a new one begins with those that take long."""
+    return _read(shipped(f"reports/{SNAPSHOT}") / SHIPPED_SECONDS)
+
+
+def read_seconds(out: Path) -> dict[str, float]:
+    """How long each analysis took when it last ran; empty where that is not known."""
+    return _read(out / SECONDS)
+
+
+def _read(path: Path) -> dict[str, float]:
+    try:
+        return {str(name): float(took) for name, took in json.loads(path.read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def write_seconds(out: Path, seconds: Mapping[str, float]) -> None:
+    """Note how long each analysis took."""
+    write_files(out, {SECONDS: as_json(seconds)})
+
+
+def with_progress(
+    runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str
+) -> Iterator[tuple[str, Run]]:
+    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each.
+
+    expected: seconds by job, or any numbers in proportion to them; each line says about how long the rest will take.
+    """
+    console, total, started, rest = Console(stderr=True), len(expected), time.perf_counter(), sum(expected.values())
+    if not console.is_terminal:
+        if total:
+            print(begun, file=sys.stderr, flush=True)
+        for number, (name, run) in enumerate(runs, 1):
+            state, rest = "failed" if run.error else "done", rest - expected[name]
+            left = (time.perf_counter() - started) * rest / max(sum(expected.values()) - rest, 1e-9)
+            last = f", about {left:.0f} s left" if number < total else ""
+            print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total}{last})", file=sys.stderr, flush=True)
+            yield name, run
+        return
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not total) as bar:
+        task = bar.add_task("analysing", total=total)
+        for name, run in runs:
+            bar.update(task, advance=1, description=f"done: {name}")
+            yield name, run
 
 
 def build(

@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from thermostats.claims.study import studies
-from thermostats.reporting.digest import machine, versions
+from thermostats.reporting.posteriors import machine, versions
 from thermostats.tables import store
-from thermostats.tables.vocabulary import NURSERY, OURS
+from thermostats.tables.schemas import NURSERY, OURS
 
 OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
 OF_OTHERS = "rows joined from this source; add its authors"

@@ -14,11 +14,10 @@ from thermostats.formatting import plural
 from thermostats.next_steps import command
 from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
 from thermostats.reporting.posteriors import shipped_snapshot
-from thermostats.reporting.stale import NEW, read_manifest
-from thermostats.reporting.state import ABOUT, State, counted
+from thermostats.reporting.state import ABOUT, NEW, State, counted, read_manifest
 from thermostats.settings import CALIBRATE_VARIABLE, DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables
 from thermostats.tables import folders
-from thermostats.tables.atomic import only_writer
+from thermostats.tables.folders import only_writer
 
 STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 

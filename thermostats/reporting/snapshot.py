@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats import formatting
-from thermostats.reporting.files import remove_files, write_files
 from thermostats.reporting.names import INDEX, SNAPSHOT, TABLE, folder_of
+from thermostats.reporting.state import remove_files, write_files
 from thermostats.tables import store
 
 ERRORS = 4.0
@@ -30,7 +30,7 @@ OURS = re.compile(r"[a-z]\d\d\.(md|svg)")
 
 def read_findings(path: Path) -> pd.DataFrame:
     """A table of findings that a report wrote."""
-    return store.validate(store.read(path, "findings"), "findings", path)
+    return store.validate(store.read_own(path, "findings"), "findings", path)
 
 
 def differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tuple[str, ...]:

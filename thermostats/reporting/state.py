@@ -2,31 +2,242 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thermostats.claims.scripts import with_words
 from thermostats.claims.study import named, studies
+from thermostats.errors import DataError
 from thermostats.formatting import listed, plural
-from thermostats.reporting.digest import PACKAGE, sha, sha_of
-from thermostats.reporting.layout import Layout
-from thermostats.reporting.names import CHECKSUMS, findings_name, folder_of
+from thermostats.reporting.names import CHECKSUMS, MANIFEST, findings_name, folder_of
 from thermostats.reporting.pages import PAGES
-from thermostats.reporting.posteriors import Posteriors, posteriors
-from thermostats.reporting.stale import NEW, Record, stale_because
+from thermostats.reporting.posteriors import PACKAGE, Posteriors, package_sha, posteriors, sha, sha_of
 from thermostats.tables import folders
+from thermostats.tables.folders import write_all
+from thermostats.tables.schemas import TABLES
 
 if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence
+
+
+def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write those files that are not there with the same bytes; their names."""
+    there = {name: out / name for name in files if (out / name).is_file()}
+    written = [name for name, content in files.items() if name not in there or there[name].read_bytes() != content]
+    write_all(out, {out / name: files[name] for name in written})
+    return written
+
+
+def remove_files(out: Path, names: Iterable[str]) -> list[str]:
+    """Remove files of a report, and folders left empty; the names of those that were there."""
+    removed = [name for name in names if (out / name).is_file()]
+    for name in removed:
+        path = out / name
+        path.unlink()
+        if path.parent != out and not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    return removed
+
+
+def as_json(value: object) -> bytes:
+    """A value as JSON that is the same bytes for equal values."""
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+NEW = "not built yet"
+LINKS, ROWS = "what the page links to changed", "rows that it reads changed"
+"""Why pages are stale whose text is not."""
+POSTERIORS = "posteriors that it does not draw"
+"""Why pages are stale that show what the snapshot has of these: that changed, or they are to be drawn."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a claim's page, or a page about all claims, was made of, and the SHA-256 of its files by name."""
+
+    digest: str
+    """SHA-256 of all that it depends on but rows: script, words, error rates or what it shows; package, libraries."""
+    links: str = ""
+    """SHA-256 of the pages that it leads to."""
+    tables: str = ""
+    """SHA-256 over the files that rows are read from; empty: those are not all known."""
+    rows: str = ""
+    """SHA-256 of the rows that it was made of, as `claims.stored.Stored.rows` has it."""
+    files: dict[str, str] = field(default_factory=dict)
+    posteriors: str = ""
+    """SHA-256 of the snapshot's posteriors of the claim, of a page on which one is not drawn; else empty."""
+
+    @classmethod
+    def of(cls, made_of: bytes, links: Mapping[str, str], tables: str, posteriors: str = "") -> Record:
+        """The record of a page that is made of these bytes by this package, before its rows and files are known."""
+        return cls(sha_of([sha(made_of), package_sha()]), sha_of(links), tables, posteriors=posteriors)
+
+    def made(self, rows: str, files: Mapping[str, bytes]) -> Record:
+        """The record of what is made of this, and from these rows."""
+        return replace(self, rows=rows, files={name: sha(content) for name, content in files.items()})
+
+
+def stale_because(record: Record | None, now: Record, rows: Callable[[], str], out: Path) -> str:
+    """Why a page is not what it would be if made now; empty where it is.
+
+    now: what it would be made of. rows: SHA-256 of the rows of its findings; asked where files of tables changed.
+    """
+    if record is None:
+        return NEW
+    if record.posteriors and record.posteriors != now.posteriors:
+        return POSTERIORS
+    if record.digest != now.digest:
+        return "its script, its words, the error rates of its rules, the package or a library changed"
+    if not (record.tables and record.tables == now.tables) and record.rows != rows():
+        return ROWS
+    return _changed_file(record, out) or (LINKS if record.links != now.links else "")
+
+
+def read_manifest(out: Path) -> dict[str, Record]:
+    """Records of a report by claim or page; without those of another version, and empty where there is no report.
+
+    Raises DataError where the manifest is damaged.
+    """
+    path = out / MANIFEST
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        names = {each.name for each in fields(Record)}
+        return {name: Record(**record) for name, record in content.items() if record.keys() <= names}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DataError("the manifest of the report cannot be read", where=path, got=error.strerror or "") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        step = "delete it, then thermostats report --all"
+        raise DataError("the manifest of the report is damaged", where=path, got=str(error), next_step=step) from error
+
+
+def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
+    """Write the records; nothing where they are as they were."""
+    write_files(out, {MANIFEST: as_json({name: asdict(record) for name, record in records.items()})})
+
+
+def _changed_file(record: Record, out: Path) -> str:
+    """What happened to the first file of a record that is not as it was written; empty where all are."""
+    for name, digest in record.files.items():
+        if not (out / name).is_file():
+            return f"{name} is missing"
+        if sha((out / name).read_bytes()) != digest:
+            return f"{name} was edited"
+    return ""
+
+
+COPIED = 64_000_000
+"""Bytes of tables up to which a report outside the tables' folder takes a copy of them."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file that a report rests on."""
+
+    path: Path
+    table: str
+    """Which table it holds rows of; empty: it is an analysis or the codebook."""
+    name: str
+    """Relative to the root; empty: not within it, and too large to be copied."""
+    copied: bool
+
+    @cached_property
+    def content(self) -> bytes:
+        """Its bytes."""
+        return self.path.read_bytes()
+
+    @cached_property
+    def sha(self) -> str:
+        """SHA-256 of its bytes."""
+        return sha(self.content)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Folders of a report; its root is the folder that it lies in.
+
+    Tables and analyses within the root are where they are; others are copied into the report where they are not large.
+    """
+
+    out: Path
+    data: Path
+    scripts: tuple[Path, ...]
+
+    @cached_property
+    def root(self) -> Path:
+        """Folder from which the checksums are verified."""
+        return self.out.resolve().parent
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the report's folder."""
+        return self.out.resolve().name
+
+    @cached_property
+    def tables(self) -> tuple[Listed, ...]:
+        """Files of all tables in the order of the codebook, then the codebook; those beneath a user's store last."""
+        listed: list[Listed] = []
+        for layer in reversed(folders.layers(self.data)):
+            paths = [(path, name) for name in TABLES for path in folders.own_files(name, layer)]
+            book = layer / "CODEBOOK.md"
+            paths += [(book, "")] if book.is_file() else []
+            listed += self._listed(paths, layer, "data" if layer == self.data else "package")
+        return tuple(listed)
+
+    @cached_property
+    def analyses(self) -> tuple[Listed, ...]:
+        """The scripts of the analyses, with their words."""
+        if not self.scripts:
+            return ()
+        paths = [(file, "") for script in self.scripts for file in with_words(script)]
+        return tuple(self._listed(paths, self.scripts[0].parent, "analyses"))
+
+    def copies(self) -> dict[str, bytes]:
+        """Files that the report takes a copy of, by name relative to it."""
+        return {name: listed.content for name, listed in self.copied.items()}
+
+    @property
+    def copied(self) -> dict[str, Listed]:
+        """The same files, unread: none where tables and analyses lie within the root."""
+        folder = f"{self.name}/"
+        return {f.name.removeprefix(folder): f for f in (*self.tables, *self.analyses) if f.copied}
+
+    def href(self, listed: Listed) -> str:
+        """How a page in the report's folder refers to a file; empty where it cannot."""
+        folder = f"{self.name}/"
+        return listed.name.removeprefix(folder) if listed.copied else f"../{listed.name}" if listed.name else ""
+
+    def checksums(self, records: Mapping[str, Record]) -> bytes:
+        """Lines for `sha256sum --check` in the root: tables, analyses, pages, what the pages were made of."""
+        out = self.name
+        lines = {listed.name: listed.sha for listed in (*self.tables, *self.analyses) if listed.name}
+        lines |= {f"{out}/{name}": digest for record in records.values() for name, digest in record.files.items()}
+        manifest = self.out / MANIFEST
+        lines |= {f"{out}/{MANIFEST}": sha(manifest.read_bytes())} if manifest.is_file() else {}
+        return "".join(f"{digest}  {name}\n" for name, digest in sorted(lines.items())).encode()
+
+    def _listed(self, paths: Iterable[tuple[Path, str]], folder: Path, called: str) -> Iterable[Listed]:
+        within = folder.resolve().is_relative_to(self.root)
+        chosen = list(paths)
+        small = sum(path.stat().st_size for path, _ in chosen) <= COPIED
+        for path, name in chosen:
+            inner = path.relative_to(folder).as_posix()
+            if within:
+                yield Listed(path, name, (folder.resolve() / inner).relative_to(self.root).as_posix(), copied=False)
+            else:
+                yield Listed(path, name, f"{self.name}/{called}/{inner}" if small else "", copied=small)
+
 
 INDEX, MEANS, METHODS, DATA, BUNDLE = "index", "means", "methods", "data", "bundle"
 ABOUT = tuple(name for name, page in PAGES.items() if page.at_once)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
-ROWS = ("*.csv", "*.parquet")
+ROWS_STATE = ("*.csv", "*.parquet")
 """Files that rows are read from."""
 PRIVATE = "private"
 """Folder of texts that no analysis reads."""
@@ -105,7 +316,7 @@ class State:
         if any(study.tables and not study.read_table.startswith(f"{PACKAGE}.") for study in studies().values()):
             return ""
         within = {folders.shipped("data"), *folders.layers(self.data)}
-        files = [(path, folder) for folder in sorted(within) for kind in ROWS for path in folder.rglob(kind)]
+        files = [(path, folder) for folder in sorted(within) for kind in ROWS_STATE for path in folder.rglob(kind)]
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in files)
         return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from pyarrow.parquet import read_schema
 
 from thermostats.tables import folders, schemas
-from thermostats.tables.atomic import write_atomically
-from thermostats.tables.feature_columns import FEATURES, MEANING
-from thermostats.tables.join_columns import when_joined
+from thermostats.tables.column_map import when_joined
+from thermostats.tables.features import FEATURES, MEANING
+from thermostats.tables.folders import write_atomically
 from thermostats.tables.schemas import (
     FLAG,
     FLOAT,

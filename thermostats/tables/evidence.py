@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from thermostats.errors import unknown
-from thermostats.tables.vocabulary import EXTERNAL, NURSERY
+from thermostats.tables.schemas import EXTERNAL, NURSERY
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,17 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.errors import unknown
 from thermostats.tables import store
-from thermostats.tables.group_sums import Groups, numbered
+from thermostats.tables.ranks import ranks
 from thermostats.tables.runs import superseded
-from thermostats.tables.vocabulary import GAINS, MODEL, POSITIONS, READ_GAINS, RUN
+from thermostats.tables.schemas import (
+    FLAG,
+    FLOAT,
+    FUNCTION,
+    GAINS,
+    INTEGER,
+    MODEL,
+    MODELS,
+    POSITIONS,
+    READ_GAINS,
+    RUN,
+    RUNS,
+    STORED,
+    TEXT,
+    Column,
+    column,
+    number,
+)
+
+
+def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
+    """Number of each row's combination of texts, counted in their order, and the combinations by number."""
+    number, distinct = pd.factorize(ranks(rows[label] for label in labels), sort=True)
+    row = np.empty(len(distinct), dtype=np.int64)
+    row[number] = np.arange(len(rows))
+    return number, rows[list(labels)].take(row).reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows ordered by group, in their own order within; `numbers`, first row and rows of each group.
+
+    A sum over a group must not depend on what other rows there are, so groups are summed one by one (`reduceat`):
+    pandas gives another last digit where the rows of groups alternate.
+    """
+
+    order: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, number: NDArray[np.int64]) -> Groups:
+        order = np.argsort(number, kind="stable")
+        ordered = number[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        return cls(order, ordered[starts], starts, np.diff(starts, append=len(ordered)))
+
+    def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.add.reduceat(values[self.order], self.starts)
+
+    def mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.sum(values) / self.sizes
+
+    def max(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.maximum.reduceat(values[self.order], self.starts)
+
+    def std(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard deviation, divisor n - 1; NaN for one row."""
+        gaps = np.empty_like(values)
+        gaps[self.order] = (values[self.order] - np.repeat(self.mean(values), self.sizes)) ** 2
+        return np.sqrt(self.sum(gaps) / np.where(self.sizes > 1, self.sizes - 1, np.nan))
+
 
 OF_RUNS = ("layers", "summaries", "transitions", "weights")
 """Tables of runs that features are made of."""
@@ -296,3 +360,43 @@ def _spectra(norms: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     means = ordered.merge(runs[["run_id", *MODEL]], on="run_id").groupby([*MODEL, "label"])["spectral_norm"].mean()
     wide = means.unstack("label").reindex(columns=list(WEIGHT_NAMES.values())).astype("float64")
     return wide.assign(wv_wo_ratio=wide["wv_norm"] / wide["wo_norm"]).reset_index()
+
+
+MEANING = "computed from the tables: one row per model, revision and source, prompt set and precision"
+OF_GAINS = {
+    "": ("{1}; mean over prompts", FLOAT, "ratio"),
+    "_geometric": ("exp of the mean over prompts of log {0}; empty where only averages are known", FLOAT, "ratio"),
+    "_sd": ("standard deviation over prompts of {0}", FLOAT, "ratio"),
+    "_n": ("prompts that {0} rests on; 0: an average was published", INTEGER, "count"),
+}
+TRANSITION = "L_star_{definition}_{trace variant}"
+"""Stands for as many columns as the table transitions has definitions and curves."""
+FEATURES: dict[str, Column] = {
+    **{label: RUNS.columns[label] for label in RUN},
+    "token_position": column(TEXT, "that of the gains, as `position` of the table layers"),
+    "n_prompts": column(INTEGER, "most prompts that one of its gains rests on", "count"),
+    **{label: declared for label, declared in MODELS.columns.items() if label not in MODEL},
+    "rho": number("head density, H/d_h", "ratio"),
+    "aspect": number("d/L", "ratio"),
+    "kv_ratio": number("K/H", "ratio"),
+    "ff_ratio": number("d_ff/d", "ratio"),
+    "log10_n_params": number("log10 of n_params", "log10"),
+    "log10_n_params_nonembedding": number("log10 of n_params_nonembedding", "log10"),
+    "comparable": column(FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"),
+    **{
+        f"{gain}{ending}": column(
+            dtype,
+            words.format(gain, formula),
+            unit,
+            of="" if ending == "_n" else FUNCTION if gain in READ_GAINS else STORED,
+        )
+        for gain, formula in (GAINS | READ_GAINS).items()
+        for ending, (words, dtype, unit) in OF_GAINS.items()
+    },
+    TRANSITION: number("transition layer L*, mean over prompts; see transitions", "1-based layer", of=STORED),
+    f"{TRANSITION}_sd": number("its standard deviation over prompts", "layers", of=STORED),
+    "wv_norm": number("mean over layers of the spectral norm of W_V", "norm", of=STORED),
+    "wo_norm": number("the same of W_O", "norm", of=STORED),
+    "wv_wo_ratio": number("wv_norm/wo_norm", "ratio", of=STORED),
+}
+"""Every column in its order, with type, unit and meaning."""

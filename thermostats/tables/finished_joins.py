@@ -17,11 +17,10 @@ from typing import Any
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.atomic import write_atomically
-from thermostats.tables.caching import cache_folder
-from thermostats.tables.folders import MARK, begun_or_shipped, layers, own_files
+from thermostats.tables.folders import MARK, begun_or_shipped, layers, own_files, write_atomically
 from thermostats.tables.remedies import JoinCall
 from thermostats.tables.schemas import TABLES
+from thermostats.tables.store import cache_folder
 
 ANYHOW = ("data", "options")
 """Arguments of a call on which it does not depend whether its rows are there."""

@@ -10,16 +10,119 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from errno import ENOENT
 from pathlib import Path
 from types import NoneType
 
+import filelock
+
 import thermostats
 from thermostats.errors import DataError, UsageError, reason
-from thermostats.tables.atomic import write_atomically
-from thermostats.tables.vocabulary import EXTERNAL, NURSERY
+from thermostats.tables.schemas import EXTERNAL, NURSERY
+
+LOCK, STAGING = ".lock", ".staging"
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """While open, no other process writes to the folder; what one that was killed left half-written is removed.
+
+    Raises DataError where the folder cannot be locked.
+    """
+    lock = filelock.FileLock(folder / LOCK)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except (OSError, NotImplementedError) as error:
+        raise DataError(
+            "cannot lock the folder for writing; nothing was written",
+            where=folder,
+            got=reason(error),
+            next_step="choose a writable folder on a drive that supports locks",
+        ) from error
+    try:
+        _clear(folder / STAGING)
+        yield
+        _clear(folder / STAGING)
+    finally:
+        with suppress(OSError):  # a drive that is gone: what was done is done, or was said to have failed
+            lock.release()
+
+
+def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
+    """Replace files of a folder: all are staged in it and synced before the first is renamed to its place.
+
+    Raises DataError where one cannot be written or lies outside the folder; every file is as it was then, unless
+    renaming itself failed midway.
+    """
+    staged: dict[Path, Path] = {}
+    place = folder
+    try:
+        for place in contents:
+            _check_inside(place, folder)
+        for place, content in contents.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, staged[place] = _create(folder / STAGING, place.name)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            staged[place].chmod(0o644)
+        for place in contents:
+            staged[place].replace(place)
+            del staged[place]
+    except OSError as error:
+        raise DataError(
+            "cannot write; the file is as it was",
+            where=place,
+            got=reason(error),
+            next_step="free space or choose a folder that can be written",
+        ) from error
+    finally:
+        for leftover in staged.values():
+            with suppress(OSError):  # the next writer removes it
+                leftover.unlink(missing_ok=True)
+        with suppress(OSError):  # there is none, or another writer's file is in it
+            (folder / STAGING).rmdir()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace one file as `write_all` does."""
+    write_all(path.parent, {path: content})
+
+
+def _create(staging: Path, name: str) -> tuple[int, Path]:
+    """A new file in the staging folder, which a writer that is through may have removed in between."""
+    for _ in range(9):
+        staging.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            descriptor, path = tempfile.mkstemp(dir=staging, prefix=f"{name}.")
+            return descriptor, Path(path)
+    raise FileNotFoundError(ENOENT, "the staging folder vanishes", str(staging))
+
+
+def _clear(staging: Path) -> None:
+    with suppress(OSError):  # there is none, or it stays: nothing reads what is in it
+        for leftover in staging.iterdir():
+            leftover.unlink()
+        staging.rmdir()
+
+
+def _check_inside(path: Path, folder: Path) -> None:
+    """Raise DataError where a path leads out of its folder, by `..` or over a symbolic link."""
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise DataError(
+            "a file to be written lies outside its folder; nothing was written",
+            where=path,
+            got=path.parent.resolve(),
+            allowed=f"places in {folder.resolve()}",
+            next_step="remove the symbolic link or the name with ..",
+        )
+
 
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
@@ -189,3 +292,40 @@ def shipped_models() -> list[Path]:
     A wheel carries none of them: where the package is installed there are none.
     """
     return sorted(path.parent for path in shipped("data").glob("*/models/*/config.json"))
+
+
+MEGABYTE = 1_000_000
+CONFIG, INDEX, PROMPTS, ROWS = 10 * MEGABYTE, 30 * MEGABYTE, 50 * MEGABYTE, 200 * MEGABYTE
+"""Largest files by kind; the largest that are known of are under a tenth of it."""
+TABLE = 500 * MEGABYTE
+"""Largest file of a store: rows of one run, or of the models."""
+CELLS = 20_000_000
+"""Most cells of a file of rows, so that a small file does not unpack to what fills memory."""
+
+
+class TooManyError(ValueError):
+    """A file holds more cells than files of its kind do."""
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """Content of a file; raises OSError where it cannot be read, DataError where it has more than `limit` bytes."""
+    with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        content = stream.read(min(size, limit) + 1)
+        if len(content) > size:  # it grows, or does not tell its size
+            content += stream.read(limit + 1 - len(content))
+    if len(content) > limit:
+        raise DataError(
+            "the file is larger than files of its kind may be",
+            where=path,
+            got=f"{path.stat().st_size} bytes",
+            allowed=f"at most {limit} bytes",
+            next_step="name another file, or split it",
+        )
+    return content
+
+
+def check_cells(count: int) -> None:
+    """Raise TooManyError where a file has more cells than `CELLS`."""
+    if count > CELLS:
+        raise TooManyError(f"about {count} cells")

@@ -6,7 +6,7 @@ named, unless `replace` is given. What was merely recorded of a run (versions, d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,25 +18,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason, unknown
 from thermostats.next_steps import command
 from thermostats.tables import finished_joins, store
-from thermostats.tables.atomic import only_writer, write_all
-from thermostats.tables.column_map import ColumnMap, columns_of_rows, load_maps
-from thermostats.tables.folders import begun, begun_or_shipped, layers, own_files, own_folder
-from thermostats.tables.identities import MEASURES, check_identities
+from thermostats.tables.column_map import READ, REFUSED, ColumnMap, columns_of_rows, is_gain, load_maps
+from thermostats.tables.folders import begun, begun_or_shipped, layers, only_writer, own_files, own_folder, write_all
+from thermostats.tables.identities import MEASURES, check_identities, check_models
 from thermostats.tables.incoming import Source, read
-from thermostats.tables.join_columns import READ, REFUSED
-from thermostats.tables.mapping import filled, hashes_of_sets, mapped, with_hashes, with_runs
-from thermostats.tables.model_gains import is_gain
-from thermostats.tables.parameters import check_models
+from thermostats.tables.mapping import doubts_of, filled, hashes_of_sets, mapped, suggested, with_hashes, with_runs
 from thermostats.tables.plausible import check_plausible
 from thermostats.tables.ranks import again, places, ranks
 from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
-from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, absent, dtypes, key, references, with_added
-from thermostats.tables.suggested_map import doubts_of, suggested
-from thermostats.tables.table_files import is_archive
+from thermostats.tables.schemas import FLOAT, INTEGER, OF_RUNS, TABLES, absent, dtypes, key, references, with_added
+from thermostats.tables.store import is_archive
 from thermostats.tables.validation import difference, ranks_of, typed
 
 MAP = "thermostats ls columns {}; --map names a file that maps yours to ours"
@@ -297,7 +292,7 @@ def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[
     if texts.empty:
         return {}, old
     path = folder / "private" / "prompts.csv"
-    before = [store.read(path, "prompts")] if path.is_file() else []
+    before = [store.read_own(path, "prompts")] if path.is_file() else []
     written = {path: store.to_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
     by_hash = texts.drop_duplicates("text_sha256").set_index("text_sha256")["text"]
     return written, old.assign(text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna("")))
@@ -359,7 +354,7 @@ def _contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
     changed, fresh = _replaced(name, folder, plan.replaced)
     new = _both(plan.added, fresh)
     number, paths = _places(new, name, folder)
-    changed |= {path: store.read(path, name) for path in paths if path not in changed and path.is_file()}
+    changed |= {path: store.read_own(path, name) for path in paths if path not in changed and path.is_file()}
     files = {path: number for number, path in enumerate(dict.fromkeys([*changed, *paths]))}
     held, of_path = store.FilesOfRows.of(changed, name), np.array([files[path] for path in paths], dtype=np.int64)
     rows = pd.concat([held.rows, new]) if changed else new
@@ -377,7 +372,7 @@ def _replaced(name: str, folder: Path, new: pd.DataFrame) -> tuple[dict[Path, pd
         for path in own_files(name, folder):
             if is_archive(path):  # what is shipped stays; a row of one's own stands over it
                 continue
-            held = store.read(path, name).set_index(key(name))
+            held = store.read_own(path, name).set_index(key(name))
             here = held.index.intersection(fresh.index)
             if len(here):
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
@@ -400,7 +395,7 @@ def _both(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
     for path in (layer / "published" / f"{name}.csv" for layer in layers(folder)):
-        here = store.read(path, name).set_index(key(name)).index.intersection(replaced) if path.is_file() else ()
+        here = store.read_own(path, name).set_index(key(name)).index.intersection(replaced) if path.is_file() else ()
         if len(here):
             raise DataError(
                 "these rows are figures of the study and cannot be replaced",
@@ -508,3 +503,89 @@ def _table_of(frame: pd.DataFrame, where: object) -> str:
         got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown {', '.join(unknown) or 'none'}",
         next_step=did_you_mean(unknown[0], lacking, MAP.format(nearest)) if unknown else MAP.format(nearest),
     )
+
+
+MODEL = ["model_id", "revision"]
+
+
+def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False) -> dict[str, int]:
+    """Rows removed from a user's folder, by table: the runs of a source, their rows, and models whose facts it states.
+
+    A model stays while a run of another source is of it; prompts stay. Rows of runs go before the runs, so that what is
+    interrupted is finished by the same call.
+
+    Raises UsageError where the folder does not exist or holds no rows of this source, DataError where a file cannot be
+    removed.
+    """
+    folder = own_folder(data)
+    if not folder.is_dir():
+        raise UsageError("no such data folder", where=folder, next_step="thermostats ls runs --own lists what is there")
+    with only_writer(folder):
+        held = {
+            name: {path: store.read_own(path, name) for path in own_files(name, folder) if not is_archive(path)}
+            for name in ("runs", "models", *(schema.name for schema in OF_RUNS))
+        }
+        runs = pd.concat(held["runs"].values()) if held["runs"] else pd.DataFrame(columns=["run_id", "source", *MODEL])
+        models = pd.concat(held["models"].values()) if held["models"] else pd.DataFrame(columns=["source", *MODEL])
+        sources = {*runs["source"], *models["source"]} - {""}
+        if source not in sources:
+            meant = nearest(source, sources) or next(iter(sorted(sources)), "SOURCE")
+            line = command("forget", source=meant, data=folder)
+            error = unknown("no own rows of this source", source, sorted(sources), where=folder)
+            raise error.ending_in(f"{error.next_step} {line}".strip())
+        gone = set(runs.loc[runs["source"] == source, "run_id"])
+        every = store.load("runs", folder)
+        used = pd.MultiIndex.from_frame(every.loc[~every["run_id"].isin(gone), MODEL])
+        changed: dict[str, dict[Path, pd.DataFrame]] = {}
+        for name in (*(schema.name for schema in OF_RUNS), "runs", "models"):
+            for path, rows in held[name].items():
+                if name == "models":
+                    goes = (rows["source"] == source) & ~pd.MultiIndex.from_frame(rows[MODEL]).isin(used)
+                else:
+                    goes = rows["run_id"].isin(gone)
+                if goes.any():
+                    changed.setdefault(name, {})[path] = rows[~goes]
+        counts = {
+            name: sum(len(held[name][path]) - len(rows) for path, rows in of.items()) for name, of in changed.items()
+        }
+        if not dry_run:
+            for name, of in changed.items():
+                _replace(of, name, folder)
+    return counts
+
+
+def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:
+    """Write what is left of files of a table; a file with nothing left is removed."""
+    left = store.FilesOfRows.of({path: rows for path, rows in files.items() if len(rows)}, name)
+    write_all(folder, store.to_csv_files(left, name))
+    _remove(path for path, rows in files.items() if not len(rows))
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink()
+        except OSError as error:
+            raise DataError("cannot remove a file", where=path, got=reason(error)) from error
+        with suppress(OSError):  # other runs have files there
+            path.parent.rmdir()
+
+
+def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
+    """Record in a user's folder that runs are of the model with this hash; a run that ships gets a row there.
+
+    Raises DataError where the folder cannot be written.
+    """
+    with only_writer(folder):
+        changed: dict[Path, pd.DataFrame] = {}
+        left = set(run_ids)
+        for path in (path for path in own_files("runs", folder) if not is_archive(path)):
+            rows = store.read_own(path, "runs")
+            here = rows["run_id"].isin(left)
+            if here.any():
+                changed[path] = rows.assign(confirmed_sha=rows["confirmed_sha"].mask(here, model_sha))
+                left -= set(rows.loc[here, "run_id"])
+        beneath = store.load("runs", folder)
+        for run_id, rows in beneath[beneath["run_id"].isin(left)].groupby("run_id"):
+            changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(confirmed_sha=model_sha)
+        write_all(folder, store.to_csv_files(store.FilesOfRows.of(changed, "runs"), "runs"))

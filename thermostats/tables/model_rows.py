@@ -2,22 +2,211 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import optimize, stats
 
-from thermostats.errors import unknown
-from thermostats.tables.evidence import POOLED, check_set, origin
-from thermostats.tables.pooling import LEVELS, pooled
-from thermostats.tables.reading import of_last_revision
-from thermostats.tables.seeds import one_a_recipe
-from thermostats.tables.selection import Selection
-from thermostats.tables.vocabulary import GAINS
+from thermostats.errors import UsageError, did_you_mean, unknown
+from thermostats.next_steps import command
+from thermostats.tables import features, store
+from thermostats.tables.evidence import POOLED, SETS, check_set, in_set, origin
+from thermostats.tables.folders import own_files, own_folder, shipped
+from thermostats.tables.identities import COUNTED
+from thermostats.tables.join import Joined, join
+from thermostats.tables.labels import bare
+from thermostats.tables.reading import Selection, of_last_revision
+from thermostats.tables.schemas import GAINS, dtypes
+
+SHAPE = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding", "norm_kind", "norm_place", "position_scheme")
+"""What the files of a model say, and whoever joins one without files."""
+FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year", "quantised", "package", "model_licence")
+
+
+ALIASES = {"lab": "heritage"}
+"""Words for facts that the columns call otherwise."""
+
+
+def set_facts(
+    models: str | Sequence[str],
+    facts: Mapping[str, str],
+    *,
+    revision: str | None = None,
+    data: str | Path | None = None,
+) -> list[Joined]:
+    """Set columns of models' rows in the user's folder: those of one revision, or of every one.
+
+    facts: of `FACTS`, and of `SHAPE` for models whose files were not read, by column, or `lab` for `heritage`; a year
+    is a number, an empty text takes a fact away.
+
+    Raises UsageError for other columns and for models whose rows are not the user's own, DataError for values that the
+    table `models` does not take.
+    """
+    facts = {ALIASES.get(name, name): value for name, value in facts.items()}
+    if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
+        step = did_you_mean(wrong[0], FACTS, "all else is read from the model's files")
+        raise UsageError("not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step)
+    folder = own_folder(data)
+    rows = own_models(folder)
+    names = [models] if isinstance(models, str) else list(models)
+    chosen = rows[rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)]
+    for model in sorted(set(names) - set(chosen["model_id"])):
+        named = model if revision is None else f"{model}@{revision}"
+        step = did_you_mean(model, rows["model_id"], command("ls", "models", own=True, data=folder))
+        raise UsageError("no such model among your own rows", where=folder, got=named, next_step=step)
+    read = chosen.loc[chosen["source"] == COUNTED, "model_id"]
+    if len(read) and (wrong := [name for name in facts if name in SHAPE]):
+        what, step = "the files of this model say so themselves", f"leave {wrong[0]} out"
+        raise UsageError(what, where=read.iloc[0], got=wrong[0], allowed=", ".join(FACTS), next_step=step)
+    return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
+
+
+def own_models(folder: Path) -> pd.DataFrame:
+    """The user's own rows of the table `models`, none if the folder does not exist yet."""
+    held = [store.read_own(path, "models") for path in own_files("models", folder)]
+    return pd.concat(held) if held else pd.DataFrame(columns=list(dtypes("models")))
+
+
+def own_ids(folder: Path) -> set[str]:
+    """Models of the user's own tables; of the tables that ship none."""
+    return set() if folder == shipped("data") else set(own_models(folder)["model_id"])
+
+
+def spelt_otherwise(heritage: str, folder: Path) -> str:
+    """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is one."""
+    labs = set(store.load("models", folder)["heritage"]) - {heritage, ""}
+    return next((name for name in sorted(labs) if bare(name) == bare(heritage)), "")
+
+
+def check_lab(heritage: str, model: str, folder: Path) -> None:
+    """Raise UsageError for a lab that the tables do not have, while they have one that differs by spelling alone."""
+    labs = set(store.load("models", folder)["heritage"])
+    if heritage and heritage not in labs and (other := spelt_otherwise(heritage, folder)):
+        line = command("set", model, f"heritage={heritage}")
+        step = f"--lab {shlex.quote(other)}; if it is another lab, leave --lab out, then {line}"
+        raise UsageError("the tables spell this lab otherwise", got=repr(heritage), allowed=other, next_step=step)
+
+
+LEVELS = ("source", "prompt_set", "dtype")
+"""Whose instrument, which prompts, which precision; what is left differs from run to run."""
+
+APART, SMALLEST = 3.0, 0.01
+"""Errors, and the log ratio, above which two measurements of one model disagree."""
+EXACT = 1e-12
+"""Variance of a measurement of which no error is known, so that those of one model count alike."""
+
+
+def variances(rows: pd.DataFrame) -> dict[str, float]:
+    """Variances of a log measurement between the values of each level and between runs, by name (`run` the last).
+
+    Two measurements r, s of one model differ by E (y_r − y_s)² − e_r² − e_s² = 2 (σ²_run + Σ_k σ²_k 1[k_r ≠ k_s]);
+    the variances are least squares of this over all pairs, none below 0, every model with the same weight: the method
+    of moments of DerSimonian and Laird 1986 (doi:10.1016/0197-2456(86)90046-2), here with several levels.
+
+    rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where no model was measured
+    twice every variance is 0.
+    """
+    design, seen = [], []
+    for _, measured in rows.groupby("model_id"):
+        pairs = list(combinations(measured.to_dict("records"), 2))
+        for a, b in pairs:
+            weight = len(pairs) ** -0.5
+            design.append([weight, *(weight * (a[name] != b[name]) for name in LEVELS)])
+            seen.append(weight * ((a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2) / 2)
+    fitted = optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(LEVELS) + 1)
+    return dict(zip(("run", *LEVELS), map(float, fitted), strict=True))
+
+
+def pooled(rows: pd.DataFrame, components: Mapping[str, float] | None = None) -> pd.DataFrame:
+    """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by `model_id`.
+
+    V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels in it: one
+    instrument more is worth more than one run more. rows: as for `variances`, whose result stands for `components`
+    where these are not given.
+    """
+    components = variances(rows) if components is None else components
+    estimates = []
+    for model, measured in rows.groupby("model_id", sort=False):
+        covariance = np.diag(measured["e"].to_numpy(np.float64) ** 2 + components["run"])
+        for name in LEVELS:
+            value = measured[name].to_numpy()
+            covariance = covariance + components[name] * (value[:, None] == value[None, :])
+        weights = np.linalg.solve(covariance + EXACT * np.eye(len(measured)), np.ones(len(measured)))
+        mean = weights @ measured["y"].to_numpy(np.float64) / weights.sum()
+        estimates.append((model, float(mean), float(weights.sum() ** -0.5), len(measured)))
+    return pd.DataFrame(estimates, columns=["model_id", "y", "e", "measurements"]).set_index("model_id")
+
+
+def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
+    """Pairs of measurements of one model whose gains lie apart by more than three errors and 1%, a sentence each.
+
+    features: rows of the table `features`. The error is that over prompts, of both.
+    """
+    rows = features[features[gain] > 0]
+    n = rows[f"{gain}_n"].astype("float64").clip(lower=1)
+    rows = rows.assign(error=(rows[f"{gain}_sd"] / rows[gain] / np.sqrt(n)).fillna(0.0).astype("float64"))
+    sentences = []
+    for (model, _), measured in rows.groupby(["model_id", "revision"]):
+        for a, b in combinations(measured.to_dict("records"), 2):
+            apart = float(np.log(b[gain] / a[gain]))
+            if abs(apart) > max(APART * np.hypot(a["error"], b["error"]), SMALLEST):
+                first, second = (f"{row[gain]:.4g} by {row['source']}" for row in (a, b))
+                sentences.append(f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f}%)")
+    return sentences
+
 
 LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class SeedNoise:
+    """Seed variance s² = Σ_i (y_i − ȳ_recipe)² / df of log gains y, and the share of Var(y) that is left to causes."""
+
+    sd: float
+    """s."""
+    df: int
+    """Models less recipes, of recipes with two seeds or more."""
+    ceiling: float
+    """1 − s²/Var(y), at least 0: the largest share that lab, shape and size can have together."""
+    lower: float
+    upper: float
+    """95% F interval of the ceiling, with df and recipes less one."""
+
+
+def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
+    """The noise of seeds in a named gain; rows: of `features`, one a model. None where no recipe has two seeds."""
+    with_gain = rows.dropna(subset=gain)
+    y, recipe = np.log(with_gain[gain].astype("float64")), _recipe(with_gain)
+    within = (y - y.groupby(recipe).transform("mean"))[recipe.duplicated(keep=False)]
+    df = len(within) - recipe[within.index].nunique()
+    if not df:
+        return None
+    variance, total = float(np.square(within).sum()) / df, float(y.var(ddof=1))
+    limits = stats.f.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], df, recipe.nunique() - 1)
+    ceiling, lower, upper = (max(0.0, 1 - float(variance / total / by)) for by in (1.0, *limits))
+    return SeedNoise(float(np.sqrt(variance)), df, ceiling, lower, upper)
+
+
+def one_a_recipe(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per recipe: its first seed, with gains that are geometric means over its seeds."""
+    if not (rows["seed_of"] != "").any():
+        return rows
+    recipe, gains = _recipe(rows), list(GAINS)
+    means = np.exp(np.log(rows[gains].astype("float64")).groupby(recipe).transform("mean"))
+    return rows.assign(**means.where(rows[gains].notna()))[~recipe.duplicated()]
+
+
+def _recipe(rows: pd.DataFrame) -> pd.Series[str]:
+    """The model that each repeats, or is; a model of one seed stands by itself."""
+    return rows["seed_of"].mask(rows["seed_of"] == "", rows["model_id"])
+
+
+LEVEL_MODEL_ROWS = 0.95
 SHALLOW = 2
 """Blocks of a model whose penultimate block is the first, which lifts the embedding: it has no penultimate gain."""
 LEFT_OUT = "left out"
@@ -65,7 +254,7 @@ def model_rows(
         error = estimates[gain]["e"]
     first = one_a_recipe(first.reset_index()).set_index("model_id")
     value, n = first[gain], first["n_prompts"]
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
+    half = stats.t.ppf((1 + LEVEL_MODEL_ROWS) / 2, n - 1) * error.reindex(first.index) * value
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
     layers = evidence.table("layers", position="last")
     block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
@@ -130,3 +319,166 @@ def _to_pool(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
 def _error(rows: pd.DataFrame, gain: str) -> pd.Series:
     """Standard error over prompts of the log of a gain."""
     return (rows[f"{gain}_sd"] / rows[gain] / np.sqrt(rows["n_prompts"])).astype("float64")
+
+
+RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
+
+
+def prompt_rows(
+    gain: str = "last_gain", evidence: Selection | str = POOLED, *, data: str | Path | None = None
+) -> pd.DataFrame:
+    """One row per model and prompt of a named gain (column `value`), on the prompt set that most models share.
+
+    evidence: a set of evidence by name, with `data`, or the tables under one. Columns besides: run_id, model_id,
+    heritage, family, variant, parent, source, prompt_set, prompt_id, category, entropy (of the next token, where
+    measured). `fit_invariance`, `fit_slopes` and `fit_benchmark` take these rows. Raises UsageError for a gain or a set
+    of evidence that does not exist.
+    """
+    if gain not in GAINS:
+        raise unknown("no such gain", gain, GAINS)
+    if isinstance(evidence, str):
+        check_set(evidence)
+        evidence = Selection(data, evidence)
+    rows = one_prompt_set(with_category(evidence, gain_by_prompt(evidence, gain)))
+    models = evidence.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
+    entropies = evidence.table("outputs")[["run_id", "prompt_id", "entropy"]]
+    rows = rows.merge(models, on="model_id", how="left").merge(entropies, on=["run_id", "prompt_id"], how="left")
+    return rows.astype({"value": "float64", "entropy": "float64"})
+
+
+def gain_by_prompt(tables: Selection, gain: str, *sources: str) -> pd.DataFrame:
+    """A named gain of `features.GAINS` by run and prompt of the named files: column `value`; averages are left out.
+
+    Without files: of every run of the set of evidence at its model's last revision, a recipe in the place of the lab.
+    Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
+    """
+    chosen = {"source": list(sources)} if sources else {}
+    runs, models = tables.table("runs", **chosen), tables.table("models")
+    layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
+    if not sources:
+        runs = of_last_revision(runs, "model_id")
+        layers, summaries = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries))
+    values = features.by_prompt(runs, models, layers, summaries)
+    values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
+    return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
+
+
+def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by prompt of one run a model, on one prompt set; empty where there is none.
+
+    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those;
+    of these the models on the prompt set that most of them have, since only one set can be crossed with models.
+    """
+    runs = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size().rename("size").reset_index()
+    runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(["core", "size"], kind="stable")
+    chosen = runs.drop_duplicates("model_id", keep="last")
+    sets = chosen.groupby("prompt_set").agg(models=("run_id", "size"), core=("core", "first")).sort_index()
+    if len(sets):
+        shared = sets.sort_values(["models", "core"], kind="stable").index[-1]
+        chosen = chosen[chosen["prompt_set"] == shared]
+    return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
+
+
+def with_category(tables: Selection, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by prompt with the category of each prompt; prompts that the table does not know are left out."""
+    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    return rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
+
+
+NAMED = ("last_gain", "penultimate_gain", "geometric_gain_to_penultimate", "max_gain_to_penultimate")
+"""Gains at the last token that sources are compared on."""
+MEASUREMENT = ["model_id", "from", "prompt_set", "dtype", "position"]
+LEAST = 3
+"""Blocks that two profiles must share for a correlation."""
+
+
+def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+    """One row per set of evidence: models and labs of all its rows, of comparable ones, of those with gains.
+
+    features: rows of the table `features` of decoders at the last token, every set's. A model is comparable where it
+    does not norm the stream itself after each sum; it has gains where one of `GAINS` is known at the last token.
+    """
+    rows = []
+    for name, what in SETS.items():
+        rows_of_set = features[in_set(name, features, published, runs)]
+        comparable = rows_of_set[rows_of_set["comparable"].astype(bool)]
+        last = rows_of_set[rows_of_set[list(GAINS)].notna().any(axis=1)]
+        row: dict[str, object] = {"evidence": name}
+        for kind, of in (("", rows_of_set), ("comparable_", comparable), ("last_token_", last)):
+            row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
+        rows.append({**row, "what": what})
+    return pd.DataFrame(rows)
+
+
+def measurements(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+    """Rows of `features` at every model's last revision; the files of a study are one source."""
+    rows = of_last_revision(features, "model_id")
+    return rows.assign(source=origin(rows["source"], published))
+
+
+def gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+    """Named gains at the last token of models that two sources measured: one row per model, gain and pair.
+
+    Columns: model_id, gain; first, second (sources), first_gain, second_gain, first_prompts, second_prompts,
+    first_dtype, second_dtype; log_ratio. Of a source with several runs each is one of the pair; runs of one source are
+    not held against each other.
+    """
+    rows = features.assign(**{"from": origin(features["source"], published)})
+    pairs = []
+    for gain in NAMED:
+        for model, measured in rows.dropna(subset=gain).groupby("model_id"):
+            runs = measured.sort_values(["from", "source", "prompt_set", "dtype"]).to_dict("records")
+            for a, b in combinations(runs, 2):
+                if a["from"] != b["from"]:
+                    row = {"model_id": model, "gain": gain, "log_ratio": float(np.log(b[gain] / a[gain]))}
+                    for place, run in (("first", a), ("second", b)):
+                        row |= {place: run["source"], f"{place}_gain": run[gain], f"{place}_dtype": run["dtype"]}
+                        row[f"{place}_prompts"] = run[f"{gain}_n"]
+                    pairs.append(row)
+    return pd.DataFrame(pairs, columns=PAIRS)
+
+
+PAIRS = [
+    *("model_id", "gain", "first", "first_prompts", "first_dtype", "first_gain"),
+    *("second", "second_prompts", "second_dtype", "second_gain", "log_ratio"),
+]
+
+
+def profiles(layers: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+    """Mean over prompts of log G_l by measurement and layer: columns `MEASUREMENT`, layer, log_gain."""
+    rows = layers.dropna(subset="gain_block").merge(
+        runs[["run_id", "model_id", "source", "prompt_set", "dtype"]], on="run_id", suffixes=("_of_row", "")
+    )
+    rows = rows.assign(log_gain=np.log(rows["gain_block"]), **{"from": origin(rows["source"], published)})
+    return rows.groupby([*MEASUREMENT, "layer"])["log_gain"].mean().reset_index()
+
+
+def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
+    """How far the gains of two sources differ block by block, over the inner blocks (from 2 on) that both have.
+
+    One row per model and pair of measurements by two sources, or by one on other prompts: model_id; first and second
+    with their positions and prompt sets; blocks; r (Pearson) of the log gains; mean and sd of d; largest |d|.
+    """
+    inner = profiles[profiles["layer"] >= 2]
+    pairs = []
+    for model, measured in inner.groupby("model_id"):
+        lines = {name: rows.set_index("layer")["log_gain"] for name, rows in measured.groupby(MEASUREMENT[1:])}
+        for a, b in combinations(sorted(lines), 2):
+            if a[0] == b[0] and a[1] == b[1]:
+                continue
+            both = pd.concat([lines[a], lines[b]], axis=1, join="inner").to_numpy(np.float64)
+            if len(both) < LEAST:
+                continue
+            d = both[:, 1] - both[:, 0]
+            row = {"model_id": model, "first": a[0], "first_position": a[3], "first_prompt_set": a[1]}
+            row |= {"second": b[0], "second_position": b[3], "second_prompt_set": b[1], "blocks": len(both)}
+            row["r"] = float(np.corrcoef(both.T)[0, 1])
+            row |= {"mean_d": float(d.mean()), "sd_d": float(d.std(ddof=1)), "largest_d": float(np.abs(d).max())}
+            pairs.append(row)
+    return pd.DataFrame(pairs, columns=PROFILE_PAIRS)
+
+
+PROFILE_PAIRS = [
+    *("model_id", "first", "first_position", "first_prompt_set", "second", "second_position", "second_prompt_set"),
+    *("blocks", "r", "mean_d", "sd_d", "largest_d"),
+]

@@ -17,12 +17,11 @@ from thermostats.errors import DataError, nearest
 from thermostats.tables import store
 from thermostats.tables.features import STATED_MEANS, by_prompt
 from thermostats.tables.folders import shipped
+from thermostats.tables.identities import COUNTED
 from thermostats.tables.labels import apart_within, bare, repeated_texts
-from thermostats.tables.parameters import COUNTED
 from thermostats.tables.ranks import rows_of
 from thermostats.tables.remedies import Remedy, changed, renamed
-from thermostats.tables.schemas import OF_RUNS, TABLES, TEXT
-from thermostats.tables.vocabulary import GAINS, NURSERY, OURS
+from thermostats.tables.schemas import GAINS, NURSERY, OF_RUNS, OURS, TABLES, TEXT
 
 Tables = Mapping[str, pd.DataFrame]
 FAR = {"ratio": 10.0, "norm": 100.0}

@@ -8,8 +8,14 @@ shortest exact form, LF: saving what was loaded gives the same bytes.
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 import re
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -19,28 +25,268 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
-from thermostats.errors import DataError, nearest
-from thermostats.tables import table_files
+from thermostats.errors import DataError, UsageError, nearest, reason
+from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414 (said here too)
+from thermostats.settings import OFF as OFF  # noqa: PLC0414 (said here too)
 from thermostats.tables.arguments import check_table
-from thermostats.tables.atomic import write_atomically
-from thermostats.tables.csv_lines import csv_lines
+from thermostats.tables.folders import ARCHIVE, TABLE, check_cells, layers, own_files, read_bytes, write_atomically
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
-from thermostats.tables.folders import layers, own_files
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
-from thermostats.tables.identities import check_identities
-from thermostats.tables.licences import check_licences
-from thermostats.tables.lineage import check_lineage
-from thermostats.tables.parameters import check_models
+from thermostats.tables.identities import check_identities, check_models
+from thermostats.tables.incoming import csv_lines
 from thermostats.tables.ranks import in_turn
 from thermostats.tables.remedies import Remedy, renamed
 from thermostats.tables.runs import check_run_ids
-from thermostats.tables.schemas import TABLES, key, references, written
-from thermostats.tables.schemas import dtypes as dtypes  # noqa: PLC0414 (said here too)
-from thermostats.tables.table_files import is_archive, runs_in, schema
-from thermostats.tables.validation import converted, ranks_of
+from thermostats.tables.schemas import (
+    EXTERNAL,
+    FLAG,
+    FLOAT,
+    INTEGER,
+    TABLES,
+    TEXT,
+    absent,
+    dtypes,
+    key,
+    references,
+    with_added,
+    written,
+)
+from thermostats.tables.validation import WORDS, converted, difference, ranks_of
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
+
+PERMITTED = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0")
+"""SPDX identifiers of licences that let figures be passed on, with their source and the text of the licence."""
+
+
+def check_licence(licence: str, where: object) -> None:
+    """Raise UsageError where a licence does not permit that figures ship with the package.
+
+    What is not stated permits nothing, and terms against commercial use or changed versions forbid it.
+    """
+    if licence not in PERMITTED:
+        step = "ask its author, or leave the source out; `thermostats join` takes it into a folder of your own"
+        raise UsageError(
+            "this licence does not permit that the rows ship",
+            where=where,
+            got=licence or "none stated",
+            allowed=", ".join(PERMITTED),
+            next_step=step,
+        )
+
+
+def check_licences(runs: pd.DataFrame) -> None:
+    """Raise UsageError for a run of other people that ships under no licence that permits it."""
+    shipped = runs[runs["measure_version"] == EXTERNAL].drop_duplicates(["source", "licence"])
+    for run in shipped.itertuples():
+        check_licence(str(run.licence), f"{run.source}, run {run.run_id}")
+
+
+def check_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> None:
+    """Raise DataError where the two tables contradict each other, or a parent stands in neither."""
+    names = set(models["model_id"]) | set(lineage["model_id"])
+    for row in lineage.to_dict("records"):
+        if row["parent"] and row["parent"] not in names:
+            raise DataError(
+                "table lineage names a parent that neither it nor table models has",
+                where=row["model_id"],
+                got=row["parent"],
+                next_step=f"add a row for {row['parent']} to table lineage, its parent empty where it has none",
+            )
+    stated = models[models["model_id"].isin(lineage["model_id"]) & (models["parent"] != "")]
+    parents = lineage.groupby("model_id")["parent"].agg(set)
+    for model, parent in stated[["model_id", "parent"]].drop_duplicates().itertuples(index=False):
+        if parent not in parents[model]:
+            got = f"{parent} in models, {', '.join(sorted(parents[model])) or 'none'} in lineage"
+            raise DataError("two tables name another parent", where=model, got=got, next_step="correct one of the two")
+    facts = models.drop_duplicates("model_id").set_index("model_id")
+    for row in lineage[lineage["model_id"].isin(facts.index)].to_dict("records"):
+        for label in ("heritage", "family"):
+            held = facts.loc[row["model_id"], label]
+            if row[label] and held and row[label] != held:
+                raise DataError(
+                    f"two tables name another {label}", where=row["model_id"], got=f"{row[label]}, {held}",
+                    next_step="leave it empty in lineage",
+                )  # fmt: skip
+
+
+def joined(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
+    """One row per model and parent, with lab, family and year; the parent of table models where lineage lacks it."""
+    facts = models.drop_duplicates("model_id").set_index("model_id")
+    rows = lineage.copy()
+    lacking = facts[~facts.index.isin(rows["model_id"])].reset_index()
+    rows = pd.concat([rows, lacking[["model_id", "parent", "heritage", "family"]]], ignore_index=True)
+    for label in ("heritage", "family"):
+        rows[label] = rows["model_id"].map(facts[label]).fillna("").where(rows[label].fillna("") == "", rows[label])
+    rows["year"] = rows["model_id"].map(facts["year"])
+    texts = ["parent", "kind", "teacher", "tokenizer", "corpus", "source"]
+    return rows.assign(**{label: rows[label].fillna("") for label in texts})
+
+
+AT_ONCE = 4_000_000
+"""Bytes of files that are parsed at once, about."""
+ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
+
+
+def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table:
+    """Rows of table `name` in a file, of an archive only those of `runs`, as typed columns, not yet validated.
+
+    Raises DataError where it cannot be read or its columns are not as declared, naming the first cell that is not of
+    its column's type.
+    """
+    return _read_archive(path, name, runs) if is_archive(path) else _parsed(_content(path), path, name)
+
+
+def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Table:
+    try:
+        file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
+        check_cells(file.metadata.num_rows * file.metadata.num_columns)
+        rows = file.read() if _holds(file, runs) else file.schema_arrow.empty_table()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"table {name} cannot be read: {error}", where=path) from error
+    declared = schema(name, rows.schema.names)
+    if not rows.schema.equals(declared):
+        got, allowed = (", ".join(f"{each.name} {each.type}" for each in of) for of in (rows.schema, declared))
+        raise DataError(f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed)
+    if runs is not None and "run_id" in declared.names:
+        rows = rows.filter(pc.is_in(rows["run_id"], pa.array(list(runs), pa.string())))
+    return rows
+
+
+def _holds(file: pq.ParquetFile, runs: Collection[str] | None) -> bool:
+    """Whether an archive holds rows of some runs, or has no runs."""
+    if runs is None or "run_id" not in file.schema_arrow.names:
+        return True
+    return not set(runs).isdisjoint(file.read(columns=["run_id"])["run_id"].unique().to_pylist())
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file of a table is an archive."""
+    return path.suffix == ARCHIVE
+
+
+@cache
+def runs_in(path: Path) -> frozenset[str]:
+    """Runs that an archive holds rows of; an archive is never changed."""
+    return frozenset(pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist())
+
+
+def schema(name: str, there: Collection[str]) -> pa.Schema:
+    """Columns of table `name` as Arrow types them, in a file that may lack those that were added later."""
+    spare = {label for label in absent(name) if label not in there}
+    return pa.schema([(label, ARROW[dtype]) for label, dtype in dtypes(name).items() if label not in spare])
+
+
+def read_all(paths: Iterable[Path], name: str) -> list[pa.Table]:
+    """Rows of table `name` in many CSV files, as `read` gives and refuses those of one; some are parsed at once."""
+    return [table for contents in _alike(paths) for table in _parsed_at_once(contents, name)]
+
+
+def _alike(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
+    """Files by turns that have the same first line; by itself one with quotes, in which a line may not be a row."""
+    alike: dict[Path, bytes] = {}
+    names, size = b"", 0
+    for path in paths:
+        content = _content(path)
+        first, quoted = content.partition(b"\n")[0], b'"' in content
+        if alike and (quoted or first != names or size > AT_ONCE):
+            yield alike
+            alike, size = {}, 0
+        alike[path], names, size = content, first, size + len(content)
+        if quoted:
+            yield alike
+            alike, size = {}, 0
+    if alike:
+        yield alike
+
+
+def _parsed_at_once(contents: Mapping[Path, bytes], name: str) -> list[pa.Table]:
+    """Rows of files whose first lines are the same; file by file where they are not as they must be."""
+    if len(contents) > 1:
+        header, *rest = contents.values()
+        lines = [content.partition(b"\n")[2] for content in rest]
+        path = next(iter(contents))
+        with suppress(DataError):  # said of the file that is to blame
+            return [_parsed(b"\n".join([header, *lines]), path, name)]
+    return [_parsed(content, path, name) for path, content in contents.items()]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_bytes(path, TABLE)
+    except OSError as error:
+        raise DataError("table cannot be read", where=path, got=reason(error)) from error
+
+
+def _parsed(content: bytes, path: Path, name: str) -> pa.Table:
+    """Rows of one CSV file."""
+    declared = schema(name, _header(content, path, name))
+    convert = ConvertOptions(
+        column_types=declared, null_values=[""], strings_can_be_null=False, true_values=["True"], false_values=["False"]
+    )
+    try:
+        return read_csv(
+            pa.py_buffer(content),
+            ReadOptions(use_threads=False, block_size=len(content) + 1),  # a cell may be longer than a block
+            ParseOptions(newlines_in_values=True),
+            convert,
+        )
+    except (ValueError, pa.ArrowException) as error:
+        _check_cells(_text(content, path), path, name)
+        raise DataError(f"table {name} is damaged: {error}", where=path) from error
+
+
+def _text(content: bytes, path: Path) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        got = f"byte {error.object[error.start]:#04x} at {error.start}"
+        raise DataError("table is not UTF-8 text", where=path, got=got) from error
+
+
+def _header(content: bytes, path: Path, name: str) -> list[str]:
+    """Columns of the first line. Raises DataError where they are not those of a table in their order."""
+    first = content.partition(b"\n")[0].rstrip(b"\r").decode(errors="replace").split(",")
+    declared = [label for label in dtypes(name) if label in first or label not in absent(name)]
+    if first == declared:
+        return first
+    try:
+        names = next(csv.reader(io.StringIO(_text(content, path))), [])
+    except csv.Error as error:
+        raise DataError(f"table is damaged: {error}", where=path) from error
+    declared = [label for label in dtypes(name) if label in names or label not in absent(name)]
+    if names == declared:
+        return names
+    lacking, extra = difference(names, declared)
+    parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(map(repr, extra))}"] * bool(extra)
+    raise DataError(
+        f"columns of table {name} are not as declared",
+        where=path,
+        got="; ".join(parts) or "another order",
+        allowed=", ".join(declared),
+        next_step=f"thermostats ls columns {name} shows what each means",
+    )
+
+
+def _check_cells(text: str, path: Path, name: str) -> None:
+    """Raise DataError for the first cell that is not of its declared type, with its line; none may be to blame."""
+    reader, cells, lines = csv.reader(io.StringIO(text, newline="")), [], []
+    try:
+        names = next(reader)
+        for row in reader:
+            if len(row) == len(names):
+                cells.append(row)
+                lines.append(reader.line_num)
+    except csv.Error:
+        return  # a cell of over 131,072 characters: there is none to point at
+    wrong = converted(with_added(pd.DataFrame(cells, columns=names, dtype="str"), name), name)[1]
+    for fault in sorted(wrong, key=lambda each: each.row):
+        what = f"table {name}, line {lines[fault.row]}, column {fault.column}: {fault.value!r} {fault.what}"
+        raise DataError(what, where=path, allowed=WORDS[dtypes(name)[fault.column]])
+
 
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
@@ -66,10 +312,8 @@ def load(
     files = [own_files(name, layer) for layer in layers(folder)]
     rows = schema(name, ()).empty_table()
     for in_layer in files:
-        archives = [table_files.read(path, name, runs) for path in in_layer if is_archive(path)]
-        others = table_files.read_all(
-            (path for path in in_layer if not is_archive(path) and _may_hold(path, runs)), name
-        )
+        archives = [read(path, name, runs) for path in in_layer if is_archive(path)]
+        others = read_all((path for path in in_layer if not is_archive(path) and _may_hold(path, runs)), name)
         for parts in (archives, others):
             if parts:
                 rows = _over(pa.concat_tables(parts, promote_options="default"), rows, name)
@@ -78,12 +322,12 @@ def load(
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
-def read(path: Path, name: str) -> pd.DataFrame:
+def read_own(path: Path, name: str) -> pd.DataFrame:
     """One file of table `name`, as typed columns, not yet validated.
 
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
     """
-    return _framed(table_files.read(path, name), name)
+    return _framed(read(path, name), name)
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:
@@ -135,7 +379,7 @@ def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
     path = folder / "private" / "prompts.csv"
     if not path.is_file():
         return prompts
-    texts = read(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
+    texts = read_own(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
     held = prompts["text_sha256"].map(texts).fillna("")
     return prompts.assign(text=prompts["text"].where(prompts["text"] != "", held))
 
@@ -242,3 +486,16 @@ def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
             got=", ".join(unheard),
             next_step="join its rows of prompts first, or leave prompt_set empty",
         )
+
+
+def cache_folder() -> Path | None:
+    """`$THERMOSTATS_CACHE`, else the platform's cache folder; None where the variable says `off`."""
+    chosen = os.environ.get(CACHE_VARIABLE, "")
+    if chosen == OFF:
+        return None
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "thermostats"
+    home = os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else os.environ.get("XDG_CACHE_HOME")
+    return Path(home or Path.home() / ".cache") / "thermostats"

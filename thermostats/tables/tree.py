@@ -7,6 +7,7 @@ with several parents is their mean by their shares, plus its own branch. Felsens
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError, UsageError, unknown
-from thermostats.tables.newick_text import newick_text
+
+PLAIN = re.compile(r"[^\s(),:;'\[\]]+")
+
+
+def newick_text(names: Sequence[str], parents: Sequence[int], lengths: Sequence[float]) -> str:
+    """Nodes in an order in which parents come before their children, the root first; its length is not written."""
+    parts: list[list[str]] = [[] for _ in names]
+    for i in range(len(names) - 1, 0, -1):
+        parts[parents[i]].append(f"{_inner(parts[i])}{_quoted(names[i])}:{float(lengths[i])!r}")
+        parts[i] = []
+    return f"{_inner(parts[0])}{_quoted(names[0])};"
+
+
+def _inner(parts: Sequence[str]) -> str:
+    return f"({','.join(reversed(parts))})" if parts else ""
+
+
+def _quoted(name: str) -> str:
+    return name if PLAIN.fullmatch(name) else "'" + name.replace("'", "''") + "'"
+
 
 Array = NDArray[np.float64]
 EQUAL = "equal"

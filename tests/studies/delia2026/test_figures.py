@@ -14,9 +14,12 @@ from matplotlib.figure import Figure as Canvas
 from thermostats.claims.evidence import Evidence
 from thermostats.formatting import estimate_range
 from thermostats.modelling.classical.association import correlation
-from thermostats.plots.column import column_style
+from thermostats.plots.general import column_style
 from thermostats.studies.delia2026 import figures
-from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, gains, spectra, svg, transition
+from thermostats.studies.delia2026 import figures as gains
+from thermostats.studies.delia2026 import figures as spectra
+from thermostats.studies.delia2026 import figures as transition
+from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, svg
 
 TABLES = shipped_tables()
 DRAWN: dict[str, pd.DataFrame] = {}
@@ -113,7 +116,7 @@ def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
         "bigscience/bloom-560m",
     }
     assert (np.abs(table.loc[["openai-community/gpt2"], "wv"] - 8.954) < 5e-4).any()
-    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=spectra.SEED)
+    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=spectra.SPECTRA_SEED)
     assert f"r = {estimate_range(r)}" in spectra.SPECTRA.caption(table.reset_index())
 
 

@@ -9,8 +9,7 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
-from thermostats.studies.delia2026.gains import gains
-from thermostats.studies.delia2026.stated import H4_EXTENDED, H4_V2, known_gains, stated
+from thermostats.studies.delia2026.stated_facts import H4_EXTENDED, H4_V2, gains, known_gains, stated
 
 
 @pytest.fixture(scope="module")

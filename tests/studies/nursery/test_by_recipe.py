@@ -10,10 +10,9 @@ from statsmodels.formula.api import ols
 
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.crossed_factors import contrasts_of
-from thermostats.studies.nursery.falling import by_crossed
+from thermostats.studies.nursery.third import by_crossed, contrasts_of
 from thermostats.tables.folders import shipped
-from thermostats.tables.vocabulary import NURSERY
+from thermostats.tables.schemas import NURSERY
 
 
 def test_contrasts_of_factors_are_those_of_least_squares() -> None:

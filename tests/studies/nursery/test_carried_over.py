@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import Above
-from thermostats.claims.verdict import AGAINST, SUPPORTED
 from thermostats.studies.nursery.carried_over import SAVED, by_predictions, jackknifed_error_saved, with_predictions
 
 

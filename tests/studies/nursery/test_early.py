@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.early import CORPORA, SETTLES, R, by_corpora, kappa, within_cells
+from thermostats.studies.nursery.training_choices import CORPORA, SETTLES, R, by_corpora, kappa, within_cells
 
 
 def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from thermostats.measurement.estimate import Need, Place
-from thermostats.measurement.outcome import Outcome
-from thermostats.measurement.spec import RunSpec
+from thermostats.measurement.plan import Need, Place
+from thermostats.measurement.spec import Outcome, RunSpec
 
 UNKNOWN = 2 * 2**30
 """Bytes reserved for a spec whose need cannot be estimated beforehand."""

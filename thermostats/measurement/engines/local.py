@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.measurement.engines import Job
-from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.outcome import Outcome, lost
+from thermostats.measurement.plan import PROCESS, Place
 from thermostats.measurement.session import Progress, measure_one, quiet
-from thermostats.measurement.settings import EngineSettings
+from thermostats.measurement.spec import EngineSettings, Outcome, lost
 from thermostats.settings import cores_there_are, variables
 
 CPUS = 4
@@ -156,7 +155,7 @@ def local_place(settings: EngineSettings) -> Place:
     """The room of this machine: its smallest GPU, or all where models are spread over them, else its free memory."""
     import torch  # noqa: PLC0415 - loaded only where something is measured
 
-    from thermostats.measurement.estimate import memory_available  # noqa: PLC0415 - as above
+    from thermostats.measurement.plan import memory_available  # noqa: PLC0415 - as above
 
     if settings.device == "cpu" or not torch.cuda.is_available():
         return Place("cpu", memory_available(torch.device("cpu")))

@@ -15,10 +15,9 @@ import ray.exceptions
 
 from thermostats.errors import ThermostatsError, first_line
 from thermostats.measurement.engines import Job
-from thermostats.measurement.estimate import PROCESS, Place
-from thermostats.measurement.outcome import Outcome, lost
+from thermostats.measurement.plan import PROCESS, Place
 from thermostats.measurement.session import measure_quietly
-from thermostats.measurement.settings import EngineSettings
+from thermostats.measurement.spec import EngineSettings, Outcome, lost
 
 SPARE = 1.1
 """Share of a GPU that is asked for, over what the estimate says: allocators round up."""

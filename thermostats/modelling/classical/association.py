@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 from typing import Any, Literal
 
@@ -18,16 +20,82 @@ from statsmodels.regression.linear_model import OLSResults, RegressionResultsWra
 from statsmodels.tools.sm_exceptions import MissingDataError
 
 from thermostats.errors import UsageError, some_of
-from thermostats.modelling.classical.estimates import (
+from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
     RESAMPLES,
     Array,
     ClassicalEstimate,
+    is_constant,
     numbers,
     same_length,
 )
-from thermostats.modelling.classical.resampling import LARGEST, permuted
+from thermostats.settings import coverage
+
+MOST_ARRANGEMENTS = 41_000
+"""Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
+LARGEST = 10_000_000
+"""Shuffled values held at once."""
+Kind = Literal["independent", "samples", "pairings"]
+
+
+def permuted(
+    data: Sequence[Array], statistic: Callable[..., Array], kind: Kind, *, seed: int, resamples: int = RESAMPLES
+) -> tuple[float, str, Array]:
+    """P(statistic ≥ observed) as scipy's permutation test has it, how it was counted, and all arrangements' if exact.
+
+    `statistic` takes the samples and `axis` and grows with the distance from the null hypothesis. `kind` is scipy's:
+    pairings (shuffle the one sample given), samples (flip the signs of the one sample given), independent (shuffle
+    between two samples).
+    """
+    n = sum(len(sample) for sample in data)
+    total = {"pairings": math.factorial(n), "samples": 2**n, "independent": math.comb(n, len(data[0]))}[kind]
+    exact = total <= MOST_ARRANGEMENTS
+    counted = f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
+    if exact and kind == "pairings":
+        null = statistic(data[0][orders(n)], axis=-1)
+        observed = statistic(data[0], axis=-1) * (1 - 100 * np.finfo(float).eps)
+        return float(np.mean(null >= observed)), counted, null
+    result: Any = stats.permutation_test(
+        tuple(data),
+        statistic,
+        permutation_type=kind,
+        vectorized=True,
+        alternative="greater",
+        n_resamples=total if exact else resamples,
+        batch=None if exact else max(1, LARGEST // n),
+        rng=np.random.default_rng(seed),
+    )
+    return float(result.pvalue), counted, result.null_distribution if exact else np.empty(0)
+
+
+@lru_cache(4)
+def orders(n: int) -> Array:
+    """All n! orders of n places, one a row."""
+    return np.array(list(permutations(range(n))))
+
+
+def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) -> tuple[float, float, str]:
+    """BCa bootstrap bounds and their kind in words (Efron 1987, doi:10.1080/01621459.1987.10478410).
+
+    Where the jackknife or the distribution of the resamples is degenerate, the bounds are NaN and the words say so.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # a degenerate distribution is reported in words below
+        result: Any = stats.bootstrap(
+            (data,),
+            statistic,
+            method="BCa",
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            confidence_level=coverage(level),
+            rng=np.random.default_rng(seed),
+        )
+    left_out = f"{int((~np.isfinite(result.bootstrap_distribution)).sum())} of {RESAMPLES} resamples degenerate"
+    low, high = map(float, result.confidence_interval)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return math.nan, math.nan, f"{NO_INTERVAL}: BCa undefined (degenerate jackknife or distribution); {left_out}"
+    return low, high, f"BCa bootstrap, {left_out}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,3 +411,148 @@ def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerLaw:
     return PowerLaw(
         **vars(fit), prefactor=10**fit.intercept, smallest_without_one=min(without), largest_without_one=max(without)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference(ClassicalEstimate):
+    """A mean (difference); on the log scale `ratio` and its bounds are exp of the estimate and its bounds, else NaN."""
+
+    statistic: float
+    df: float
+    ratio: float
+    ratio_lower: float
+    ratio_upper: float
+    p_permutation: float
+    permutation: str
+
+
+def one_sample(
+    values: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    against: float = 0.0,
+    log: bool = False,
+    level: float = LEVEL,
+    seed: int,
+    resamples: int = RESAMPLES,
+) -> Difference:
+    """Mean of `values` against a given value: t interval and sign-flip permutation, exact for n ≤ 15.
+
+    With `log` the natural logarithms are taken first, `against` is a ratio (such as 1 for a gain) and `ratio` is the
+    geometric mean; the estimate is then log(geometric mean / against), else mean − against. Where values of a group are
+    alike, `groups` (one a value) makes the groups' means the sample.
+    Raises UsageError for fewer than 3 values, missing ones, constant ones, or logs of values not above 0.
+    """
+    x = _by_group(numbers(values, "values", least=3, positive=log), groups, log)
+    x = numbers(x, "values", least=3, positive=log, varied=True)
+    if log and against <= 0:
+        raise UsageError("a logarithm is taken of the value tested", where="against", got=against, allowed="above 0")
+    shifted = np.log(x) - math.log(against) if log else x - against
+    test = f"t test of the mean {'log ' * log}against {against:g}"
+    return _of_one_mean(shifted, test, seed, resamples, log=log, against=against, level=level)
+
+
+def paired_difference(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    log: bool = True,
+    level: float = LEVEL,
+    seed: int,
+    resamples: int = RESAMPLES,
+) -> Difference:
+    """Mean of log(a/b) (or of a − b) over pairs: t interval, sign-flip permutation; `ratio`: geometric mean of a/b.
+
+    Where pairs of a group are alike, `groups` (one a pair) makes the groups' means the sample.
+    Raises UsageError for fewer than 3 pairs, constant differences, missing values, or logs of values not above 0.
+    """
+    x, y = numbers(a, "a", least=3, positive=log), numbers(b, "b", least=3, positive=log)
+    same_length(a=x, b=y)
+    differences = _by_group(np.log(x) - np.log(y) if log else x - y, groups)
+    if is_constant(differences):
+        raise UsageError(
+            "every pair differs by the same amount",
+            where="a, b",
+            got=f"{differences[0]:g} {x.size} times",
+            allowed="differences that vary",
+        )
+    test = f"paired t test of {'log(a/b)' if log else 'a − b'} against 0"
+    return _of_one_mean(differences, test, seed, resamples, log=log, level=level)
+
+
+def welch_difference(
+    a: ArrayLike, b: ArrayLike, *, log: bool = True, seed: int, resamples: int = RESAMPLES
+) -> Difference:
+    """Difference of two groups' means (of logs by default), variances not assumed equal: Welch's t, |t| permuted.
+
+    Raises UsageError for fewer than 3 values a group, both groups constant, missing values, or logs of values not
+    above 0.
+    """
+    x, y = numbers(a, "a", least=3, positive=log), numbers(b, "b", least=3, positive=log)
+    x, y = (np.log(x), np.log(y)) if log else (x, y)
+    if is_constant(x) and is_constant(y):
+        raise UsageError(
+            "both groups are constant", where="a, b", got=f"{x[0]:g} and {y[0]:g}", allowed="values that vary"
+        )
+    test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
+    result = stats.ttest_ind(x, y, equal_var=False)
+    permutation = permuted([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
+    return _record(test, "Welch t", result, float(x.mean() - y.mean()), x.size + y.size, permutation, log=log)
+
+
+def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
+    """Means of the groups, geometric ones with `log`."""
+    if groups is None:
+        return x
+    _, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    same_length(values=x, groups=codes)
+    means = np.bincount(codes, np.log(x) if log else x) / np.bincount(codes)
+    return np.exp(means) if log else means
+
+
+def _of_one_mean(x: Array, test: str, seed: int, resamples: int, **scale: Any) -> Difference:
+    """The mean of x against 0."""
+    permutation = permuted(
+        [x], lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)), "samples", seed=seed, resamples=resamples
+    )
+    return _record(test, "t", stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, **scale)
+
+
+def _record(
+    test: str,
+    kind: str,
+    result: Any,
+    estimate: float,
+    n: int,
+    permutation: tuple[float, str, Array],
+    *,
+    log: bool,
+    against: float = 1.0,
+    level: float = LEVEL,
+) -> Difference:
+    lower, upper = map(float, result.confidence_interval(coverage(level)))
+    ratio, ratio_lower, ratio_upper = (against * math.exp(x) if log else math.nan for x in (estimate, lower, upper))
+    return Difference(
+        test=test,
+        estimate=estimate,
+        lower=lower,
+        upper=upper,
+        level=level,
+        interval=f"{kind} confidence interval" + " of the log" * log,
+        p_value=float(result.pvalue),
+        n=n,
+        statistic=float(result.statistic),
+        df=float(result.df),
+        ratio=ratio,
+        ratio_lower=ratio_lower,
+        ratio_upper=ratio_upper,
+        p_permutation=permutation[0],
+        permutation=permutation[1],
+    )
+
+
+def _welch_t(x: Array, y: Array, axis: int = -1) -> Array:
+    variance = x.var(axis=axis, ddof=1) / x.shape[axis] + y.var(axis=axis, ddof=1) / y.shape[axis]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.abs(x.mean(axis=axis) - y.mean(axis=axis)) / np.sqrt(variance))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import (
+from thermostats.modelling.classical.association import MOST_ARRANGEMENTS, permuted
+from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
     RESAMPLES,
@@ -26,7 +28,6 @@ from thermostats.modelling.classical.estimates import (
     probability,
     same_length,
 )
-from thermostats.modelling.classical.resampling import permuted
 
 TOLERANCE = 1e-12
 
@@ -320,3 +321,127 @@ def _best_cut(x: Array, y: Array) -> tuple[float, float]:
     ties = np.flatnonzero(both >= both.max() - TOLERANCE)
     best = int(ties[ties.size // 2])
     return float(cuts[best]), float(both[best])
+
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Pairs of a member and a non-member of one group, and how often the member is above."""
+
+    share: float
+    """Share of all pairs in which the member is above, ties half."""
+    p: float
+    """Two-sided p of |pairs above − half of the pairs|, membership permuted within groups; exact but for many rows."""
+    smallest_p: float
+    """The p of the most extreme arrangement of these numbers."""
+    groups: pd.DataFrame
+    """Per group with both kinds: group, n, pairs, above, share, and straddling, the kinds with values both above
+    and below all values of the other kind."""
+
+
+def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separation:
+    """Count pairs across kinds within groups and test the count over all groups together.
+
+    All arrangements are enumerated, of more than 41,000 as many as `RESAMPLES` are drawn. Groups of one kind are left
+    out. Raises UsageError where no group has both kinds.
+    """
+    rows = pd.DataFrame({"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group})
+    sizes = rows.groupby("group")["member"].agg(["size", "sum"]).astype(int)
+    exact = math.prod(math.comb(n, k) for n, k in sizes.to_numpy().tolist()) <= MOST_ARRANGEMENTS
+    entries, distance, null, rng = [], 0.0, np.zeros(1 if exact else RESAMPLES), np.random.default_rng(1)
+    for name, part in rows.groupby("group", sort=False):
+        x, chosen = part["value"].to_numpy(), part["member"].to_numpy()
+        k, n = int(chosen.sum()), len(part)
+        if k in (0, n):
+            continue
+        half, above = k * (n - k) / 2, pairs_above(x, chosen)
+        distance += above - half
+        if exact:
+            sums = np.array(list(combinations(stats.rankdata(x).tolist(), k))).sum(axis=1)
+            null = np.add.outer(null, sums - k * (k + 1) / 2 - half).ravel()
+        else:
+            null = null + _drawn(x, k, rng) - half
+        straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))
+        pairs = k * (n - k)
+        entries.append((name, n, pairs, above, above / pairs, straddling))
+    if not entries:
+        raise UsageError("no group has both kinds", got=f"{len(rows)} rows", allowed="members and others in one group")
+    groups = pd.DataFrame(entries, columns=["group", "n", "pairs", "above", "share", "straddling"])
+    distances = np.abs(null)
+    p, smallest = (float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max()))
+    return Separation(float(groups["above"].sum() / groups["pairs"].sum()), p, smallest, groups)
+
+
+def pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
+    """Pairs of a member and a non-member in which the member is above, ties half."""
+    return float(((1 + np.sign(values[member][:, None] - values[~member][None, :])) / 2).sum())
+
+
+def _drawn(values: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Pairs above of k random members: of ranks R, ΣR over the members less k(k + 1)/2."""
+    ranks = np.tile(stats.rankdata(values), (RESAMPLES, 1))
+    return np.asarray(rng.permuted(ranks, axis=1)[:, :k].sum(axis=1) - k * (k + 1) / 2)
+
+
+def _straddles(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    return bool(first.min() < second.min() and first.max() > second.max())
+
+
+LEAST_POINTS = 4
+"""Points in a piece: a line has two parameters, and three points often lie near one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phases:
+    """The best partition of a curve into a given number of straight pieces."""
+
+    starts: tuple[float, ...]
+    """Where each piece but the first begins."""
+    bic: float
+
+
+def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
+    """Best least-squares partitions of y over x into 1 … `most` straight pieces, by dynamic programming.
+
+    BIC = n log(RSS/n) + 4k log n for k pieces: two coefficients each, and a border that costs as much as two, since it
+    is searched for (Zhang and Siegmund 2007, doi:10.1111/j.1541-0420.2006.00662.x). Pieces need not meet. Only as many
+    pieces are tried as have four points each.
+
+    Raises:
+        UsageError: fewer than 8 points, missing values, x not increasing.
+    """
+    x, y = numbers(x, "x", least=2 * LEAST_POINTS), numbers(y, "y", least=2 * LEAST_POINTS, varied=True)
+    same_length(x=x, y=y)
+    if not (np.diff(x) > 0).all():
+        raise UsageError("x does not increase", where="x", got="a step of 0 or less", allowed="increasing layers")
+    n = x.size
+    cost = _costs(x, y)
+    best, cut = [cost[0]], [np.zeros(n + 1, dtype=int)]
+    for _ in range(1, min(most, n // LEAST_POINTS)):
+        totals = best[-1][:, None] + cost
+        best.append(totals.min(axis=0))
+        cut.append(totals.argmin(axis=0))
+    floor = 1e-12 * float(np.square(y - y.mean()).sum())
+    fits = {}
+    for k, totals in enumerate(best, 1):
+        ends, end = [], n
+        for level in range(k - 1, 0, -1):
+            end = int(cut[level][end])
+            ends.append(end)
+        rss = max(float(totals[n]), floor)
+        bic = n * math.log(rss / n) + 4 * k * math.log(n)
+        fits[k] = Phases(starts=tuple(float(x[e]) for e in reversed(ends)), bic=bic)
+    return fits
+
+
+def _costs(x: Array, y: Array) -> Array:
+    """Residual sum of squares of a line through points i … j − 1, at [i, j]; infinite for too few points."""
+    n = x.size
+    cost = np.full((n + 1, n + 1), math.inf)
+    for i in range(n):
+        for j in range(i + LEAST_POINTS, n + 1):
+            dx, dy = x[i:j] - x[i:j].mean(), y[i:j] - y[i:j].mean()
+            cost[i, j] = max(0.0, float(dy @ dy - (dx @ dy) ** 2 / (dx @ dx)))
+    return cost

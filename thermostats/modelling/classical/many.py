@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import LEVEL, Array
-from thermostats.modelling.classical.resampling import MOST_ARRANGEMENTS, orders
+from thermostats.modelling.classical.association import MOST_ARRANGEMENTS, orders
+from thermostats.modelling.columns import LEVEL, Array
 
 RESAMPLES = 1499
 """Rearrangements where not all are listed, the same for every study."""

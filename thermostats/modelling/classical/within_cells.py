@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import Array, ClassicalEstimate
+from thermostats.modelling.columns import Array, ClassicalEstimate
 from thermostats.settings import coverage
 
 Sides = NDArray[np.bool_]

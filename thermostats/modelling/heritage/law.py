@@ -9,24 +9,121 @@ the models at hand (Gelman 2005, doi:10.1214/009053604000001048).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import special, stats
 
-from thermostats.modelling.draws import Array
-from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.heritage.blocks import FAMILY, group_basis, scaled_map
-from thermostats.modelling.heritage.rows import GEOMETRY, SCALE
-from thermostats.modelling.laws import Design
+from thermostats.errors import UsageError
+from thermostats.modelling import laws as residuals
+from thermostats.modelling.draws import Array, Statistic
+from thermostats.modelling.gaussian import NEAR_INFINITE, Gaussian, Shares
+from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE
+from thermostats.modelling.laws import Design, Regressors
 from thermostats.modelling.predictions import LOG
-from thermostats.modelling.residuals import Regressors
 from thermostats.modelling.sampling import Sampled, padded
-from thermostats.modelling.scales import Shares
-from thermostats.modelling.standard_errors import NEAR_INFINITE
+
+Integers = NDArray[np.int64]
+ORDER = "heritage > geometry > scale"
+TOGETHER = "geometry and scale"
+"""Both as one block: `sd_geometry_and_scale` is the spread of the sum of what they contribute."""
+OWN = "model"
+"""What is left to the single model."""
+FAMILY, LINEAGE = "family", "lineage"
+"""Families within labs are a block of their own, neither heritage nor residual; lineage is lab and family together."""
+
+
+def group_basis(codes: Integers, shares: Array) -> Array:
+    """Centred indicators of groups, M × groups, scaled to unit expected variance; `shares`: of every group's models."""
+    indicators = np.eye(shares.size)[codes]
+    return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
+
+
+def scaled_map(columns: Array) -> Array:
+    """A, columns × rank r, with (x − mean)A = √(M/r)·Q, Q orthonormal; rank 0 where nothing varies."""
+    centred = columns - columns.mean(axis=0)
+    norms = np.linalg.norm(centred, axis=0)
+    varied = norms > 1e-9 * (1 + np.abs(columns).max(initial=0.0))
+    if not varied.any():
+        return np.empty((columns.shape[1], 0))
+    _, s, right = np.linalg.svd(centred[:, varied] / norms[varied], full_matrices=False)
+    rank = int((s > 1e-8 * s[0]).sum())
+    by = np.zeros((columns.shape[1], rank))
+    by[varied] = right[:rank].T / s[:rank] / norms[varied][:, None]
+    q = centred @ by
+    signs = np.sign(q[np.abs(q).argmax(axis=0), np.arange(rank)])
+    return np.asarray(by * signs * np.sqrt(len(columns) / rank))
+
+
+def residual(columns: Array, adjusted: Array) -> Array:
+    """What least squares on `adjusted` leaves of the columns."""
+    return np.asarray(columns - adjusted @ np.linalg.lstsq(adjusted, columns, rcond=None)[0])
+
+
+def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
+    """`sd_<block>`: finite-population standard deviation √(Σ_i (f_i − mean f)²/M) over the last axis, of every block.
+
+    Gelman 2005, AOS 33(1).
+    """
+    return {f"sd_{name}": np.asarray(part.std(axis=-1)) for name, part in contributions.items()}
+
+
+def columns_once(
+    blocks: Mapping[str, Sequence[str]], call: Callable[[dict[str, list[str]]], str], outcome: str = ""
+) -> None:
+    """UsageError where a column stands in two blocks, twice in one, or is the outcome: it would belong to neither.
+
+    `call`: the line that works, from blocks that hold each column once.
+    """
+    places: dict[str, list[str]] = {outcome: ["the outcome"]} if outcome else {}
+    for name, columns in blocks.items():
+        for column in columns:
+            places.setdefault(column, []).append(name)
+    last = {column: named[-1] for column, named in places.items() if column != outcome}
+    once = {name: [c for c in dict.fromkeys(columns) if last.get(c) == name] for name, columns in blocks.items()}
+    for column, named in places.items():
+        if len(named) > 1:
+            raise UsageError(
+                "a column stands in two blocks" if len(set(named)) > 1 else "a column is named twice in a block",
+                where=column,
+                got=" and ".join(dict.fromkeys(named)),
+                allowed="each column once",
+                next_step=call({name: columns for name, columns in once.items() if columns}),
+            )
+
+
+def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
+    """Orders that are asked about: of neighbours, of all, and of all with the lineage in the place of the lab."""
+    causes = [name for name in blocks if name != FAMILY]
+    orders = [" > ".join(pair) for pair in pairwise(causes)]
+    orders += [" > ".join(causes)] * (len(causes) > 2)
+    if FAMILY in blocks and len(causes) > 1:
+        orders.append(" > ".join([LINEAGE, *causes[1:]]))
+    return tuple(orders)
+
+
+def asked_of(blocks: Sequence[str]) -> tuple[str, ...]:
+    """What a fit is asked first: the first block above geometry and scale together, the order of all, then the rest."""
+    orders, causes = orders_of(blocks), [name for name in blocks if name != FAMILY]
+    joint = [f"{causes[0]} > {TOGETHER}"] if {"geometry", "scale"} <= set(causes[1:]) else []
+    return tuple(dict.fromkeys([*joint, *[" > ".join(causes)] * (len(causes) > 1), *orders]))
+
+
+def in_order(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry and scale`."""
+    named = [drawn[f"sd_{name.replace(' ', '_')}"] for name in order.split(" > ")]
+    return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
+
+
+def bayes_factor(posterior: float, prior: float) -> float:
+    """Posterior odds over prior odds of an order; infinite where every draw obeys it."""
+    return np.inf if posterior >= 1 else posterior / (1 - posterior) / (prior / (1 - prior))
+
 
 LAB = "heritage"
 NORMAL, STUDENT, SKEW = "normal", "student", "skew"
@@ -304,3 +401,132 @@ def told_apart(codes: NDArray[np.int64]) -> bool:
     """Whether effects of groups can be separated from the mean and from the residual."""
     sizes = np.bincount(codes)
     return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)
+
+
+POPULATION_MEAN, MODELS_MEAN = "population_mean_log_gain", "models_mean_log_gain"
+"""Means of log gains: over models that there could be, and over those at hand, which exact gains leave no doubt of."""
+OF_LAB = "mean log gain of "
+"""How the names of labs begin among the quantities that statements may ask about."""
+
+
+def contributions(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
+    """Contribution of every block to every model's log gain, and what is left to the model, … × M."""
+    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in design.bases.items()}
+    return {**parts, OWN: log_gains(values, design) - values["beta"] - sum(parts.values())}
+
+
+def log_gains(values: Mapping[str, Array], design: HeritageDesign) -> Array:
+    """Log gains of the models without their errors of measurement, … × M, drawn given all else.
+
+    Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
+    """
+    models = slice(design.before, design.before + design.y.size)
+    rng, y, variance = np.random.default_rng(0), values.get("y", design.y), np.square(values["scale"][..., -1:])
+    error = np.square(values.get("error", design.error))
+    centre = values["beta"] + np.zeros(design.y.size)
+    for name, x in design.bases.items():
+        centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
+    if "blur" in values:  # PyMC's factor of errors
+        error = error * np.square(values["blur"][..., models])
+    if "factor" in values:
+        variance = _of_mixture(values, variance, error, y - centre, rng)
+    if "delta" in values:
+        shift, variance = _skewed(values["delta"][..., None], variance, error, y - centre, rng)
+        centre = centre + shift
+    weight = variance / (variance + error)
+    return np.asarray(centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape))
+
+
+def _of_mixture(
+    values: Mapping[str, Array], spread: Array, error: Array, off: Array, rng: np.random.Generator
+) -> Array:
+    """Given what outcomes are off, draws of the variance of every residual, one of those that make up Student's t."""
+    each = spread[..., None] * values["factor"][..., None, :]
+    variance = each + error[..., None]
+    log_p = np.log(np.maximum(values["chance"], 1e-300))[..., None, :] - 0.5 * (
+        np.log(variance) + np.square(off)[..., None] / variance
+    )
+    heights = np.cumsum(special.softmax(log_p, axis=-1), axis=-1)
+    at = (rng.random(off.shape)[..., None] > heights).sum(axis=-1, keepdims=True)
+    return np.asarray(np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0])
+
+
+def _skewed(delta: Array, spread: Array, error: Array, off: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal residuals are made.
+
+    ω(δ|z| + √(1 − δ²) z′) less its mean; |z| given the outcome is a normal cut off at 0.
+    """
+    omega = np.sqrt(spread / (1 - 2 * delta**2 / np.pi))
+    slope, rest, mean = omega * delta, np.square(omega) * (1 - delta**2), omega * delta * (2 / np.pi) ** 0.5
+    variance = (rest + error) / (np.square(slope) + rest + error)
+    middle, sd = variance * slope * (off + mean) / (rest + error), np.sqrt(variance)
+    z = stats.truncnorm.ppf(rng.random(middle.shape), -middle / sd, np.inf, middle, sd)
+    return slope * z - mean, rest
+
+
+def quantities(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
+    """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's models."""
+    parts = contributions(values, design)
+    square = np.square(values["scale"])
+    total, m = square.sum(axis=-1), values["beta"] + sum(parts.values())
+    shares = {name: square[..., k] / total for k, name in enumerate(parts)}
+    drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
+    lab = design.lab
+    if FAMILY in parts and lab in parts:
+        drawn |= block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
+        drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
+    drawn |= {"total_sd": np.sqrt(total), MODELS_MEAN: m.mean(axis=-1)}
+    drawn[POPULATION_MEAN] = population_mean(values, design)
+    if {"geometry", "scale"} <= set(parts):
+        drawn |= geometry_and_scale(parts, design.bases)
+    if lab in parts:
+        means = m @ lab_means(design)
+        drawn |= {f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(design.levels[lab].index)}
+    return drawn
+
+
+def population_mean(values: Mapping[str, Array], design: HeritageDesign) -> Array:
+    """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new groups, … .
+
+    The groups at hand are a sample of those there could be, so their mean is taken off; geometry and scale are those of
+    the models at hand on average.
+    """
+    mean = values["beta"][..., 0]
+    for name in set(design.heritage.groups) & set(design.bases):
+        shares = design.levels[name].to_numpy()
+        mean = mean - values[f"u_{name}"][..., : shares.size] @ shares / np.sqrt(1 - np.square(shares).sum())
+    return np.asarray(mean)
+
+
+def lab_means(design: HeritageDesign) -> Array:
+    """M × labs: what values of models times this are means over the models of every lab."""
+    codes = design.codes[design.lab]
+    member = np.eye(len(design.levels[design.lab]))[codes]
+    return np.asarray(member / member.sum(axis=0))
+
+
+def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -> dict[str, Array]:
+    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
+
+    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
+    """
+    together = parts["geometry"] + parts["scale"]
+    centred = together - together.mean(axis=-1, keepdims=True)
+
+    def beyond(basis: Array) -> Array:
+        q, _ = np.linalg.qr(basis)
+        return np.asarray((centred - (centred @ q) @ q.T).std(axis=-1))
+
+    return {
+        "sd_geometry_and_scale": centred.std(axis=-1),
+        "sd_geometry_alone": beyond(bases["scale"]),
+        "sd_scale_alone": beyond(bases["geometry"]),
+    }
+
+
+def statistics(design: HeritageDesign) -> dict[str, Statistic]:
+    """Whether models dampen, and what of the residuals moves the blocks' shares."""
+    return {
+        "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
+        **residuals.statistics(design.regressors, residuals.CLOSING),
+    }

@@ -2,26 +2,194 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.estimates import Array, columns_of, numbers
-from thermostats.modelling.heritage.designs import (
-    Bases,
-    Blocks,
-    bases_of,
-    checked_outcome,
-    r_squared_by_set,
-    refuse_saturation,
-    shapley,
-)
+from thermostats.modelling.classical.mixed import mixed_model
+from thermostats.modelling.columns import RESAMPLES, Array, columns_of, holm, is_constant, labels, numbers
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.law import FAMILY, HeritageDesign, groups_of
 from thermostats.settings import coverage
+
+Blocks = Mapping[str, Sequence[str]]
+"""Name of a block → its columns; text, category and true/false columns become a column for each value."""
+Bases = Mapping[frozenset[str], Array]
+"""Orthonormal basis, n × (1 + rank), of the intercept and every set of blocks."""
+Values = tuple[float | str | bool | None, ...]
+
+
+def checked_outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
+    """The outcome of rows in which it and every column of the blocks differ.
+
+    Raises UsageError for a block without columns, for missing values, and for a column that is the same in all rows.
+    """
+    if not blocks or not all(blocks.values()):
+        raise UsageError(
+            "a block without columns",
+            got={name: list(columns) for name, columns in blocks.items()},
+            allowed="one column or more a block",
+        )
+    columns = [column for columns in blocks.values() for column in columns]
+    columns_of(frame, outcome, *columns)
+    y = numbers(frame[outcome], outcome, least=3, varied=True)
+    for column in columns:
+        if all(map(is_constant, _design(frame[column]).T)):
+            got = frame[column].iloc[0]
+            raise UsageError("a constant column decides nothing", where=column, got=got, allowed="two values or more")
+    return y
+
+
+def refuse_saturation(n: int, rank: int) -> None:
+    """Raise UsageError where a design of this rank leaves n outcomes no residual degree of freedom."""
+    if rank >= n:
+        raise UsageError("more predictors than rows", got=f"{n} rows, rank {rank}", allowed="fewer columns than rows")
+
+
+def designs_of(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
+    """One design matrix per block, intercept left out; columns that are the same in all rows are left out, too."""
+    return {name: np.column_stack([_design(frame[column]) for column in columns]) for name, columns in blocks.items()}
+
+
+def _design(column: pd.Series) -> Array:
+    """A column of numbers, or a column for each value of another; none where all rows are the same."""
+    name = str(column.name)
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        x = numbers(column, name)[:, None]
+    else:
+        codes, values = pd.factorize(labels(column, name))
+        x = np.asarray(codes[:, None] == np.arange(len(values)), dtype=np.float64)
+    return x[:, np.ptp(x, axis=0) > 0]
+
+
+def basis(designs: Sequence[Array], n: int) -> Array:
+    """Orthonormal basis (n × rank) of the intercept and the designs, columns standardised before the rank is taken."""
+    x = np.column_stack([*designs, np.empty((n, 0))])
+    if x.shape[1]:
+        x = x - x.mean(axis=0)
+        x = x / np.linalg.norm(x, axis=0)
+        u, s, _ = np.linalg.svd(x, full_matrices=False)
+        x = u[:, s > s[0] * 1e-9]
+    return np.column_stack([np.full(n, n**-0.5), x])
+
+
+def bases_of(table: pd.DataFrame, blocks: Blocks) -> Bases:
+    """Bases of all sets of blocks; of a design to which many outcomes are put they are computed once."""
+    names = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
+    columns_of(table, *names)
+    values = tuple((name, tuple(table[name].tolist())) for name in names)
+    return _bases(tuple((name, tuple(columns)) for name, columns in blocks.items()), values)
+
+
+@lru_cache(maxsize=128)
+def _bases(blocks: tuple[tuple[str, tuple[str, ...]], ...], values: tuple[tuple[str, Values], ...]) -> Bases:
+    table = pd.DataFrame({name: list(column) for name, column in values})
+    designs = designs_of(table, dict(blocks))
+    sets = (chosen for size in range(len(designs) + 1) for chosen in itertools.combinations(designs, size))
+    return {frozenset(chosen): basis([designs[name] for name in chosen], len(table)) for chosen in sets}
+
+
+def r_squared_by_set(outcomes: Array, bases: Bases) -> dict[frozenset[str], Array]:
+    """R² of every set of blocks, one for every outcome (a row each)."""
+    y = outcomes - outcomes.mean(axis=1, keepdims=True)
+    total = np.square(y).sum(axis=1)
+    return {chosen: np.square(y @ q).sum(axis=1) / total for chosen, q in bases.items()}
+
+
+def shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
+    """Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (v(S ∪ b) − v(S)) of every block b, outcomes × blocks."""
+    k, shares = len(names), np.zeros((len(values[frozenset(names)]), len(names)))
+    for column, block in enumerate(names):
+        for subset, value in values.items():
+            if block not in subset:
+                weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
+                shares[:, column] += weight * (values[subset | {block}] - value)
+    return shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockF:
+    """Partial F test of one block, all others in the model."""
+
+    estimate: float
+    """The change in R² when the block is added last."""
+    f: float
+    df_block: int
+    df_residual: int
+    p_value: float
+    p_holm: float = math.nan
+    """Adjusted for the other blocks."""
+    r_squared: float
+    """R² of the full model, all blocks in it."""
+
+
+def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
+    """Partial F of every block, F = ((RSS_without − RSS_full)/df_block) / (RSS_full/df_residual), Holm across blocks.
+
+    Degrees of freedom are ranks, so columns that others determine count once. Raises UsageError where a block adds
+    nothing to the others, no residual degree of freedom is left, or values are missing.
+    """
+    y, designs = checked_outcome(frame, outcome, blocks), designs_of(frame, blocks)
+    tests = {block: _partial_f(y, designs, blocks, block) for block in blocks}
+    adjusted = holm({block: test.p_value for block, test in tests.items()})
+    return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
+
+
+def freedman_lane(
+    frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str, *, seed: int, permutations: int = RESAMPLES
+) -> BlockF:
+    """Partial F of one block with its permutation p: residuals of the model without it are shuffled.
+
+    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). Raises UsageError as `block_f` does.
+    """
+    if block not in blocks:
+        raise UsageError("no such block", got=block, allowed=", ".join(blocks))
+    y, designs = checked_outcome(frame, outcome, blocks), designs_of(frame, blocks)
+    observed, (full, reduced) = _partial_f(y, designs, blocks, block), _nested(designs, block)
+    fitted = reduced @ (reduced.T @ y)
+    shuffled = np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1) + fitted
+    rss_full, rss_reduced = (np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced))
+    f = (rss_reduced - rss_full) / observed.df_block / (rss_full / observed.df_residual)
+    return replace(observed, p_value=float((np.sum(f >= observed.f * (1 - 1e-12)) + 1) / (permutations + 1)))
+
+
+def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: str) -> BlockF:
+    """Partial F of one block, its p not yet adjusted."""
+    full, reduced = _nested(designs, block)
+    df_residual, df = y.size - full.shape[1], full.shape[1] - reduced.shape[1]
+    refuse_saturation(y.size, full.shape[1])
+    if df == 0:
+        raise UsageError(
+            "a block adds nothing to the others",
+            where=block,
+            got=", ".join(blocks[block]),
+            allowed="a block not determined by the others",
+        )
+    rss_full, rss_reduced = (float(np.square(y - q @ (q.T @ y)).sum()) for q in (full, reduced))
+    total = float(np.square(y - y.mean()).sum())
+    f = (rss_reduced - rss_full) / df / (rss_full / df_residual) if rss_full > 0 else math.inf
+    return BlockF(
+        estimate=(rss_reduced - rss_full) / total,
+        f=f,
+        df_block=df,
+        df_residual=df_residual,
+        p_value=float(stats.f.sf(f, df, df_residual)),
+        r_squared=1 - rss_full / total,
+    )
+
+
+def _nested(designs: Mapping[str, Array], block: str) -> tuple[Array, Array]:
+    """Bases of all blocks and of all but one."""
+    n, others = len(designs[block]), [design for name, design in designs.items() if name != block]
+    return basis(list(designs.values()), n), basis(others, n)
+
 
 Differences = Sequence[tuple[str, str]]
 """Pairs of blocks: the share of the first minus that of the second."""
@@ -199,3 +367,133 @@ def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str
     """R² of `log_gain` by every set of blocks."""
     y, bases = checked_outcome(frame, "log_gain", blocks), bases_of(frame, blocks)
     return {chosen: float(values[0]) for chosen, values in r_squared_by_set(y[None], bases).items()}
+
+
+PERMUTATIONS = 4999
+ColumnsByBlock = dict[str, list[str]]
+
+
+def model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
+    """One row per model: log_gain (mean over prompts), groups, columns of the other blocks; and the blocks.
+
+    Families, which lie within labs, are not among them.
+    """
+    design, frame, blocks = (
+        fit.designed(HeritageDesign),
+        pd.DataFrame({"log_gain": fit.model.observed}),
+        ColumnsByBlock(),
+    )
+    heritage = design.heritage
+    for name, basis in design.bases.items():
+        if name == FAMILY:
+            continue
+        if name in heritage.groups:
+            blocks[name] = [name]
+            frame[name] = groups_of(fit.rows, heritage.blocks[name]).to_numpy()
+        else:
+            blocks[name] = [f"{name}_{i + 1}" for i in range(basis.shape[1])]
+            frame[blocks[name]] = basis
+    return frame, blocks
+
+
+def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
+    """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm, sd, note.
+
+    Partial F and Freedman–Lane of every block given the others; a mixed model with a random intercept a lab, its
+    standard deviations by REML and likelihood-ratio tests (χ²) of geometry and scale by maximum likelihood. Holm is
+    across the blocks of one method. What cannot be computed is a row whose note says why.
+    """
+    frame, blocks = model_frame(fit)
+    ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
+        ("partial F", partial(_partial, frame, blocks)),
+        ("Freedman–Lane", partial(_shuffled, frame, blocks, fit.seed, permutations)),
+        ("mixed model", partial(_mixed, frame, blocks, fit.designed(HeritageDesign).lab)),
+    ]
+    rows: list[dict[str, object]] = []
+    for method, compute in ways:
+        for block in blocks:
+            row: dict[str, object] = {"method": method, "block": block, "note": ""}
+            try:
+                rows.append(row | compute(block))
+            except UsageError as error:
+                rows.append(row | {"note": f"not possible: {error}"})
+    columns = ["method", "block", "statistic", "df", "df_residual", "p_value", "sd", "residual_sd", "note"]
+    table = pd.DataFrame(rows, columns=columns)
+    adjusted = pd.Series(np.nan, index=table.index)
+    for _, p in table["p_value"].dropna().groupby(table["method"]):
+        adjusted[p.index] = list(holm(p.to_dict()).values())
+    table.insert(6, "p_holm", adjusted)
+    return table
+
+
+def dominance_table(fit: Fit) -> pd.DataFrame:
+    """Raw shares of R² per block with their permutation null, and corrected; a note where that is not possible."""
+    frame, blocks = model_frame(fit)
+    try:
+        shares, corrected = (
+            dominance(frame, "log_gain", blocks, seed=fit.seed),
+            corrected_shares(frame, "log_gain", blocks),
+        )
+    except UsageError as error:
+        return pd.DataFrame({"note": [f"not possible: {error}"]})
+    return (
+        shares.table.assign(corrected=pd.Series(corrected))
+        .reset_index()
+        .assign(
+            null_order_probability=shares.null_order_probability,
+            claimed_order_null_probability=shares.asked_order_null_probability,
+        )
+    )
+
+
+def commonality(fit: Fit) -> pd.DataFrame:
+    """R² of geometry and scale each alone and in common, without and given the lab: given, part, r_squared.
+
+    unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may be negative.
+    """
+    (frame, blocks), rows = model_frame(fit), []
+    if not {"geometry", "scale"} <= set(blocks):
+        return pd.DataFrame({"note": ["not possible: there is no block of geometry, or none of scale"]})
+    r_squared = r_squared_of_sets(frame, blocks)
+    for fixed in dict.fromkeys(["", fit.designed(HeritageDesign).lab]):
+        base, g, s, both = (
+            r_squared[frozenset({fixed, *names} - {""})]
+            for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))
+        )
+        parts = {"geometry alone": both - s, "scale alone": both - g, "in common": g + s - both - base}
+        rows += [{"given": fixed or "nothing", "part": part, "r_squared": v} for part, v in parts.items()]
+    return pd.DataFrame(rows)
+
+
+def _partial(frame: pd.DataFrame, blocks: ColumnsByBlock, block: str) -> dict[str, object]:
+    f = block_f(frame, "log_gain", blocks)[block]
+    return {"statistic": f.f, "df": f.df_block, "df_residual": f.df_residual, "p_value": f.p_value}
+
+
+def _shuffled(
+    frame: pd.DataFrame, blocks: ColumnsByBlock, seed: int, permutations: int, block: str
+) -> dict[str, object]:
+    test = freedman_lane(frame, "log_gain", blocks, block, seed=seed, permutations=permutations)
+    return {"statistic": test.f, "p_value": test.p_value}
+
+
+def _mixed(frame: pd.DataFrame, blocks: ColumnsByBlock, lab: str, block: str) -> dict[str, object]:
+    """Standard deviations of the model with all other blocks for labs, the likelihood-ratio test of another block."""
+    if not lab:
+        raise UsageError("there are no labs")
+    others = [column for name, columns in blocks.items() if name != lab for column in columns]
+    full = mixed_model(frame, f"log_gain ~ {' + '.join(others) or '1'}", lab, reml=block == lab)
+    if block == lab:
+        note = full.note if full.converged else f"did not converge; {full.note}"
+        return {"sd": full.group_sd, "residual_sd": full.residual_sd, "note": note}
+    rest = " + ".join(column for column in others if column not in blocks[block]) or "1"
+    reduced, df = mixed_model(frame, f"log_gain ~ {rest}", lab, reml=False), len(blocks[block])
+    if not (full.converged and reduced.converged):
+        return {"df": df, "note": "; ".join(filter(None, ["did not converge", full.note]))}
+    statistic = max(2 * (full.log_likelihood - reduced.log_likelihood), 0.0)
+    p = float(stats.chi2.sf(statistic, df))
+    return {"statistic": statistic, "df": df, "p_value": p, "note": full.note}
+
+
+TABLES = {"classical": classical, "dominance": dominance_table, "commonality": commonality}
+"""Counterparts of the posterior, by name."""

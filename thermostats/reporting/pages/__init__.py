@@ -5,7 +5,7 @@ A page is a line of `PAGES` and a module of its name with a function `files(tabl
 changed. A study brings pages of its own alike (`Study.pages`); they come before these, and the index leads to them.
 
 Pages `at_once` show nothing but what findings and settings say. They are made in turn when all else is there, by
-`reporting/pages_of_findings.py`, which has a line for each.
+`reporting/build.py`, which has a line for each.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class ReportPage:
     in_navigation: bool = True
     """Every page leads to it, where the report has it; else the index alone does."""
     at_once: bool = False
-    """Made from findings by `reporting/pages_of_findings.py`; else by `files(tables)` of its module."""
+    """Made from findings by `reporting/build.py`; else by `files(tables)` of its module."""
 
 
 PAGES: Mapping[str, ReportPage] = {

@@ -7,13 +7,12 @@ from functools import partial
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.causes import GAIN, Causes, adjustments, declared, go_together, separation
-from thermostats.claims.descent import inherited
 from thermostats.claims.evidence import POOLED, Evidence
-from thermostats.plots.causes import draw_causes
+from thermostats.claims.shared import GAIN, Causes, adjustments, declared, go_together, inherited, separation
+from thermostats.plots.posterior import draw_causes
 from thermostats.plots.svg import drawn
-from thermostats.reporting.digest import machine
-from thermostats.reporting.text import Files, text
+from thermostats.reporting.posteriors import machine
+from thermostats.reporting.render import Files, text
 from thermostats.tables.model_rows import model_rows
 
 MEASURE = "penultimate_gain"

@@ -10,13 +10,12 @@ import pandas as pd
 from thermostats import formatting
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.study import apart
-from thermostats.reporting.digest import machine
-from thermostats.reporting.layout import Layout
 from thermostats.reporting.names import CHECKSUMS
-from thermostats.reporting.text import Text, link, table, text
+from thermostats.reporting.posteriors import machine
+from thermostats.reporting.render import Text, link, table, text
+from thermostats.reporting.state import Layout
 from thermostats.tables.describe import KINDS
-from thermostats.tables.schemas import TABLES, key
-from thermostats.tables.vocabulary import OURS
+from thermostats.tables.schemas import OURS, TABLES, key
 
 MEASURED_GAINS = {
     "last_gain": "last gain",

@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.descent import tree_of
 from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.shared import tree_of
 from thermostats.errors import ThermostatsError
-from thermostats.modelling.lineage_likelihood import TOLD, WANTED, ancestors, power_by_size
+from thermostats.modelling.tree_likelihood import TOLD, WANTED, ancestors, power_by_size
+from thermostats.plots.posterior import draw_tree
 from thermostats.plots.svg import drawn
-from thermostats.plots.tree import draw_tree
-from thermostats.reporting.digest import machine
-from thermostats.reporting.text import Files, text
-from thermostats.tables.lineage import check_lineage
+from thermostats.reporting.posteriors import machine
+from thermostats.reporting.render import Files, text
 from thermostats.tables.model_rows import model_rows
+from thermostats.tables.store import check_lineage
 from thermostats.tables.tree import Tree
 from thermostats.tables.tree_of_models import FAMILY, LAB
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thermostats.claims.verdict import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.names import folder_of
-from thermostats.reporting.pages.entry import Entry
-from thermostats.reporting.text import link, text
+from thermostats.reporting.render import link, text
 
 
 def means_text(entries: Sequence[Entry]) -> str:

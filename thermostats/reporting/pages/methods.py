@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from thermostats.claims import levels
 from thermostats.claims.calibration import FAIR
+from thermostats.claims.result import SURE
 from thermostats.claims.rule import ALPHA, NEAR
-from thermostats.claims.verdict import SURE
 from thermostats.modelling import checks, draws
 from thermostats.modelling.draws import Settings
-from thermostats.reporting.digest import SAMPLERS, machine
-from thermostats.reporting.pages.claim import INTERVALS
-from thermostats.reporting.text import text
+from thermostats.reporting.claim_page import INTERVALS
+from thermostats.reporting.posteriors import SAMPLERS, machine
+from thermostats.reporting.render import text
 from thermostats.settings import LEVEL
-from thermostats.tables.vocabulary import GAINS, POSITIONS, TRANSITION_DEFINITIONS
+from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 CLASSICAL_LEVEL = 0.95
 

@@ -7,19 +7,25 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.evidence import POOLED, Evidence
-from thermostats.claims.sources import coincidence
+from thermostats.claims.evidence import POOLED, Evidence, coincidence
 from thermostats.claims.study import apart
 from thermostats.formatting import percent
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
-from thermostats.reporting.digest import machine
-from thermostats.reporting.text import Files, text
-from thermostats.tables.between_sources import counts, gain_pairs, measurements, profile_pairs, profiles
-from thermostats.tables.model_rows import measurements_to_pool
-from thermostats.tables.pooling import LEVELS, variances
-from thermostats.tables.pooling import pooled as pool
-from thermostats.tables.vocabulary import EXTERNAL, NURSERY
+from thermostats.reporting.posteriors import machine
+from thermostats.reporting.render import Files, text
+from thermostats.tables.model_rows import (
+    LEVELS,
+    counts,
+    gain_pairs,
+    measurements,
+    measurements_to_pool,
+    profile_pairs,
+    profiles,
+    variances,
+)
+from thermostats.tables.model_rows import pooled as pool
+from thermostats.tables.schemas import EXTERNAL, NURSERY
 
 FITTED = ("last_gain", "penultimate_gain")
 """Gains whose sources are fitted as levels."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from thermostats.claims.finding import Convergence
-from thermostats.claims.posterior import EarlierDraws, Undrawn
+from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn
 from thermostats.claims.stored import Made
 from thermostats.reporting.posteriors import Posteriors
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from thermostats.claims.finding import Finding
 from thermostats.formatting import listed, plural
-from thermostats.modelling.specification.curve import SpecificationCurve
+from thermostats.modelling.specification import SpecificationCurve
 from thermostats.plots.svg import drawn
-from thermostats.reporting.text import Files
+from thermostats.reporting.render import Files
 
 MOVES = {
     "choice": "choice",

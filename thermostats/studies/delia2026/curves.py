@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from thermostats.claims.evidence import EXTERNAL, Evidence
-from thermostats.modelling.specification.estimators import normal_scores
-from thermostats.modelling.specification.universes import Choices, Option
-from thermostats.studies.delia2026.audit import FOCAL
-from thermostats.studies.delia2026.gains import LEVEL, NAMED_GAINS, gains
+from thermostats.formatting import number, short_name
+from thermostats.modelling.classical.association import PowerLaw
+from thermostats.modelling.specification import Choices, Option, normal_scores
+from thermostats.plots.general import (
+    INK,
+    MUTED,
+    drawing,
+    forest,
+    legend_above,
+    log_axis,
+    mark,
+    name_rows,
+    reference,
+    scatter_labelled,
+)
+from thermostats.plots.labels import GROUND, name_ends, place_labels
+from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, gains
 from thermostats.tables.model_rows import model_rows
 
 FACTS = ["model_id", "heritage", "family", "comparable", "n_prompts", "lower", "upper", "gain", "log_gain", "rho"]
@@ -207,3 +222,152 @@ HIERARCHY: Choices = {
     },
     "prompts": {"all": "", **{f"not {name}": f"category != '{name}'" for name in CATEGORIES}},
 }
+
+
+def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool = False) -> None:
+    """Gain over ‖W_V‖₂/‖W_O‖₂, one point per model."""
+    reference(axes, 1.0)
+    scatter_labelled(rows, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
+    log_axis(axes, "x")
+    axes.set(xlabel=xlabel, ylabel="penultimate gain")
+    if named:
+        place_labels(axes, rows["ratio"], rows["gain"], list(rows["name"]))
+
+
+def squared_norms(axes: Axes, by_layer: pd.DataFrame, others: pd.DataFrame, *, late: float) -> None:
+    """‖W_V‖₂² over depth where it is known by layer, and the means of other models (dashed)."""
+    ends = []
+    for model, rows in by_layer.sort_values("layer").groupby("model_id"):
+        lab = mark(str(rows["heritage"].iloc[0]))
+        axes.plot(rows["depth"], rows["squared"], marker=lab.marker, markersize=4, color=lab.color)
+        ends.append((float(rows["squared"].iloc[-1]), short_name(str(model)), lab.color))
+    for row in others.itertuples():
+        axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
+        ends.append((row.squared, f"{short_name(row.model_id)}, mean", mark(row.heritage).color))
+    axes.axvspan(late, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
+    axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
+    name_ends(axes, ends)
+
+
+def worst_residuals(axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *, tolerance: float) -> None:
+    """Largest residual of every identity, a column of the table each."""
+    worst = table[list(names)].max().clip(lower=np.finfo(float).eps / 100)
+    axes.scatter(worst, range(len(worst)), s=48, zorder=3)
+    axes.axvline(tolerance, color=MUTED, linestyle="--", linewidth=1)
+    axes.annotate("tolerance", (tolerance, 3.4), xytext=(4, 0), textcoords="offset points", color=MUTED)
+    axes.set(xscale="log", xlabel="largest relative residual against the dense operator", ylim=(3.6, -0.6))
+    axes.set_yticks(range(len(worst)), list(names.values()))
+
+
+def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
+    """How many times as long building the operator takes as the formula, one row per size."""
+    slower = sizes["times_slower_when_built"]
+    axes.hlines(range(len(sizes)), 1, slower, linewidth=2)
+    axes.scatter(slower, range(len(sizes)), s=48, zorder=3)
+    for place, times in enumerate(slower):
+        text = f"{number(times, 2)} ×"
+        axes.annotate(text, (times, place), xytext=(7, -3), textcoords="offset points", bbox={**GROUND, "alpha": 1})
+    reference(axes, 1.0, vertical=True)
+    axes.set(xlabel="time to build the operator / time of the formula")
+    axes.margins(x=0.14)
+    log_axis(axes, "x")
+    name_rows(axes, [f"n = {n}, d = {d}" for n, d in zip(sizes["n"], sizes["d"], strict=True)])
+
+
+def traces_over_exact(axes: Axes, ways: Sequence[pd.Series]) -> None:
+    """The study's traces over the exact one: of the first head, and of all heads."""
+    for place, values in enumerate(ways):
+        axes.scatter(values, np.full(len(values), place) + np.linspace(-0.2, 0.2, len(values)), s=22, alpha=0.8)
+    axes.axvline(1.0, color=MUTED, linestyle="--", linewidth=1)
+    axes.set(xlabel="trace of the study over the exact trace, median of a model", ylim=(1.6, -0.6))
+    log_axis(axes, "x")
+    axes.set_yticks((0, 1), ["mean attention, first head", "all heads, as cut"])
+
+
+def traces_by_file(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -> None:
+    """Mean traces of expanders (filled) and dampeners by file."""
+    for (lab, expands), points in rows.groupby(["heritage", "by_label"]):
+        color, marker = mark(str(lab))
+        x, y = points["multi_head"], points["source"].map(files)
+        face = color if expands else "white"
+        axes.scatter(x, y, s=60, facecolor=face, edgecolor=color, marker=marker, label=str(lab), zorder=3)
+    axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
+    axes.margins(x=0.15)
+    log_axis(axes, "x")
+    legend_above(axes)
+    places = pd.factorize(rows["source"])[0]
+    place_labels(axes, rows["multi_head"], places, [short_name(name) for name in rows["model_id"]])
+
+
+def transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) -> None:
+    """L*/L by model: definitions (kind → words), the formula and L/2."""
+    names = list(rows.loc[rows["kind"].isin(list(kinds)), "model_id"].drop_duplicates())
+    places = {name: i for i, name in enumerate(names)}
+    for (kind, words), marker in zip(kinds.items(), "os^", strict=True):
+        part = rows[rows["kind"] == kind]
+        x, y = part["layer"] / part["n_layers"], part["model_id"].map(places)
+        axes.scatter(x, y, marker=marker, s=40, label=words, zorder=3)
+    models = rows.drop_duplicates("model_id").set_index("model_id").loc[names]
+    axes.scatter(models["formula"] / models["n_layers"], range(len(names)), marker="|", s=260, color=INK)
+    axes.plot([], [], linestyle="", marker="|", markersize=8, color=INK, label="formula")
+    axes.axvline(0.5, color=MUTED, linestyle="--", linewidth=1)
+    axes.set_yticks(range(len(names)), [short_name(name) for name in names])
+    axes.set(xlabel="L* / L (dashed: L/2)", xlim=(-0.03, 1.03), ylim=(len(names) - 0.5, -0.5))
+    legend_above(axes)
+
+
+def restriction_maps(axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y: str, model: str, ylabel: str) -> None:
+    """A norm of the maps over layers, with L* by every definition."""
+    axes.plot(curve["layer"], curve[y], marker="o", label=short_name(model))
+    reference(axes, 1.0, text="1")
+    for dash, row in zip((":", "--", "-."), table.itertuples(), strict=False):
+        axes.axvline(row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}")
+    axes.set(xlabel="layer l", ylabel=ylabel)
+    legend_above(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    log_axis(axes, "y")
+
+
+def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
+    """Largest gain of an attention block and gain of the last MLP, one row a model in order of size."""
+    rows = last.sort_values("n_params")
+    reference(axes, 1.0, vertical=True)
+    columns = {"largest_attention_gain": ("largest of attention", "o"), "gain_mlp": ("last MLP", "s")}
+    for column, (label, marker) in columns.items():
+        axes.scatter(rows[column], range(len(rows)), s=48, marker=marker, label=label, zorder=3)
+    axes.set(xlabel="gain, output over normed input")
+    log_axis(axes, "x")
+    name_rows(axes, [short_name(name) for name in rows["model_id"]])
+    legend_above(axes)
+
+
+def gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: float) -> None:
+    """Gain of the last MLP over parameters, the fitted exponent with its interval and the stated one."""
+    x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
+    axes.plot(x, law.prefactor * x**law.estimate, color="#0072B2", label=f"fit, exponent {law.estimate:.2f}")
+    centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
+    ends = [centre[1] * (x / centre[0]) ** slope for slope in (law.lower, law.upper)]
+    axes.fill_between(x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0)
+    axes.plot(x, centre[1] * (x / centre[0]) ** stated, color=MUTED, linestyle="--", label=f"exponent {stated:g}")
+    axes.set(xscale="log", yscale="log")
+    scatter_labelled(last, axes, x="n_params", y="gain_mlp")
+    axes.set(xlabel="parameters", ylabel="gain of the last MLP")
+    log_axis(axes, "y")
+
+
+def net_amplification(rows: pd.DataFrame, xlabel: str, label: str = "model_id") -> Callable[[Axes], None]:
+    """Amplification by model, or one row a family."""
+    options = {"estimate": "amplification", "heritage": "heritage", "null": 1.0}
+    return drawing(forest, rows, label=label, xlabel=xlabel, log="x", **options)
+
+
+def trace_by_norm(axes: Axes, table: pd.DataFrame, at: str) -> None:
+    """Mean trace over the norm of W_V, with the trace of model `at` scaled by the square of the norm."""
+    axes.set(xscale="log", yscale="log")
+    x = np.geomspace(table["W_V_frobenius"].min() * 0.7, table["W_V_frobenius"].max() * 1.4, 20)
+    scaled = table.loc[at, "trace_over_W_V_squared"] * x**2
+    axes.plot(x, scaled, color=MUTED, linestyle="--", label="OPT's trace scaled by ‖W_V‖²")
+    scatter_labelled(table.reset_index(), axes, x="W_V_frobenius", y="trace")
+    axes.set(xlabel="Frobenius norm of W_V, mean over layers", ylabel="trace, mean over layers")
+    log_axis(axes, "x")
+    log_axis(axes, "y")

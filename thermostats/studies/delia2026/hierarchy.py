@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -11,10 +14,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Audit, Result, TooFew
+from thermostats.claims.result import Audit, Estimate, Result, TooFew
+from thermostats.claims.worlds import ERRORS, Boundary, worlds_at, worlds_of_shares
 from thermostats.formatting import short_name
-from thermostats.studies.delia2026.by_prompt import BENCHMARK, one_run_each, wide
-from thermostats.studies.delia2026.stated import stated, stated_by_model
+from thermostats.modelling.heritage.variance_shares import Blocks, share_table
+from thermostats.studies.delia2026.stated_facts import BENCHMARK, LEVEL, one_run_each, stated, stated_by_model, wide
 
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
 NAMES, MEASUREMENTS, IN_THE_FILE = ("Pythia", "Mistral", "LLaMA", "Gemma"), "measurements", "mean of {}"
@@ -101,3 +105,213 @@ def steps(rows: pd.DataFrame) -> pd.DataFrame:
         if name == "ratio":
             ratios["p"] = stats.t.sf(values.mean() / error, df)
     return ratios.assign(prompts_in_order=(apart > 0).sum())
+
+
+SEED = 4
+ALPHA, MARGIN = 0.05, 0.05
+"""Level of a block's own test, and the share of the variance below which size counts for almost nothing."""
+WEIGHT_COUNTS = {"without embeddings": "log_n", "all": "log_n_all"}
+"""Ways to count weights, each with its column."""
+HERITAGE, LINEAGE = ("heritage",), ("heritage", "family")
+
+
+@dataclass(frozen=True)
+class Coding:
+    """Which columns are called geometry and which scale."""
+
+    id: str
+    geometry: tuple[str, ...]
+    scale: tuple[str, ...]
+
+    @property
+    def blocks(self) -> dict[str, tuple[str, ...]]:
+        """The blocks that are compared."""
+        return {"heritage": HERITAGE, "geometry": self.geometry, "scale": self.scale}
+
+
+CODINGS = (
+    Coding("log L/d, log ρ | log N", ("log_shape", "log_rho"), ("log_n",)),
+    Coding("log L, log ρ | log d", ("log_L", "log_rho"), ("log_d",)),
+    Coding("log ρ | log L, log d", ("log_rho",), ("log_L", "log_d")),
+)
+"""Ways to divide one span of columns. The first is declared: shape at a given size, which is log N."""
+BLOCKS = CODINGS[0].blocks
+SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
+"""Architecture, shape and size together, whatever is called which."""
+AGAINST_ARCHITECTURE = {"heritage": HERITAGE, "architecture": SPAN}
+LINEAGE_AGAINST_ARCHITECTURE = {"lineage": LINEAGE, "architecture": SPAN}
+
+
+class Division(Enum):
+    """How architecture enters next to the lab: as one block, or as geometry and scale."""
+
+    UNDIVIDED = "undivided"
+    DIVIDED = "divided"
+
+    @property
+    def blocks(self) -> Blocks:
+        """All blocks by name, the lab among them."""
+        return AGAINST_ARCHITECTURE if self is Division.UNDIVIDED else BLOCKS
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two blocks that are compared where descent takes the place of the lab."""
+        return ("descent", "architecture") if self is Division.UNDIVIDED else ("geometry", "scale")
+
+
+HERITAGE_MINUS_ARCHITECTURE = "heritage − architecture"
+LINEAGE_MINUS_ARCHITECTURE = "lineage − architecture"
+GEOMETRY_MINUS_SCALE, SHARE_OF_SCALE = "geometry − scale", "share of scale"
+"""Quantities that the rules read, by the names that they state."""
+TABLE_OF_SHARES, TABLE_OF_CODINGS, TABLE_OF_COUNTS = "shares", "codings", "ways to count weights"
+"""Tables of rows in the results."""
+
+
+def compared(rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: float = LEVEL) -> Result:
+    """Corrected shares of the blocks and the difference of two."""
+    table = share_table(rows, "outcome", blocks, (pair,), seed=SEED, level=level)
+    interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed"
+    by_name = {row["what"]: row for row in table.to_dict("records")}
+    shares = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in by_name.items()}
+    return Result.of(rows, shares, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table)
+
+
+def by_architecture(rows: pd.DataFrame) -> Result:
+    """Lab against shape and size together."""
+    return compared(rows, AGAINST_ARCHITECTURE, ("heritage", "architecture"))
+
+
+def by_lineage(rows: pd.DataFrame) -> Result:
+    """Lab and family against shape and size together."""
+    return compared(rows, LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture"))
+
+
+def by_geometry(rows: pd.DataFrame) -> Result:
+    """Shape against size, by the declared coding and by the others."""
+    tried = {coding.id: compared(rows, coding.blocks, ("geometry", "scale")) for coding in CODINGS}
+    table = pd.DataFrame([{"coding": name, **_of_coding(result)} for name, result in tried.items()])
+    return replace(tried[CODINGS[0].id], rows={TABLE_OF_CODINGS: table}, table=table)
+
+
+def _of_coding(result: Result) -> dict[str, float | None]:
+    """Difference with its interval, shares, and p of each block when it enters last."""
+    difference, by_name = result.quantities[GEOMETRY_MINUS_SCALE], result.rows[TABLE_OF_SHARES].set_index("what")
+    ends = {
+        GEOMETRY_MINUS_SCALE: difference.value,
+        f"{GEOMETRY_MINUS_SCALE}_lower": difference.lower,
+        f"{GEOMETRY_MINUS_SCALE}_upper": difference.upper,
+    }
+    shares = {name: by_name.loc[name, "estimate"] for name in BLOCKS}
+    return {**ends, **shares, **{f"{name}_p": by_name.loc[name, "p"] for name in ("geometry", "scale")}}
+
+
+def by_size(rows: pd.DataFrame) -> Result:
+    """Corrected share of size, for each way to count weights."""
+    counted = {
+        name: compared(rows, BLOCKS | {"scale": (column,)}, ("geometry", "scale")).quantities["scale"]
+        for name, column in WEIGHT_COUNTS.items()
+    }
+    table = pd.DataFrame(
+        [
+            {
+                "weights": name,
+                SHARE_OF_SCALE: share.value,
+                f"{SHARE_OF_SCALE}_lower": share.lower,
+                f"{SHARE_OF_SCALE}_upper": share.upper,
+            }
+            for name, share in counted.items()
+        ]
+    )
+    return Result.of(rows, {SHARE_OF_SCALE: next(iter(counted.values()))}, rows={TABLE_OF_COUNTS: table}, table=table)
+
+
+KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
+"""Errors that rules are tried with. Labs have two models or more here, and one that lies off is a lab's effect."""
+COLUMNS = {
+    "geometry": BLOCKS["geometry"],
+    "density": ("log_rho",),
+    "scale": BLOCKS["scale"],
+    "architecture": SPAN,
+    "curve": ("log_L",),
+}
+
+
+def at_zero(name: str, value: float = 0.0) -> Result:
+    """The numbers of a rule in a sample without end where a quantity lies at its bar."""
+    return Result(quantities={name: Estimate(value)})
+
+
+LAB_EQUALS_ARCHITECTURE = Boundary(
+    "outcome",
+    (AGAINST_ARCHITECTURE,),
+    ("heritage", "architecture"),
+    HERITAGE,
+    SPAN,
+    "lab and architecture alike",
+    at_zero(HERITAGE_MINUS_ARCHITECTURE),
+)
+LINEAGE_EQUALS_ARCHITECTURE = Boundary(
+    "outcome",
+    (LINEAGE_AGAINST_ARCHITECTURE,),
+    ("lineage", "architecture"),
+    LINEAGE,
+    SPAN,
+    "lineage and architecture alike",
+    at_zero(LINEAGE_MINUS_ARCHITECTURE),
+)
+GEOMETRY_EQUALS_SCALE = Boundary(
+    "outcome",
+    tuple(coding.blocks for coding in CODINGS),
+    ("geometry", "scale"),
+    BLOCKS["geometry"],
+    BLOCKS["scale"],
+    "geometry and scale alike in the coding where geometry is least",
+    Result(rows={TABLE_OF_CODINGS: pd.DataFrame({GEOMETRY_MINUS_SCALE: [0.0]})}),
+    beside=0.4,
+)
+SCALE_AT_MARGIN = Boundary(
+    "outcome",
+    (BLOCKS,),
+    ("scale",),
+    BLOCKS["geometry"],
+    BLOCKS["scale"],
+    f"scale has a share of {MARGIN:.0%}",
+    Result(rows={TABLE_OF_COUNTS: pd.DataFrame({SHARE_OF_SCALE: [MARGIN]})}),
+    MARGIN,
+    0.5,
+)
+OTHERS = {
+    "strong heritage": {"heritage": 0.85, "architecture": 0.1},
+    "lab alone": {"heritage": 0.9},
+    "families only": {"family": 0.6},
+    "geometry only": {"geometry": 0.6},
+    "curved depth": {"curve": 0.6},
+    "scale only": {"scale": 0.6},
+    "architecture above heritage": {"heritage": 0.25, "architecture": 0.6},
+}
+"""One cause alone, and the claimed shares turned round."""
+SHARES = partial(worlds_of_shares, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
+HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
+BY_GEOMETRY = SHARES(
+    {"heritage": 0.6, "density": 0.2, "scale": 0.05},
+    {
+        "density alone": {"density": 0.6},
+        "lab alone": {"heritage": 0.9},
+        "scale only": {"scale": 0.6},
+        "strong lab, scale above geometry": {"heritage": 0.7, "geometry": 0.05, "scale": 0.2},
+        "scale above geometry": {"heritage": 0.5, "scale": 0.3},
+    },
+)
+BY_SIZE = SHARES(
+    {"heritage": 0.6, "density": 0.2},
+    {"size matters": {"heritage": 0.5, "geometry": 0.1, "scale": 0.3}, "scale only": {"scale": 0.6}},
+)
+ALONG = "log_n"
+ONE_WAY, ANY_LAB = (1.0, 1.0), (0.4, 0.8, 0.0)
+"""Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the signal."""
+
+ARCHITECTURE_WORLDS = worlds_at(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
+LINEAGE_WORLDS = worlds_at(LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0))
+GEOMETRY_WORLDS = worlds_at(GEOMETRY_EQUALS_SCALE, BY_GEOMETRY, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, BY_SIZE, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+"""Of each comparison: the worlds in which its rule is tried, the boundary among them."""

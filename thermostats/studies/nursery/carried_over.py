@@ -13,9 +13,9 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import reference
-from thermostats.studies.delia2026.gains import gains
+from thermostats.studies.delia2026.stated_facts import gains
 from thermostats.studies.nursery.crossed import LOGS, lines, table
-from thermostats.studies.nursery.rows import jackknife, with_logs
+from thermostats.studies.nursery.study_rows import jackknife, with_logs
 
 SAVED = "squared error saved"
 QUARTER = 0.5

@@ -1,0 +1,849 @@
+"""Worlds in which the truth is known: a signal and errors, to judge rules by.
+
+A world puts outcomes in the place of the measured ones, on the rows that a finding reads; nothing that models fit is
+used. Its signal says what is true, its errors (`claims/noise.py`) what hides it. A claim names one family of worlds:
+
+| the rule compares | worlds | file |
+|---|---|---|
+| a correlation or slope over models | `worlds_of_line` | `lines.py` |
+| slopes inside models, over prompts | `worlds_of_slopes` | `lines.py` |
+| an exponent with a margin | `worlds_of_exponent` | `lines.py` |
+| shares of variance of several causes | `worlds_of_shares` | `causes.py` |
+| the same where two causes are alike | `worlds_at` | `boundary.py` |
+| a share along the tree of descent | `worlds_of_descent` | `causes.py` |
+| a mean with a number | `worlds_of_mean` | `levels.py` |
+| a difference with 0, of all rows or of some | `worlds_of_shift` | `levels.py` |
+| every model with a bound | `worlds_of_bound` | `levels.py` |
+| values by prompt with a number for each unit | `worlds_of_levels` | `levels.py` |
+| variance between models with that between prompts | `worlds_of_parts` | `levels.py` |
+| the share of models where something holds | `worlds_of_share` | `levels.py` |
+| that share among some models with the rest | `worlds_of_contrast` | `levels.py` |
+
+A rule that none fits has a family of its own: `Worlds` (`world.py`) with a function that makes the world of a size and
+of nuisances (for example `studies/nursery/crossed_worlds.py`). `claims/levels.py` tries a rule in all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.errors import DataError
+from thermostats.formatting import declared, listed
+from thermostats.modelling.heritage.variance_shares import Blocks, shares_of_signals
+
+Array = NDArray[Any]
+Rng = np.random.Generator
+Noise = Callable[[pd.DataFrame], Array]
+"""Draws errors of variance 1, study × row."""
+OUTLYING = 4.0
+"""Standard deviations by which what is aberrant lies off."""
+NOISY = 3.0
+"""Factor of the errors of labs of one or two models, where those are noisy."""
+LEVELS = "levels of "
+LARGEST_AR, LARGEST_RATIO = 0.6, 3.0
+"""Bounds of nuisances: correlation of neighbours' errors, and ratio of standard deviations."""
+ERRORS: Mapping[str, str] = {
+    "normal": "normal errors",
+    "t3": "errors with the tails of t₃",
+    "t4": "errors with the tails of t₄",
+    "lognormal": "skewed (log-normal) errors",
+    "heteroscedastic labs": "errors as large as the lab has them (SD 0.7 of their log)",
+    "small noisy labs": "errors three times as large in labs of one or two models",
+    "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
+    "one aberrant model": "normal errors, and one model four standard deviations off",
+}
+ALONG = {
+    "n_layers": "depth",
+    "log_n": "size",
+    "log_params": "size",
+    "rho": "head density",
+    "dense": "head density",
+    "log_ratio": "ratio of norms",
+    "log_norm": "norm",
+    "place": "place in the order",
+    "column": "value of what is asked about",
+    "ranked": "early gain",
+    "predicted": "predicted gain",
+    "published": "value of the published curve",
+    "log_L": "depth",
+    "log_rho": "head density",
+    "log_rate": "rate",
+    "log_embed": "scale of the embedding",
+}
+"""Columns along which errors differ, in words."""
+AMONG = {
+    "focal": "in the lab that the claim names",
+    "apart": "in one recipe",
+    "expander": "in models that expand",
+    "cliche": "for clichés",
+    "x corpus": "in recipes of one corpus",
+    "english": "in recipes of the English corpus",
+}
+"""Columns of truth values, by where they are true."""
+IN_ONE_LAB = ("normal", "t3", "t4", "lognormal", "one aberrant model")
+"""Kinds for models of one lab, where those of labs are others of these."""
+BY_PROMPT: Mapping[str, str] = {
+    "normal": "normal errors",
+    "t3": "errors with the tails of t₃",
+    "lognormal": "skewed (log-normal) errors",
+    "noisy models": "errors as large as the model has them (SD 0.7 of their log)",
+    "alike in categories": "half of the errors' variance between a model's categories of prompts",
+    "one aberrant prompt": "normal errors, and one prompt of one model four standard deviations off",
+}
+ALIKE = tuple(kind for kind in BY_PROMPT if kind != "alike in categories")
+"""Kinds for prompts whose category is what is asked about."""
+SHARED = 0.3
+"""Share of the errors' variance that a prompt has in all models."""
+_AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "one aberrant model"}
+"""Kinds of errors of prompts of models by the names of the same for models of labs."""
+
+
+@dataclass(frozen=True)
+class Random:
+    """Random numbers of many studies of one design at once: every array begins with an axis of studies."""
+
+    rng: Rng
+    studies: int = 1
+
+    def normal(self, *shape: int, scale: float = 1.0) -> Array:
+        """Normal numbers."""
+        return scale * self.rng.standard_normal((self.studies, *shape))
+
+    def t(self, df: float, *shape: int) -> Array:
+        """Of Student's t with variance 1; of infinite df normal ones."""
+        if np.isinf(df):
+            return self.normal(*shape)
+        return np.asarray(self.rng.standard_t(df, (self.studies, *shape)) * ((df - 2) / df) ** 0.5)
+
+    def uniform(self, *shape: int) -> Array:
+        """Numbers between 0 and 1."""
+        return self.rng.random((self.studies, *shape))
+
+    def signs(self, *shape: int) -> Array:
+        """−1 or 1."""
+        return self.rng.choice([-1.0, 1.0], (self.studies, *shape))
+
+    def levels(self, rows: pd.DataFrame, column: str) -> Array:
+        """A normal level of every value of a column, one for each row."""
+        codes = pd.factorize(rows[column])[0]
+        return self.normal(codes.max() + 1)[:, codes]
+
+
+class Drawn(Protocol):
+    """Errors that can be drawn for rows."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the errors, by the name that worlds give it."""
+
+    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
+        """One error for each study and row, of variance 1 but for what is aberrant."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of models: a kind of `ERRORS`, and what else may be wrong with them.
+
+    e is of the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's group; then, along a column,
+    e_t = ar·e_(t−1) + √(1 − ar²)·e_t; then its standard deviation goes along the column from 1 to `ratio` times as
+    much, by ranks.
+    """
+
+    kind: str = "normal"
+    between: float = 0.0
+    group: str = "heritage"
+    along: str = ""
+    ar: float = 0.0
+    ratio: float = 1.0
+
+    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
+        """One error for each study and row."""
+        drawn = _errors(rows, self.kind, random)
+        if self.between:
+            drawn = self.between**0.5 * random.levels(rows, self.group) + (1 - self.between) ** 0.5 * drawn
+        if not self.along:
+            return drawn
+        order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
+        drawn[:, order] = _correlated(drawn[:, order], self.ar)
+        return np.asarray(drawn * _uneven(rows, self.along, self.ratio))
+
+    @property
+    def words(self) -> str:
+        """What they are like."""
+        parts = [ERRORS[self.kind]]
+        parts += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
+        parts += [f"correlated at {declared(self.ar)} between neighbours in {column_words(self.along)}"] * bool(self.ar)
+        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
+
+
+def _correlated(errors: Array, ar: float) -> Array:
+    """Independent errors made into a chain whose neighbours are correlated at `ar`."""
+    chain = errors.copy()
+    for place in range(1, chain.shape[1]) if ar else ():
+        chain[:, place] = ar * chain[:, place - 1] + (1 - ar**2) ** 0.5 * errors[:, place]
+    return chain
+
+
+@dataclass(frozen=True)
+class PromptErrors:
+    """Errors of values by prompt: √s·u + √(1 − s)·e with s = `shared`, u of the prompt, e of a kind of `BY_PROMPT`.
+
+    Then their standard deviation goes along a column from 1 to `ratio` times as much, by ranks.
+    """
+
+    kind: str = "normal"
+    shared: float = SHARED
+    along: str = ""
+    ratio: float = 1.0
+
+    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
+        """One error for each study and row."""
+        single = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), random)
+        if self.kind == "alike in categories":
+            cells = rows.assign(cell=rows["model_id"].astype(str) + " " + rows["category"].astype(str))
+            single = (single + random.levels(cells, "cell")) / 2**0.5
+        drawn = np.asarray(self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single)
+        return drawn * _uneven(rows, self.along, self.ratio) if self.along else drawn
+
+    @property
+    def words(self) -> str:
+        """What they are like."""
+        parts = [BY_PROMPT[self.kind]]
+        parts += [f"{self.shared:.0%} of their variance of prompts in all models"] * (self.shared != SHARED)
+        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
+
+
+def groups_of(column: str) -> str:
+    """The groups that a column names, in words."""
+    return {"heritage": "labs", "family": "families"}.get(column, f"{column}s")
+
+
+def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:
+    """Standard deviations from 1 to `ratio` times as much along a column, by ranks; of mean square 1."""
+    rank = rows[along].rank().to_numpy(np.float64)
+    scale = ratio ** ((rank - rank.min()) / max(np.ptp(rank), 1.0))
+    return np.asarray(scale / np.sqrt(np.square(scale).mean()))
+
+
+def _uneven_words(along: str, ratio: float) -> list[str]:
+    where = AMONG.get(along, f"at the largest {column_words(along)}")
+    return [f"SD {declared(ratio)} times as large {where}"] * (ratio != 1)
+
+
+def column_words(name: str) -> str:
+    """A column along which errors differ, in words."""
+    return ALONG.get(name, name.replace("_", " "))
+
+
+def _errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
+    """Errors with variance 1 but for what is aberrant."""
+    n, lab, every = len(rows), pd.factorize(rows["heritage"])[0], np.arange(random.studies)
+    if kind.startswith(LEVELS):
+        return np.asarray((random.levels(rows, kind.removeprefix(LEVELS)) + random.normal(n)) / 2**0.5)
+    if kind in {"t3", "t4"}:
+        return random.t(int(kind[1]), n)
+    if kind == "lognormal":
+        return np.asarray((np.exp(random.normal(n)) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
+    normal, sizes = random.normal(n), np.bincount(lab)
+    if kind == "heteroscedastic labs":
+        return np.asarray(normal * np.exp(random.normal(sizes.size, scale=0.7))[:, lab])
+    if kind == "small noisy labs":
+        return np.asarray(normal * np.where(sizes[lab] <= 2, NOISY, 1.0))
+    if kind == "one outlying lab":
+        outlying = random.rng.choice(np.flatnonzero(sizes == sizes.min()), (random.studies, 1))
+        normal += (lab == outlying) * OUTLYING * random.signs(1)
+    if kind == "one aberrant model":
+        normal[every, random.rng.integers(n, size=random.studies)] += OUTLYING * random.signs()
+    return normal
+
+
+Outcomes = dict[str, Array]
+"""Columns that a world puts in the place of the measured ones, study × row."""
+Signal = Callable[[pd.DataFrame, Noise, Random], Outcomes]
+Point = Mapping[str, Any]
+"""Size by name (`size`), kind of errors (`kind`) and nuisances."""
+TOTAL = 0.2
+"""Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
+NULL, CLAIMED = "null", "claimed"
+AR, BETWEEN, SHARED_WORLD = (0.0, LARGEST_AR), (0.0, 0.6), (0.0, 0.6)
+RATIO = (1.0, LARGEST_RATIO, 1 / LARGEST_RATIO)
+MEAN = (0.0, 1.0, -1.0)
+"""Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column; share of the errors'
+variance between labs; share that a prompt has in all models; ratio of SDs at the ends of a column; the mean, see `Off`.
+"""
+
+
+NUISANCES = {
+    "ar": "neighbours in {column} err alike ({value})",
+    "ratio": "SDs differ {value} times along {column}",
+    "between": "{value} of the errors' variance lies between {groups}",
+    "alike": "{value} of the variance of log odds lies between groups",
+    "shared": "{value} of the errors' variance is a prompt's in all models",
+    "families": "{value} of the errors' variance lies between families",
+    "mean": "the mean lies {value} half-widths of its interval off",
+}
+"""Nuisances in words; others by their name and value."""
+PERCENT = ("between", "alike", "shared", "families")
+
+
+@dataclass(frozen=True)
+class World:
+    """One kind of study: its signal and its errors."""
+
+    words: str
+    signal: Signal
+    errors: Drawn
+    large: Result | None = None
+    """The rule's numbers in a sample without end, where they are known in closed form."""
+
+    def draw(self, rows: pd.DataFrame, random: Random) -> Outcomes:
+        """Outcomes of many studies on rows as measured."""
+        return self.signal(rows, partial(self.errors.draw, random=random), random)
+
+    def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
+        """Rows as measured with the outcomes of one study."""
+        return rows.assign(**{name: values[0] for name, values in self.draw(rows, Random(rng)).items()})
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """A family of worlds, in which a rule is tried."""
+
+    make: Callable[..., World]
+    """The world of a size, a kind of errors (`kind=`) and every nuisance by the name that `box` has."""
+    claimed: Any
+    """The size that the claim states, or the smallest of interest: its power is the rule's."""
+    null: Any = 0.0
+    box: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Nuisances by name: value at rest, then its bounds in either direction."""
+    kinds: tuple[str, ...] = tuple(ERRORS)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Further sizes by name, such as another cause that is strong."""
+
+    def size(self, name: str) -> Any:
+        """A size by its name; a number as name is the part of the way from the null to what is claimed."""
+        named = {NULL: self.null, CLAIMED: self.claimed, **self.others}
+        return named[name] if name in named else _along(self.null, self.claimed, float(name))
+
+    @property
+    def graded(self) -> bool:
+        """Whether there are sizes between the null and what is claimed."""
+        return isinstance(self.null, float | int | tuple | Mapping)
+
+    def at(self, size: str = CLAIMED, kind: str = "normal", **nuisances: float) -> World:
+        """The world of a size by name; nuisances that are not named are at rest."""
+        rest = {name: values[0] for name, values in self.box.items()}
+        return self.make(self.size(size), kind=kind, **(rest | nuisances))
+
+    def in_words(self, **nuisances: float) -> str:
+        """Nuisances that are not at rest, in words."""
+        errors, parts = self.at().errors, []
+        column, groups = column_words(getattr(errors, "along", "")), groups_of(getattr(errors, "group", ""))
+        for name, value in nuisances.items():
+            up = 1 / value if name == "ratio" and value < 1 else value
+            at = f"{value:.0%}" if name in PERCENT else declared(float(f"{up:.2g}"))
+            words = NUISANCES.get(name, f"{name} is {{value}}").format(value=at, column=column, groups=groups)
+            parts += [words] * (value != self.box[name][0])
+        return listed(parts)
+
+    def plausible(self) -> list[Point]:
+        """At most one nuisance at its bound, the others at half of theirs or at rest."""
+        points = []
+        for ends in self._directions():
+            levels = {name: (self.box[name][0], half(name, self.box[name][0], end), end) for name, end in ends.items()}
+            for others in (0, 1):
+                middle = {name: values[others] for name, values in levels.items()}
+                points += [middle, *({**middle, name: value} for name in levels for value in levels[name])]
+        return list({tuple(point.items()): point for point in points}.values())
+
+    def hostile(self) -> list[Point]:
+        """All nuisances at their bounds."""
+        return list(self._directions())
+
+    def _directions(self) -> Iterator[dict[str, float]]:
+        """A bound of every nuisance, in each direction."""
+        for ends in itertools.product(*(values[1:] for values in self.box.values())):
+            yield dict(zip(self.box, ends, strict=True))
+
+
+def half(name: str, rest: float, end: float) -> float:
+    """Half of the way to a bound; of a ratio below 1 that of its inverse, 1/3 and 1/2 as 3 and 2."""
+    if name == "ratio" and end < rest:
+        return 1 / half(name, 1 / rest, 1 / end)
+    return (rest + end) / 2
+
+
+def _along(null: Any, claimed: Any, part: float) -> Any:
+    """A size between two, of numbers, tuples or mappings of numbers."""
+    if isinstance(null, Mapping):
+        return {name: _along(null[name], claimed[name], part) for name in null}
+    if isinstance(null, tuple):
+        return tuple(_along(low, high, part) for low, high in zip(null, claimed, strict=True))
+    if isinstance(null, str):
+        raise DataError("a family of worlds without sizes between its two", got=null, allowed=f"{NULL}, {CLAIMED}")
+    return null + part * (claimed - null)
+
+
+def family(
+    signal: Callable[..., Outcomes],
+    words: str,
+    outcome: str,
+    at_rest: tuple[Any, Mapping[str, tuple[float, ...]]],
+    claimed: Any,
+    null: Any = 0.0,
+    kinds: Sequence[str] = tuple(ERRORS),
+    others: Mapping[str, Any] = MappingProxyType({}),
+    quantity: str = "",
+) -> Worlds:
+    """Worlds of a signal that takes its size first, with errors whose nuisances are numbers of their own.
+
+    words: with `{}` for the size. outcome: the column that a nuisance `mean` moves. at_rest: errors and box. quantity:
+    what the rule calls the size, where its estimate in large samples is not that, for errors of measurement or a bound.
+    """
+
+    def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
+        errors, made = replace(at_rest[0], kind=kind, **nuisances), partial(signal, size)
+        named = words.format(in_words(size))
+        if mean is None:
+            large = Result(quantities={quantity: Estimate(size)}) if quantity else None
+            return World(f"{named}, {errors.words}", made, errors, large)
+        return World(f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors)
+
+    return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others)
+
+
+def in_words(size: Any) -> str:
+    """A size in words."""
+    if isinstance(size, str):
+        return size
+    if isinstance(size, Mapping):
+        return ", ".join(f"{name} {declared(value)}" for name, value in size.items())
+    return ", ".join(map(declared, size if isinstance(size, tuple) else (size,)))
+
+
+def along(
+    column: str = "", *, ordered: bool = True, group: str = "heritage", mean: bool = False
+) -> tuple[Errors, dict[str, tuple[float, ...]]]:
+    """Errors at rest along a column and in groups, with their nuisances.
+
+    ordered: whether neighbours along the column may err alike. group: empty for none. mean: see `Off`.
+    """
+    box: dict[str, tuple[float, ...]] = {"ar": AR} if column and ordered else {}
+    box |= {"ratio": RATIO} if column else {}
+    box |= {"between": BETWEEN} if group else {}
+    box |= {"mean": MEAN} if mean else {}
+    return Errors(along=column, group=group or "heritage"), box
+
+
+@dataclass(frozen=True)
+class Off:
+    """A signal about the measured outcomes' own mean, in their standard deviations, or off it.
+
+    off: in half-widths of the 95% interval of that mean, so that from −1 to 1 it is where the data may have it.
+    """
+
+    signal: Signal
+    outcome: str
+    off: float
+
+    def __call__(self, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+        """Outcomes of the signal, moved by that mean."""
+        measured = rows[self.outcome].to_numpy(np.float64)
+        half_width = stats.t.ppf(0.975, len(rows) - 1) / len(rows) ** 0.5
+        mean = measured.mean() / (measured.std(ddof=1) or 1.0) + self.off * half_width
+        made = self.signal(rows, noise, random)
+        return {**made, self.outcome: made[self.outcome] + TOTAL * mean}
+
+    @staticmethod
+    def place(off: float) -> str:
+        """Where the mean is."""
+        return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
+
+
+def standard(values: Array) -> Array:
+    """Off their mean, with variance 1, along the last axis."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    spread = centred.std(axis=-1, keepdims=True)
+    return np.asarray(centred / np.where(spread, spread, 1.0))
+
+
+ANGLES = 91
+"""Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""
+AT_THE_BAR = "at the bar"
+NUISANCES_BOUNDARY: Mapping[str, tuple[float, ...]] = {
+    "signal": (0.8, 0.95, 0.3),
+    "tilt": (0.5, 0.0, 1.0),
+    "families": BETWEEN,
+    "ratio": RATIO,
+}
+"""At rest and at their bounds: the signal's share, the direction of columns, errors between families, and their SD
+along the last column."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A comparison of blocks, and the causes whose mixture lies on its boundary.
+
+    codings: ways to put columns into blocks, in each of which the first of `pair` must exceed the second by more than
+    `margin`, a share of the whole variance; without a second it is a share alone. first, second: the causes that are
+    mixed, groups whose levels add up, or columns: at tilt 0 along the first, at tilt 1 the last, between them both, of
+    random signs. `beside`: a share of lab effects in the signal, whatever the mixture.
+    """
+
+    outcome: str
+    codings: tuple[Blocks, ...]
+    pair: tuple[str, ...]
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    words: str
+    large: Result
+    """The rule's numbers at the boundary, in a sample without end."""
+    margin: float = 0.0
+    beside: float = 0.0
+
+    def compared(self, rows: pd.DataFrame, signals: Array, signal: float) -> Array:
+        """What is compared for every signal (one a row), of the whole variance, in the coding where it is least."""
+        differences = []
+        for blocks in self.codings:
+            shares = signal * shares_of_signals(rows, signals, blocks)
+            named = [shares[:, list(blocks).index(name)] for name in self.pair]
+            differences.append(named[0] - named[1] if len(named) > 1 else self.margin - named[0])
+        return np.asarray(np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0))
+
+    def outcomes(
+        self, signal: float, tilt: float, beside: float, rows: pd.DataFrame, noise: Noise, random: Random
+    ) -> Outcomes:
+        """Outcomes with a signal on the boundary, and noise."""
+        a, b = (self._cause(rows, cause, tilt, random) for cause in (self.first, self.second))
+        lab, errors = standard(random.levels(rows, "heritage")), noise(rows)
+        made = np.stack([self._on_it(rows, *study, signal, beside) for study in zip(a, b, lab, strict=True)])
+        return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
+
+    def _on_it(self, rows: pd.DataFrame, a: Array, b: Array, lab: Array, signal: float, beside: float) -> Array:
+        angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
+        mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
+        return standard(_at_zero(mixed, self.compared(rows, mixed, signal)))
+
+    def _cause(self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random) -> Array:
+        if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
+            return standard(np.sum([random.levels(rows, column) for column in columns], axis=0))
+        x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns])
+        weights = np.cos(np.pi / 2 * (tilt * (x.shape[1] - 1) - np.arange(x.shape[1])).clip(-1, 1))
+        return standard((weights * random.signs(x.shape[1])) @ x.T)
+
+
+def _at_zero(signals: Array, compared: Array) -> Array:
+    """The signal between two neighbours where what is compared crosses 0; where it never is above, where it is most."""
+    falls = np.flatnonzero((compared[:-1] > 0) & (compared[1:] <= 0))
+    if not falls.size:
+        return np.asarray(signals[compared.argmax()] if compared.max() <= 0 else signals[-1])
+    place = falls[0]
+    part = compared[place] / (compared[place] - compared[place + 1])
+    return np.asarray(signals[place] + part * (signals[place + 1] - signals[place]))
+
+
+def worlds_at(
+    boundary: Boundary, shares: Worlds, along: str, kinds: Sequence[str] = tuple(ERRORS), **box: tuple[float, ...]
+) -> Worlds:
+    """A family of shares of causes with the boundary of their comparison among its sizes, and the boundary's nuisances.
+
+    along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as `beside`, the share of lab
+    effects in the signal.
+    """
+    make = partial(_made, boundary, shares, along)
+    others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
+    return replace(shares, make=make, box={**NUISANCES_BOUNDARY, **box}, kinds=tuple(kinds), others=others)
+
+
+def _made(
+    boundary: Boundary,
+    shares: Worlds,
+    along: str,
+    size: Any,
+    *,
+    kind: str,
+    signal: float,
+    tilt: float,
+    families: float,
+    ratio: float,
+    beside: float | None = None,
+) -> World:
+    if size != AT_THE_BAR:
+        return shares.make(size, kind=kind, between=families, ratio=ratio)
+    beside = boundary.beside if beside is None else beside
+    errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
+    of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
+    words = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction {declared(tilt)}"
+    outcomes = partial(boundary.outcomes, signal, tilt, beside)
+    return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)
+
+
+EVERY = tuple(ERRORS)
+Shares = Mapping[str, float]
+
+
+def worlds_of_shares(
+    outcome: str,
+    columns: Mapping[str, Sequence[str]],
+    claimed: Shares,
+    others: Mapping[str, Shares],
+    *,
+    column: str = "",
+    kinds: Sequence[str] = EVERY,
+    **errors: Any,
+) -> Worlds:
+    """Log gains of models of which causes have shares of the variance, or nothing but errors.
+
+    columns: of causes that are columns; others are levels of the column of their name. others: further shares by name.
+    """
+    signal, at_rest = partial(_of_causes, outcome, columns), along(column, **errors)
+    return family(signal, "shares of {}", outcome, at_rest, claimed, dict.fromkeys(claimed, 0.0), kinds, others)
+
+
+def worlds_of_descent(outcome: str, lam: float, column: str, quantity: str = "", **errors: Any) -> Worlds:
+    """Log gains of which a share λ drifts along labs and families, or nothing.
+
+    quantity: what the rule calls λ; its estimate, which cannot be negative, is above 0 in many samples without descent.
+    A lab that lies off as a whole is descent, so errors of that kind are no world without it.
+    """
+    kinds = [kind for kind in EVERY if kind != "one outlying lab"]
+    signal, at_rest = partial(_of_descent, outcome), along(column, **errors)
+    return family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, quantity=quantity)
+
+
+def _of_causes(
+    outcome: str, columns: Mapping[str, Sequence[str]], shares: Shares, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
+    made = (1 - sum(shares.values())) ** 0.5 * noise(rows)
+    for name, share in shares.items():
+        made = made + share**0.5 * standard(_cause(rows, name, columns, random))
+    return {outcome: TOTAL * made}
+
+
+def _cause(rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], random: Random) -> Array:
+    if name not in columns:
+        return random.levels(rows, "heritage" if name == "lab" else name)
+    x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns[name]])
+    return np.asarray(random.normal(x.shape[1]) @ (np.square(x) if name == "curve" else x).T)
+
+
+def _of_descent(outcome: str, lam: float, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+    lab = rows["heritage"].astype(str)
+    family = lab + " / " + rows["family"].astype(str).where(rows["family"].astype(str) != "", rows["model_id"])
+    named = rows.assign(lab=lab, line=family)
+    steps = random.levels(named, "lab") + random.levels(named, "line") + random.normal(len(rows))
+    return {outcome: TOTAL * (lam**0.5 * steps / 3**0.5 + (1 - lam) ** 0.5 * noise(rows))}
+
+
+CERTAIN = 1e-9
+"""Shares of 0 and 1 are so near."""
+LOGISTIC = math.pi / 3**0.5
+"""Standard deviation of log odds within groups."""
+Levels = Mapping[Any, float] | float
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+def worlds_of_mean(
+    outcome: str, claimed: float, null: float, sd: float, group: str = "heritage", others: Mapping[str, float] = NONE
+) -> Worlds:
+    """An outcome about a mean as claimed or as in the null, with standard deviation `sd`."""
+    signal = partial(_of_shift, outcome, sd, "")
+    return family(signal, "mean {}", outcome, along(group=group), claimed, null, others=others)
+
+
+def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", column: str = "", **errors: Any) -> Worlds:
+    """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by` is true, or none.
+
+    column: along which errors differ, by default `by`; errors: `ordered` and `group`, as `along` has them.
+    """
+    at_rest = along(column or by, **{"ordered": bool(column), **errors})
+    return family(partial(_of_shift, outcome, sd, by), "a difference of {}", outcome, at_rest, shift)
+
+
+def worlds_of_bound(
+    outcome: str, bound: str, error: str, above: float, column: str = "", quantity: str = "", **errors: Any
+) -> Worlds:
+    """Outcomes below the column `bound`, or above it in a share of models.
+
+    They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
+    quantity: what the rule calls the share above, which without errors of measurement is the world's.
+    """
+    signal, words = partial(_of_bound, outcome, bound, error), "a share of {} of the models above the bound"
+    others = {"half above": 0.5}
+    return family(signal, words, outcome, along(column, **errors), 0.0, above, others=others, quantity=quantity)
+
+
+def worlds_of_levels(
+    outcome: str,
+    claimed: Levels,
+    null: Levels,
+    sd: float = TOTAL,
+    kinds: Sequence[str] = tuple(BY_PROMPT),
+    unit: str = "model_id",
+    column: str = "",
+    others: Mapping[str, Levels] = NONE,
+) -> Worlds:
+    """Values by prompt about the levels of their units, as claimed or not, with prompts in common to all models.
+
+    claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have model_id, prompt_id and
+    category.
+    """
+    at_rest = PromptErrors(along=column), {"shared": SHARED_WORLD} | ({"ratio": RATIO} if column else {})
+    return family(partial(_of_levels, outcome, sd, unit), "levels {}", outcome, at_rest, claimed, null, kinds, others)
+
+
+def worlds_of_parts(outcome: str, claimed: float, null: float) -> Worlds:
+    """Values by prompt of which a share of the variance lies between models, as claimed or as in the null.
+
+    Levels of models have errors of every kind of `ERRORS`, alike within labs to a share; those of prompts are normal.
+    The share is that of the models at hand.
+    """
+    words = "a share of {} of the variance between models"
+    return family(partial(_of_parts, outcome), words, outcome, (Errors(), {"between": BETWEEN}), claimed, null)
+
+
+def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> Worlds:
+    """Truth values that hold at a share as claimed, or at another, alike within groups to a share of their log odds."""
+    return worlds_of_contrast(column, "", (claimed, claimed), (null,), group)
+
+
+def worlds_of_contrast(
+    column: str, focal: str, claimed: tuple[float, float], null: Sequence[float], group: str = "heritage"
+) -> Worlds:
+    """Truth values whose share where the column `focal` is true and elsewhere is as claimed, or the same in both.
+
+    null: shares in both, of which the first is the null.
+    """
+    first, *more = ((share, share) for share in null)
+    others = {f"a share of {declared(share)} in both": (share, share) for share, _ in more}
+    return Worlds(partial(_alike, column, focal, group), claimed, first, {"alike": BETWEEN}, ("normal",), others)
+
+
+def _of_shift(outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+    lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
+    return {outcome: lifted + sd * noise(rows)}
+
+
+def _of_bound(
+    outcome: str, bound: str, error: str, above: float, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
+    side = np.where(random.uniform(len(rows)) < above, 1, -1)
+    off = side * TOTAL * np.abs(noise(rows)) + rows[error].to_numpy() * random.normal(len(rows))
+    return {outcome: rows[bound].to_numpy() * np.exp(off)}
+
+
+def _of_levels(
+    outcome: str, sd: float, unit: str, levels: Levels, rows: pd.DataFrame, noise: Noise, _: Random
+) -> Outcomes:
+    level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
+    return {outcome: level + sd * noise(rows)}
+
+
+def _of_parts(outcome: str, share: float, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+    models = rows.drop_duplicates("model_id")
+    code = pd.Index(models["model_id"]).get_indexer(rows["model_id"])
+    levels = standard(noise(models))[:, code]
+    values = share**0.5 * levels + (1 - share) ** 0.5 * PromptErrors().draw(rows, random)
+    return {outcome: TOTAL * values}
+
+
+def _alike(column: str, focal: str, group: str, shares: tuple[float, float], *, kind: str, alike: float) -> World:
+    words = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}"
+    words += f", {alike:.0%} of the variance of log odds between {groups_of(group)}" * bool(alike)
+    return World(words, partial(_of_share, column, focal, group, shares, alike), Errors(kind))
+
+
+def _of_share(
+    column: str,
+    focal: str,
+    group: str,
+    shares: tuple[float, float],
+    alike: float,
+    rows: pd.DataFrame,
+    _: Noise,
+    random: Random,
+) -> Outcomes:
+    sd = (alike / (1 - alike)) ** 0.5 * LOGISTIC
+    inside = rows[focal].to_numpy(bool) if focal else np.ones(len(rows), dtype=bool)
+    share = np.clip(np.where(inside, *shares), CERTAIN, 1 - CERTAIN)
+    # the probability averaged over groups is the share: that of a normal log odds, scaled as a probit
+    centre = np.log(share / (1 - share)) * np.sqrt(1 + sd**2 * 0.346)
+    odds = centre + sd * random.levels(rows, group)
+    return {column: random.uniform(len(rows)) < 1 / (1 + np.exp(-odds))}
+
+
+EVERY_LINES = tuple(ERRORS)
+
+
+def worlds_of_line(
+    outcome: str, predictor: str, r: float, *, kinds: Sequence[str] = EVERY_LINES, mean: bool = False, **errors: Any
+) -> Worlds:
+    """An outcome that goes with a column at correlation `r` over the rows, or not at all.
+
+    errors: `ordered` and `group`, and with `mean` the outcome's mean, as `along` has them.
+    """
+    at_rest = along(predictor, mean=mean, **errors)
+    return family(partial(_of_line, outcome, predictor), "correlation {}", outcome, at_rest, r, kinds=kinds)
+
+
+def worlds_of_slopes(outcome: str, predictor: str, r: float, kinds: Sequence[str] = tuple(BY_PROMPT)) -> Worlds:
+    """Values by prompt that go with a column at correlation `r` inside every model, or not at all."""
+    at_rest = PromptErrors(along=predictor), {"shared": SHARED_WORLD, "ratio": RATIO}
+    signal = partial(_inside, outcome, predictor)
+    return family(signal, "correlation {} inside models", outcome, at_rest, r, kinds=kinds)
+
+
+def worlds_of_exponent(outcome: str, predictor: str, claimed: float, margin: float, scatter: float) -> Worlds:
+    """A log outcome that rises with a log column at a slope as claimed, or off by a margin; errors of SD `scatter`."""
+    signal, others = partial(_of_exponent, outcome, predictor, scatter), {"steeper": claimed + margin}
+    return family(signal, "slope {}", outcome, along(predictor), claimed, claimed - margin, others=others)
+
+
+def _of_line(outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+    x = standard(rows[predictor].to_numpy(np.float64))
+    return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
+
+
+def _inside(outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+    x = rows.groupby("model_id")[predictor].transform(lambda own: standard(own.to_numpy(np.float64))).to_numpy()
+    return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
+
+
+def _of_exponent(
+    outcome: str, predictor: str, scatter: float, slope: float, rows: pd.DataFrame, noise: Noise, _: Random
+) -> Outcomes:
+    x = rows[predictor].to_numpy(np.float64)
+    return {outcome: slope * (x - x.mean()) + scatter * noise(rows)}
+
+
+__all__ = [
+    "TOTAL",
+    "Boundary",
+    "World",
+    "Worlds",
+    "worlds_at",
+    "worlds_of_bound",
+    "worlds_of_contrast",
+    "worlds_of_descent",
+    "worlds_of_exponent",
+    "worlds_of_levels",
+    "worlds_of_line",
+    "worlds_of_mean",
+    "worlds_of_parts",
+    "worlds_of_share",
+    "worlds_of_shares",
+    "worlds_of_shift",
+    "worlds_of_slopes",
+]

@@ -1,0 +1,649 @@
+"""Labs: their models at hand, their population of models, their next model; spreads of the superpopulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.errors import UsageError, listed, unknown
+from thermostats.modelling.columns import Columns, at_position, columns_of, comparable_only, named, numbers, units_once
+from thermostats.modelling.draws import SEED, Array, Settings, summary
+from thermostats.modelling.fit import Fit, Law, fits, law_fitted
+from thermostats.modelling.gaussian import Gaussian, not_read
+from thermostats.modelling.heritage import variance_shares as classical
+from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE, model_means, said_of
+from thermostats.modelling.heritage.law import (
+    FAMILY,
+    LAB,
+    LINEAGE,
+    NORMAL,
+    OWN,
+    POPULATION_MEAN,
+    RESIDUALS,
+    STANDARD,
+    Heritage,
+    HeritageDesign,
+    asked_of,
+    bayes_factor,
+    columns_once,
+    contributions,
+    groups_of,
+    in_order,
+    lab_means,
+    log_gains,
+    orders_of,
+    quantities,
+    scaled_map,
+    statistics,
+)
+from thermostats.modelling.laws import Prior
+from thermostats.modelling.leave_out import held_out
+from thermostats.plots import posterior as plots
+from thermostats.plots.general import forest
+from thermostats.tables.schemas import GAINS
+
+FEW_GROUPS = 8
+"""With fewer a superpopulation's standard deviation mostly repeats its prior."""
+SCALES = {"half the prior scale": 0.5, "double the prior scale": 2.0}
+
+
+def labs_table(fit: Fit) -> pd.DataFrame:
+    """Per lab: its effect, partially pooled, and three probabilities that it dampens.
+
+    `probability_dampens`: of P(mean log gain of its models at hand < 0); `population_dampens`: of the mean of all
+    models that the lab could make, with the geometry and scale of those at hand; `next_dampens`: of one new model, of a
+    new family where families are in the model, with the geometry and scale of one of those at hand.
+    """
+    values, design = fit.draws.values, fit.designed(HeritageDesign)
+    lab, means = design.lab, lab_means(design)
+    effect, mean = contributions(values, design)[lab] @ means, log_gains(values, design) @ means
+    centre, spread = _new_models(fit)
+    below = stats.norm.cdf(0.0, centre, spread[..., None])
+    exact = ["effect"] if fit.draws.exact else []
+    table = summary({"effect": effect}, level=fit.level, exact=exact).drop(columns="quantity")
+    table.insert(0, "heritage", list(design.levels[lab].index))
+    table.insert(1, "n_models", np.bincount(design.codes[lab]))
+    return table.assign(
+        mean_log_gain=mean.mean(axis=(0, 1)),
+        probability_dampens=(mean < 0).mean(axis=(0, 1)),
+        population_dampens=(centre @ means < 0).mean(axis=(0, 1)),
+        next_dampens=below.mean(axis=(0, 1)) @ means,
+    )
+
+
+def _new_models(fit: Fit) -> tuple[Array, Array]:
+    """Mean log gain (chain × draw × M) and its SD (chain × draw) of new models like those at hand, of new families."""
+    values, design = fit.draws.values, fit.designed(HeritageDesign)
+    parts = contributions(values, design)
+    variance = np.square(values["scale"][..., -1])
+    centre = values["beta"] + sum(part for name, part in parts.items() if name not in (FAMILY, "model"))
+    if FAMILY in parts:
+        scale = values["scale"][..., list(parts).index(FAMILY)]
+        shares = design.levels[FAMILY].to_numpy()
+        unit = 1 / np.sqrt(1 - np.square(shares).sum())  # what a family's effect of 1 adds to its models
+        centre = centre - unit * (values[f"u_{FAMILY}"][..., : shares.size] @ shares)[..., None]
+        variance = variance + np.square(scale * unit)
+    return centre, np.sqrt(variance)
+
+
+def superpopulation(fit: Fit) -> pd.DataFrame:
+    """Standard deviation τ√φ of all labs (and families) there could be: block, groups, prior, median, lower, upper.
+
+    With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits; it decides nothing.
+    """
+    heritage, blocks = fit.designed(HeritageDesign).heritage, list(fit.designed(HeritageDesign).bases)
+    groups = {name: len(fit.designed(HeritageDesign).levels[name]) for name in heritage.groups}
+    fits = {"as fitted": fit}
+    if min(groups.values()) < FEW_GROUPS:
+        for name, factor in SCALES.items():
+            other = replace(heritage, total_sd=factor * heritage.total_sd)
+            fits[name] = fit.under(replace(fit.law, of=other.of))
+    rows = []
+    for block, n in groups.items():
+        for prior, other_fit in fits.items():
+            if prior == "as fitted" or n < FEW_GROUPS:
+                sd = other_fit.draws["scale"][..., blocks.index(block)]
+                row = summary({"sd": sd}, level=fit.level, exact=["sd"])[["median", "lower", "upper"]].iloc[0]
+                rows.append({"block": block, "groups": n, "prior": prior, **row.to_dict()})
+    return pd.DataFrame(rows)
+
+
+WAYS = ("model", "heritage")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Predictions of the log gain of models from fits that have not seen them."""
+
+    left_out: str
+    """`model` or `heritage`."""
+    predictions: pd.DataFrame
+    """Per model: observed, predicted, lower, upper, covered; baseline, the mean of all models left; lab_mean, that of
+    the other models of its lab; and rival, predicted without the blocks in question."""
+    rmse: float
+    rmse_baseline: float
+    rmse_lab_mean: float
+    """NaN where labs are left out."""
+    rmse_rival: float
+    coverage: float
+    """Share of models inside their prediction interval of the session's level."""
+    elpd: float
+    """Sum of the log predictive densities of what was left out, the models of a lab jointly."""
+    elpd_difference: float
+    """That minus the rival's: above 0, the blocks in question help."""
+    elpd_difference_error: float
+    """Its standard error over what was left out."""
+
+    def table(self) -> pd.DataFrame:
+        """One row of the figures."""
+        return pd.DataFrame([{name: value for name, value in vars(self).items() if name != "predictions"}])
+
+
+def left_out_table(fit: Fit) -> pd.DataFrame:
+    """A row of figures for models, and one for labs."""
+    return pd.concat([leave_one_out(fit, by=by).table() for by in WAYS], ignore_index=True)
+
+
+def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
+    """Predict each model of labs of two or more (`by="model"`) or each lab (`by="heritage"`) from all others.
+
+    Raises UsageError for another `by`, for fits without labs, and for residuals or lab effects that are not normal.
+    """
+    if by not in WAYS:
+        raise unknown("nothing to leave out", by, WAYS)
+    heritage, lab = fit.designed(HeritageDesign).heritage, fit.designed(HeritageDesign).lab
+    if not lab or not isinstance(fit.model, Gaussian):
+        raise UsageError(
+            "models and labs are left out of fits with labs and normal residuals alone",
+            got=f"blocks {', '.join(heritage.blocks)}; residuals {heritage.residuals}, lab_df {heritage.lab_df:g}",
+            next_step='residuals="normal", lab_df=0',
+        )
+    labs = groups_of(fit.rows, heritage.blocks[lab])
+    folds = labs if by == "heritage" else fit.rows["model_id"].astype(str)
+    chosen = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
+    out = [name for name in heritage.blocks if (name in heritage.groups) == (by == "model")]
+    rival = fit.under(replace(fit.law, of=heritage.without(*out).of))
+    left, other = (
+        held_out(f.model, f.draws, folds.tolist(), seed=fit.seed) for f in (fit, rival) if isinstance(f.model, Gaussian)
+    )
+    lower, upper = left.interval(fit.level)
+    y = pd.Series(fit.model.y, index=fit.rows.index)
+    predictions = pd.DataFrame(
+        {
+            "model_id": fit.rows["model_id"],
+            "heritage": labs,
+            "observed": y,
+            "predicted": left.draws.mean(axis=0),
+            "lower": lower,
+            "upper": upper,
+            "covered": (lower <= y) & (y <= upper),
+            "baseline": _mean_of_others(y, folds, pd.Series("all", index=y.index)),
+            "lab_mean": _mean_of_others(y, folds, labs),
+            "rival": other.draws.mean(axis=0),
+        }
+    )[chosen].reset_index(drop=True)
+    gained = np.array([left.log_density[f] - other.log_density[f] for f in dict.fromkeys(folds[chosen])])
+    return HeldOut(
+        left_out=by,
+        predictions=predictions,
+        rmse=_rmse(predictions, "predicted"),
+        rmse_baseline=_rmse(predictions, "baseline"),
+        rmse_lab_mean=_rmse(predictions, "lab_mean"),
+        rmse_rival=_rmse(predictions, "rival"),
+        coverage=float(predictions["covered"].mean()),
+        elpd=float(sum(left.log_density[f] for f in dict.fromkeys(folds[chosen]))),
+        elpd_difference=float(gained.sum()),
+        elpd_difference_error=float(gained.size**0.5 * gained.std(ddof=1)),
+    )
+
+
+def _mean_of_others(y: pd.Series, folds: pd.Series, groups: pd.Series) -> pd.Series:
+    """Mean of every row's group without its fold; NaN where none is left."""
+    sums, sizes = (y.groupby(groups).transform(how) for how in ("sum", "size"))
+    both = [groups, folds]
+    own_sums, own_sizes = (y.groupby(both).transform(how) for how in ("sum", "size"))
+    return (sums - own_sums) / (sizes - own_sizes).where(sizes > own_sizes)
+
+
+def _rmse(table: pd.DataFrame, column: str) -> float:
+    """NaN where any prediction is missing."""
+    return float(np.sqrt((table["observed"] - table[column]).pow(2).mean(skipna=False)))
+
+
+LEAST, SMALL_STUDY = 4, 10
+LEVEL = 0.95
+NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
+
+
+def what_rows_cannot_say(rows: pd.DataFrame, heritage: Heritage, without_labs: str, look: str) -> list[str]:
+    """What the rows cannot say, in words; UsageError where they say nothing of a block.
+
+    without_labs: the call that asks nothing of labs; look: one that shows rows which are too few for any fit.
+    """
+    if len(rows) < LEAST:
+        step = f"add models, your own or from thermostats.features; of these alone: {look}"
+        got = f"{len(rows)}, {what_rows_say(rows)}"
+        raise UsageError("too few models for shares", got=got, allowed=f"{LEAST} or more", next_step=step)
+    warnings, used = list[str](), 1
+    for name, columns in heritage.blocks.items():
+        if name == FAMILY:
+            continue
+        if name in heritage.groups:
+            sizes = groups_of(rows, columns).value_counts()
+            warnings += _of_groups(name, sizes, without_labs, what_rows_say(rows))
+            used += len(sizes) - 1
+            continue
+        x = rows[list(columns)].to_numpy(np.float64)
+        constant = np.ptp(x, axis=0) <= 1e-12 * np.abs(x).max()
+        if constant.all():
+            raise UsageError(
+                "a block without variation",
+                where=name,
+                got=f"{', '.join(columns)} constant",
+                allowed="one column that varies",
+            )
+        left = [column for column, same in zip(columns, constant, strict=True) if same]
+        warnings += [f"{column} is the same in all models and left out" for column in left]
+        rank = scaled_map(np.log(x) if heritage.logs else x).shape[1]
+        if rank < len(columns) - len(left):
+            warnings.append(f"{name} has rank {rank} of {len(columns) - len(left)} columns")
+        used += rank
+    if len(rows) < SMALL_STUDY:
+        warnings.append(f"{len(rows)} models: shares stay close to their prior")
+    if heritage.lab == LAB:
+        warnings += _of_families(rows) if FAMILY in heritage.blocks else [NO_FAMILIES]
+    if used >= len(rows):
+        warnings.append(f"{len(rows)} models for {used} effects: the shares depend strongly on the prior")
+    return warnings
+
+
+def what_rows_say(rows: pd.DataFrame) -> str:
+    """The geometric mean of the gains with its t interval, models as units, and their range; one gain as it is."""
+    logs = rows["log_gain"].to_numpy(np.float64)
+    mean, n = float(np.exp(logs.mean())), len(logs)
+    if n < 2:
+        return f"whose gain is {mean:.3g}"
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * logs.std(ddof=1) / np.sqrt(n))
+    low, high = mean * np.exp(-half), mean * np.exp(half)
+    return (
+        f"whose geometric mean gain is {mean:.3g}, {LEVEL:.0%} interval {low:.3g} to {high:.3g}, "
+        f"and whose gains go from {np.exp(logs.min()):.3g} to {np.exp(logs.max()):.3g}"
+    )
+
+
+def _of_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
+    """Refuse groups that cannot be separated from the mean or from the residual."""
+    if len(sizes) < 2:
+        single = "one lab: its effect" if name == LAB else f"one {name}: its effect"
+        got = f"{sizes.index[0]} with {int(sizes.sum())} models, {say}"
+        raise UsageError(f"{single} cannot be separated from the mean", got=got, allowed="2 or more", next_step=step)
+    if sizes.max() == 1:
+        what = "lab" if name == LAB else name
+        raise UsageError(
+            f"every {what} has one model: {name} cannot be separated from the residual between models",
+            got=f"{len(sizes)} {what}s, {say}",
+            allowed="two models or more in at least one",
+            next_step=step,
+        )
+    if (sizes > 1).sum() < 2:
+        return [
+            f"only one {'lab' if name == LAB else name} has two models or more: {name} rests on the spread within it"
+        ]
+    return []
+
+
+def _of_families(rows: pd.DataFrame) -> list[str]:
+    warnings, family = list[str](), groups_of(rows, (LAB, "family"))
+    if (lacking := rows["family"].isna()).any():
+        warnings.append("treated as a separate family, since none is stated: " + named(rows.loc[lacking, "model_id"]))
+    if family.groupby(rows[LAB]).nunique().max() < 2:
+        warnings.append(
+            "no lab has two families: effects of lab and family cannot be separated and are divided by the prior; "
+            "their sum, the lineage, can be estimated"
+        )
+    if family.value_counts().max() < 2:
+        warnings.append("no family has two models: effects of family and model cannot be separated")
+    return warnings
+
+
+PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
+"""Draws for prior probabilities, and draws times models at most: of very many models fewer draws."""
+
+
+def equations(heritage: Heritage) -> tuple[str, ...]:
+    """The model in lines."""
+    parts = " + ".join(f"f_i,{name}" for name in (*heritage.blocks, OWN))
+    orders = orders_of(tuple(heritage.blocks))
+    lines = []
+    for name, columns in heritage.blocks.items():
+        if name in heritage.groups:
+            group = columns[-1] if columns != (LAB,) else "lab"
+            lines.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
+        else:
+            lines.append(f"{name}: {', '.join(f'log {column}' if heritage.logs else column for column in columns)}")
+    of_errors = (
+        "as stated, by the delta method" if heritage.stated else "standard error from n_i prompts, spreads moderated"
+    )
+    return (
+        f"ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: {of_errors}   (model i)",
+        f"m_i = α + {parts}",
+        "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
+        "; ".join(lines),
+        f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
+        "estimands: S_b = SD over the M models of f_b (finite population)"
+        + (f"; order: {orders[-1]}" if orders else ""),
+        *((f"{LINEAGE}: f_{heritage.lab} + f_{FAMILY}",) if FAMILY in heritage.blocks else ()),
+    )
+
+
+def priors(heritage: Heritage) -> tuple[Prior, ...]:
+    """Every prior of the model with its reason."""
+    shares = ", ".join([f"{heritage.concentration:g}"] * (len(heritage.blocks) + 1))
+    groups = [name for name in heritage.groups if name != FAMILY]
+    effect = f"t_{heritage.lab_df:g}, scaled to unit variance" if heritage.lab_df else "N(0, 1)"
+    columns = ", ".join(f"u_{name}" for name in heritage.blocks if name not in heritage.groups)
+    return (
+        ("α", f"N(0, {2 * heritage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),
+        ("τ", f"half-normal({heritage.total_sd:g})", "models that differ by that many e-folds are no surprise"),
+        ("φ", f"Dirichlet({shares})", "no block has a head start"),
+        *((f"u_{name}", effect, f"groups of {name} are exchangeable; their scale is τ√φ") for name in groups),
+        *((("u_family", "N(0, 1)", "families are exchangeable within and across labs"),) * (FAMILY in heritage.blocks)),
+        *(((columns, "N(0, 1)", "orthonormal columns of equal expected weight"),) * bool(columns)),
+        ("se_i", "known", "the table states them")
+        if heritage.stated
+        else (
+            "se_i²",
+            "inverse χ² with n_i − 1 + d_0 degrees of freedom",
+            "spreads over prompts differ between models, by a factor of about 1.6; Smyth 2004",
+        ),
+    )
+
+
+def orders_table(fit: Fit) -> pd.DataFrame:
+    """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of the restriction."""
+    size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
+    before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
+    prior = quantities({name: values[None] for name, values in before.items()}, fit.designed(HeritageDesign))
+    rows = []
+    for order, probability in fit.probabilities.items():
+        expected = float(in_order(order, prior).mean())
+        rows.append((order, probability, expected, bayes_factor(probability, expected)))
+    return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
+
+
+def models_table(fit: Fit) -> pd.DataFrame:
+    """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
+    m = log_gains(fit.draws.values, fit.designed(HeritageDesign))
+    table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(columns="quantity")
+    table.insert(0, "model_id", list(fit.designed(HeritageDesign).outcomes))
+    if lab := fit.designed(HeritageDesign).lab:
+        table.insert(1, "heritage", list(groups_of(fit.rows, fit.designed(HeritageDesign).heritage.blocks[lab])))
+    return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
+
+
+def blocks_figure(fit: Fit, axes: Axes) -> Axes:
+    """Finite-population standard deviations of the blocks with their intervals."""
+    blocks = [*fit.designed(HeritageDesign).heritage.blocks, OWN]
+    rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
+    rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
+    forest(rows, axes, label="quantity", estimate="median", null=0.0)
+    axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")
+    return axes
+
+
+SUMMED = ("total_amplification", "total_amplification_from_input")
+SUMMED_TOTAL_SD = 2.0
+"""For gains that multiply over all layers."""
+CAREFUL = Settings(target_accept=0.98)
+"""Settings of PyMC: shares near 0 need smaller steps."""
+
+
+@fits
+def fit_heritage(
+    table: pd.DataFrame,
+    *,
+    outcome: str = "",
+    model: str = "model_id",
+    lab: str | None = "heritage",
+    geometry: str | Sequence[str] | None = None,
+    scale: str | Sequence[str] | None = None,
+    prompt: str = "prompt_id",
+    se: str | float | None = None,
+    estimand: str = "",
+    seed: int = SEED,
+    blocks: Mapping[str, Sequence[str]] | None = None,
+    concentration: float = 1.0,
+    residuals: str = NORMAL,
+    lab_df: float = 0.0,
+    settings: Settings = CAREFUL,
+) -> Fit:
+    """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage, geometry and scale.
+
+    `table`: one row per model, one per model and prompt, or averages with `gain_sd` (divisor n − 1) and `n_prompts`; as
+    `gain_rows` gives it, or your own, in which `outcome` (the gain; by default `gain`, or the `estimand`), `model`,
+    `lab` (None: no labs), `geometry`, `scale` and `prompt` name the columns. Without geometry or scale named, those of
+    `gain_rows` count, and where there are none the fit goes without and says so. Numbers enter as logs, in any unit.
+    `family`, where known, is a block of its own within labs. Models enter by their mean log gain ȳ_i with its standard
+    error, which `se` states: a column, or a number, of the gain as given; by the delta method that of ȳ_i is se/gain,
+    known, of any n. Predicted are log gains. Models whose gains are near 1 by construction (`comparable` false) are
+    left out with a warning. `estimand` says which gain it is, and sets the prior scale of τ. `blocks`: other blocks in
+    the order that is asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers
+    as they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects.
+    Normal ones are drawn exactly, others by PyMC, which takes a minute.
+
+    Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
+    population_mean_log_gain (of models that there could be: those at hand are a sample) and, not printed,
+    models_mean_log_gain (of those at hand); with families sd_lineage and lineage_share, of lab and family together.
+    Statements: heritage > geometry and scale, which is the lab above shape and size together; then orders of the
+    blocks. Tables: orders, labs, models, superpopulation, left out (by exact refits, of normal residuals alone), and
+    classical counterparts: classical, dominance, commonality.
+
+    Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model in several
+    rows that no prompt tells apart, a model with two labs, fewer than 4 models, one lab, one model in every lab, a
+    block without variation, a prompt twice in one model, blocks of names and numbers together, errors that are missing,
+    below 0 or not below their gains, priors out of range.
+    """
+    outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
+    roles = {"geometry": geometry, "scale": scale}
+    columns = {"model": model, "lab": lab, "prompt": prompt} | ({"se": se} if isinstance(se, str) else {})
+    request, gone = _asked(table, outcome, columns, roles, blocks)
+    estimand, before = estimand or outcome, table
+    table, left = comparable_only(request.read(table, optional=("prompt",)))
+    units_once(table, [model, prompt] if prompt in table and se is None else [model], _of_many(outcome, table))
+    _complete(request, table)
+    chosen = _blocks(request) if blocks is None else _each_listed(blocks)
+    columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
+    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df, se is not None)
+    names = [column for name in heritage.groups for column in heritage.blocks[name]]
+    others = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
+    rows, warnings = model_means(table, estimand, names=names, numbers=others, positive=heritage.logs, se=se)
+    warnings += not_read(before, outcome, se, f"{outcome}_sd", "n_prompts")
+    if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
+        nested = {**heritage.blocks, FAMILY: (LAB, "family")}
+        heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
+    warnings += what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
+    numbers(rows["log_gain"], f"log {estimand}", varied=True)
+    sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
+    return law_fitted(
+        heritage_law(heritage, rows),
+        rows,
+        seed=seed,
+        settings=settings,
+        estimand=at_position(estimand, table),
+        sources=tuple(sorted(sources)),
+        warnings=(*said_of(before), *left, *gone, *warnings),
+        reads=request.of_new,
+    )
+
+
+def _asked(
+    table: pd.DataFrame,
+    outcome: str,
+    named: Mapping[str, str | None],
+    blocks_of: Mapping[str, str | Sequence[str] | None],
+    blocks: Mapping[str, Sequence[str]] | None,
+) -> tuple[Columns, list[str]]:
+    """What a call says of its columns, and which blocks the fit goes without since nothing names their columns."""
+    standard, gone = {"geometry": GEOMETRY, "scale": SCALE}, list[str]()
+    numbers = {name: listed(columns, name) for name, columns in blocks_of.items()} if blocks is None else {}
+    unnamed = [name for name, columns in numbers.items() if columns is None]
+    there = {named["model"], named["lab"]} - {None} <= set(table)
+    for name in unnamed:
+        numbers[name] = list(standard[name])
+        if there and not set(standard[name]) & set(table):
+            numbers[name] = []
+            gone.append(f"no {name}: the table has no {', '.join(standard[name])}, and {name}=[…] names no others")
+    labelled = {name: column for name, column in named.items() if name != "lab" or blocks is None or column in table}
+    columns = {"outcome": outcome, **labelled, **numbers}
+    further = tuple(dict.fromkeys(column for name, of in (blocks or {}).items() for column in listed(of, name) or ()))
+    return Columns(call="fit_heritage", named=columns, computed=partial(_gains, outcome), further=further), gone
+
+
+def _complete(names: Columns, table: pd.DataFrame) -> None:
+    """UsageError where geometry or scale of a model with a gain is missing, with the call of what is there."""
+    rows = table[table["gain"].notna()]
+    full = {
+        name: [column for column in names.named.get(name) or () if rows[column].notna().all()]
+        for name in ("geometry", "scale")
+        if name in names.named
+    }
+    if lacking := [c for name, present in full.items() for c in names.named[name] or () if c not in present]:
+        models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
+        raise UsageError(
+            "missing geometry",
+            where=", ".join(lacking),
+            got=f"none of {named(set(models.astype(str)), 5)}",
+            allowed="a number above 0 for every model",
+            next_step=replace(names, named={**names.named, **full}).filled_in(table, {}),
+        )
+
+
+def _without_labs(names: Columns, table: pd.DataFrame) -> str:
+    """The call that asks nothing of labs: of geometry and scale, or without these of the mean."""
+    if names.named.get("geometry") or names.named.get("scale"):
+        return replace(names, named={**names.named, "lab": None}).filled_in(table, {})
+    return f'thermostats.fit_line(df, "{names.named["outcome"]}", model="{names.named["model"]}", group=None)'
+
+
+def _look(names: Columns) -> str:
+    """The call that shows gains by lab."""
+    lab, outcome = names.named.get("lab"), names.named["outcome"]
+    return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
+
+
+def _gains(outcome: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the outcome and its spread under the names that models' means are taken of."""
+    both = {"gain": outcome, "gain_sd": f"{outcome}_sd"}
+    return rows.assign(**{name: rows[column] for name, column in both.items() if column != name and column in rows})
+
+
+def _blocks(columns: Columns) -> dict[str, Sequence[str]]:
+    """Labs, geometry and scale, as far as there are columns of them."""
+    labs = {LAB: (LAB,)} if columns.named.get("lab") else {}
+    return labs | {name: tuple(columns.named[name] or ()) for name in ("geometry", "scale") if columns.named.get(name)}
+
+
+def _each_listed(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Blocks as they were asked for, a single column as a list of one."""
+    return {str(name): listed(columns, str(name)) or [] for name, columns in blocks.items()}
+
+
+def _with_blocks(request: Columns, table: pd.DataFrame, blocks: Mapping[str, Sequence[str]], *, named: bool) -> str:
+    """The call with these blocks, which `named` them, or named geometry and scale."""
+    if named:
+        return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
+    numbers = {name: list(blocks.get(name, ())) or None for name in ("geometry", "scale")}
+    return replace(request, named={**request.named, **numbers}).filled_in(table, {})
+
+
+def _of_many(outcome: str, table: pd.DataFrame) -> str:
+    """What to do about models in several rows: the package's own measurements have rows for it."""
+    if "run_id" in table and outcome in GAINS:
+        return f'thermostats.fit_heritage(thermostats.gain_rows("{outcome}"), estimand="{outcome}")'
+    return ""
+
+
+def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
+    """The law of these blocks; of the rows, what its alternatives can leave out."""
+    parts = (*heritage.blocks, OWN)
+    lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
+    joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
+    of_labs = {"labs": labs_table, "superpopulation": superpopulation} if heritage.groups else {}
+    left_out = {"left out": left_out_table} if heritage.groups and heritage.exact else {}
+    law = Law(
+        name="heritage",
+        of=heritage.of,
+        quantities=quantities,
+        reported=(
+            *(f"sd_{name}" for name in parts),
+            *(f"share_{name}" for name in parts),
+            *(*lineage, "total_sd", POPULATION_MEAN, *joint),
+        ),
+        statements={order: partial(in_order, order) for order in asked_of(tuple(heritage.blocks))},
+        statistics=statistics,
+        equations=equations(heritage),
+        priors=priors(heritage),
+        tables={"orders": orders_table, "models": models_table, **of_labs, **left_out, **classical.TABLES},
+        figures={
+            "blocks": blocks_figure,
+            "shares": lambda fit, axes: plots.variance_shares(fit.summary().reset_index(), axes),
+            "orders": lambda fit, axes: plots.order_probability_bar(fit.table("orders"), axes),
+            **({"labs": lambda fit, axes: plots.lab_forest(fit.table("labs"), axes)} if heritage.groups else {}),
+        },
+        units=(*(heritage.blocks[heritage.lab] if heritage.groups else ()), "model_id"),
+    )
+    others = {name: replace(law, of=other.of) for name, other in heritage.others(rows).items()}
+    return replace(law, alternatives=others)
+
+
+def _declared(
+    table: pd.DataFrame,
+    estimand: str,
+    blocks: Mapping[str, Sequence[str]],
+    logs: bool,
+    concentration: float,
+    residuals: str,
+    lab_df: float,
+    stated: bool,
+) -> Heritage:
+    """Blocks and priors as they were asked for."""
+    if not (0 < concentration < math.inf and (lab_df == 0 or 2 < lab_df < math.inf)):
+        raise UsageError(
+            "priors out of range",
+            got=f"concentration {concentration}, lab_df {lab_df}",
+            allowed="concentration above 0; lab_df 0 or above 2",
+        )
+    if residuals not in RESIDUALS:
+        raise unknown("no such law of the residuals", residuals, RESIDUALS)
+    chosen = {name: tuple(columns) for name, columns in blocks.items()}
+    if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
+        raise UsageError(
+            "no such blocks",
+            got=chosen,
+            allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} or {LINEAGE}",
+        )
+    columns_of(table, *(column for columns in chosen.values() for column in columns))
+    groups = []
+    for name, columns in chosen.items():
+        texts = [not pd.api.types.is_numeric_dtype(table[column]) for column in columns]
+        if name == LAB or all(texts):
+            groups.append(name)
+        elif any(texts):
+            raise UsageError("a block of names and numbers", where=name, got=", ".join(columns), allowed="one kind")
+    return Heritage(
+        blocks=chosen,
+        groups=tuple(groups),
+        logs=logs,
+        total_sd=SUMMED_TOTAL_SD if estimand in SUMMED else STANDARD.total_sd,
+        concentration=concentration,
+        lab_df=lab_df,
+        residuals=residuals,
+        stated=stated,
+    )

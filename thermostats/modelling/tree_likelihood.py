@@ -1,0 +1,402 @@
+"""Restricted and full likelihood of a line with errors that follow a tree, maximised without priors.
+
+y = Xβ + u + e, Var = σ² ((1 − λ) I + λ K) + diag(error²), K of unit diagonal on trees whose models all stand at the
+same height; λ is Pagel's (1999, doi:10.1038/44766), the share of descent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import Array
+from thermostats.settings import coverage
+from thermostats.tables.tree import Tree
+
+REML, ML = "REML", "ML"
+GRID = np.concatenate([np.linspace(0, 0.9, 19), [0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999]])
+"""λ that a maximum is sought between, and of the test."""
+TOLD, WANTED, TRIED = 0.6, 0.8, 400
+"""Share of descent that a study should tell from none, how often, and simulations a size."""
+TIMES = (1, 2, 3, 4, 6, 8, 12, 18, 27, 40)
+MOST = 1_000
+SIMULATIONS = 10_000
+"""Data sets simulated for the null distribution."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maximum:
+    """A maximum of the likelihood."""
+
+    method: str
+    parameter: float
+    """λ."""
+    beta: Array
+    se: Array
+    sigma: float
+    """As R's `gls` gives it: of REML by n − p, of ML by n."""
+    log_likelihood: float
+
+
+def line(y: Array, x: Array, v: Array, *, method: str = REML, parameter: float = math.nan) -> Maximum:
+    """Generalised least squares with Var = σ² v, σ² free.
+
+    Standard errors are those of R's `gls`: σ² by n − p.
+    """
+    n, p = x.shape
+    root = np.linalg.cholesky(v)
+    wx, wy = np.linalg.solve(root, x), np.linalg.solve(root, y)
+    q, r = np.linalg.qr(wx)
+    beta = np.linalg.solve(r, q.T @ wy)
+    rss = float(np.square(wy - wx @ beta).sum())
+    df = n - p if method == REML else n
+    log_det = 2 * np.log(np.diagonal(root)).sum()
+    value = -0.5 * (df * (math.log(2 * math.pi * rss / df) + 1) + log_det)
+    if method == REML:
+        value -= np.log(np.abs(np.diagonal(r))).sum()
+    inverse = np.linalg.inv(r)
+    return Maximum(
+        method=method,
+        parameter=parameter,
+        beta=beta,
+        se=np.sqrt(np.square(inverse).sum(axis=1) * rss / (n - p)),
+        sigma=math.sqrt(rss / df),
+        log_likelihood=float(value),
+    )
+
+
+def pagel(y: Array, x: Array, k: Array, *, method: str = REML) -> Maximum:
+    """The maximum over λ from 0 to 1 of the line with Var = σ² ((1 − λ) I + λ K)."""
+    eye = np.eye(len(y))
+
+    def at(lam: float) -> Maximum:
+        return line(y, x, (1 - lam) * eye + lam * k, method=method, parameter=lam)
+
+    return _best(at, np.append(GRID, 1.0))
+
+
+def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
+    """Outcome expected at every node of a tree at the mean columns, and of the models themselves what was measured.
+
+    E(u_node | y) = λ K_node,models V⁻¹ (y − Xβ) with λ and β of the restricted likelihood. k: of all nodes; models: the
+    places of the models among them.
+    """
+    at = np.asarray(models)
+    covariance = k[np.ix_(at, at)]
+    made = pagel(y, x, covariance)
+    v = (1 - made.parameter) * np.eye(len(y)) + made.parameter * covariance
+    expected = x.mean(axis=0) @ made.beta + made.parameter * k[:, at] @ np.linalg.solve(v, y - x @ made.beta)
+    expected[at] = y
+    return np.asarray(expected)
+
+
+def _best(at: Callable[[float], Maximum], grid: Array) -> Maximum:
+    values = []
+    for t in grid:
+        try:
+            values.append(at(float(t)).log_likelihood)
+        except np.linalg.LinAlgError:  # models that do not differ by descent, at λ near 1
+            values.append(-math.inf)
+    k = int(np.argmax(values))
+    low, high = grid[max(k - 1, 0)], grid[min(k + 1, grid.size - 1)]
+    inner = optimize.minimize_scalar(
+        lambda t: -at(float(t)).log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+    )
+    return max((at(float(inner.x)), at(float(grid[k]))), key=lambda candidate: candidate.log_likelihood)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restricted:
+    """The restricted likelihood of λ in its own axes: w_s ~ N(0, σ² (1 − λ + λ μ_s)), s = 1 … n − p."""
+
+    mu: Array
+    """Eigenvalues of K between contrasts that X does not explain."""
+    w: Array
+    """Outcomes along them, … × (n − p)."""
+
+    @classmethod
+    def of(cls, y: Array, x: Array, k: Array) -> Restricted:
+        """Of outcomes (… × n), columns and a covariance; UsageError where no contrast is left."""
+        u, s, _ = np.linalg.svd(x)
+        free = u[:, int((s > 1e-9 * s[0]).sum()) :]
+        if free.shape[1] < 2:
+            raise UsageError("too few models for a share of descent", got=f"{len(x)} models, {x.shape[1]} columns")
+        mu, axes = np.linalg.eigh(free.T @ k @ free)
+        return cls(mu=np.maximum(mu, 0.0), w=np.asarray(y @ free @ axes))
+
+    def profile(self, w: Array | None = None) -> Array:
+        """Twice the log likelihood at every λ of `GRID` over that at 0, … × grid."""
+        square = np.square(self.w if w is None else w)
+        variance = 1 - GRID[:, None] + GRID[:, None] * self.mu
+        df = self.mu.size
+        rss = square @ (1 / variance).T
+        return np.asarray(df * np.log(square.sum(axis=-1, keepdims=True) / rss) - np.log(variance).sum(axis=1))
+
+    def statistic(self) -> Array:
+        """Twice the log likelihood ratio of the best λ over 0, for every set of outcomes."""
+        return np.asarray(self.profile().max(axis=-1))
+
+    def null(self, seed: int, size: int = SIMULATIONS) -> Array:
+        """Draws of the statistic where λ is 0: exact for normal outcomes.
+
+        Crainiceanu and Ruppert 2004, doi:10.1111/j.1467-9868.2004.00438.x.
+        """
+        w = np.random.default_rng(seed).standard_normal((size, self.mu.size))
+        return np.asarray(self.profile(w).max(axis=-1))
+
+    def p_value(self, seed: int) -> float:
+        """P(statistic ≥ the one at hand | λ = 0), of one set of outcomes."""
+        null = self.null(seed)
+        return float((1 + (null >= self.statistic() - 1e-12).sum()) / (1 + null.size))
+
+    def power(self, lam: float, seed: int, *, level: float = 0.05, size: int = 1000) -> float:
+        """How often a share of descent of `lam` is separated from none."""
+        bar = float(np.quantile(self.null(seed), 1 - level))
+        rng = np.random.default_rng(seed + 1)
+        w = rng.standard_normal((size, self.mu.size)) * np.sqrt(1 - lam + lam * self.mu)
+        return float((self.profile(w).max(axis=-1) > bar).mean())
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Shares that the likelihood ratio does not reject, by χ² of one degree of freedom."""
+        profile = self.profile()
+        inside = GRID[profile.max() - profile <= stats.chi2.ppf(coverage(level), 1)]
+        return float(inside[0]), 1.0 if inside[-1] == GRID[-1] else float(inside[-1])
+
+    def estimate(self) -> float:
+        """λ of the largest restricted likelihood, on the grid."""
+        return float(GRID[int(self.profile().argmax())])
+
+
+def power_by_size(k: Array, columns: int, clades: int, lam: float = TOLD, level: float = 0.05) -> pd.DataFrame:
+    """Power over multiples of a tree until it is enough: models, clades, lambda, power.
+
+    k: covariance of the models of one; every further one has clades and `columns` (the mean among them) of its own.
+    """
+    rng, rows = np.random.default_rng(0), []
+    for times in TIMES:
+        n = times * len(k)
+        if n > MOST:
+            break
+        x = np.column_stack([np.ones(n), rng.standard_normal((n, columns - 1))])
+        test = Restricted.of(np.zeros(n), x, np.asarray(np.kron(np.eye(times), k)))
+        power = test.power(lam, 1, level=level, size=TRIED)
+        rows.append((n, times * clades, lam, power))
+        if power >= WANTED:
+            break
+    return pd.DataFrame(rows, columns=["models", "clades", "lambda", "power"])
+
+
+BROWNIAN, FREE, LEVELS = "brownian", "free", "levels"
+PROCESSES = (BROWNIAN, FREE, LEVELS)
+DESCENT, LAB, FAMILY, PARENT = "descent", "lab", "family", "parent"
+RATES = tuple(float(x) for x in np.geomspace(0.25, 16.0, 5))
+"""α on a tree of height 1, evenly on the log scale: over the tree's height what is inherited falls to 78% … 0."""
+COMMON = (0.0, 0.25, 0.5, 0.75, 0.95)
+"""η, where it is free."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process with its constants."""
+
+    kind: str
+    alpha: float = 0.0
+    """Pull per height of the tree; of free."""
+    common: float = 0.0
+    """η; of free."""
+
+    def remains(self, length: float) -> float:
+        """What of its parent a node keeps over a branch."""
+        return 1.0 if self.kind in {BROWNIAN, LEVELS} else float(np.exp(-self.alpha * length))
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """Rows of sources of every node of a tree of unit height; the columns are branches, then what siblings share."""
+
+    tree: Tree
+    process: Process
+    rows: Array
+
+    def child(self, parent: str, length: float) -> tuple[Array, float]:
+        """Row of a new child's sources among those of the tree, and the scale of the one that is its own."""
+        place, share, n = self.tree.place(parent), self.process.remains(length), len(self.tree)
+        row = share * self.rows[place]
+        if self.process.kind in {BROWNIAN, LEVELS}:
+            return row, length**0.5
+        rest = 1 - share**2
+        row[n + place] += (rest * self.process.common) ** 0.5
+        return row, (rest * (1 - self.process.common)) ** 0.5
+
+
+def nodes_of(kind: str) -> list[Process]:
+    """The processes of a kind, one for every value of its constants."""
+    if kind == FREE:
+        return [Process(FREE, alpha, common) for alpha in RATES for common in COMMON]
+    return [Process(kind)]
+
+
+def sources(tree: Tree, process: Process) -> Sources:
+    """Rows of all nodes; a merge is the mean of its parents by their shares."""
+    n = len(tree)
+    if process.kind in {BROWNIAN, LEVELS}:
+        return Sources(tree, process, np.column_stack([tree.roots(), np.zeros((n, n))]))
+    rows = np.zeros((n, 2 * n))
+    for i, (parents, shares) in enumerate(zip(tree.parents, tree.shares, strict=True)):
+        if not parents:
+            rows[i, i] = 1.0
+            continue
+        remaining = process.remains(float(tree.lengths[i]))
+        mean = sum((share * rows[p] for p, share in zip(parents, shares, strict=True)), np.zeros(2 * n))
+        rows[i] = remaining * mean
+        rest = max(1 - float(np.square(rows[i]).sum()), 0.0)  # of one parent 1 − r²
+        rows[i, i] = (rest * (1 - process.common)) ** 0.5
+        for p, share in zip(parents, shares, strict=True):
+            rows[i, n + p] += share * (rest * process.common) ** 0.5
+    return Sources(tree, process, rows)
+
+
+def columns_by_level(tree: Tree, rows: Array) -> dict[str, Array]:
+    """Whether a source is a branch of a lab, a family or a parent that two models or more (rows) descend from.
+
+    Raises UsageError where no branch is shared.
+    """
+    n, kinds = len(tree), np.array(tree.kinds)
+    shared = np.concatenate([(rows[:, :n] != 0).sum(axis=0) > 1, np.zeros(n, dtype=bool)])
+    of_branch = np.concatenate([np.isin(kinds, [LAB, FAMILY]), np.zeros(n, dtype=bool)])
+    kinds = np.concatenate([kinds, np.full(n, "")])
+    masks = {LAB: kinds == LAB, FAMILY: kinds == FAMILY, PARENT: shared & ~of_branch}
+    masks = {name: mask for name, mask in masks.items() if (mask & shared).any()}
+    if not masks:
+        raise UsageError(
+            "no branch of the tree leads to two models",
+            got=f"{len(rows)} models",
+            allowed="labs, families or parents of two models or more",
+        )
+    return masks
+
+
+def unit_height(tree: Tree, names: list[str]) -> Tree:
+    """The tree with its highest model at 1."""
+    heights = tree.heights[[tree.place(name) for name in names]]
+    return replace(tree, lengths=tree.lengths / heights.max())
+
+
+EDGE = 1e-9
+"""λ is sought up to 1 less this: at 1 a model at its parent's place cannot differ from it."""
+STARTS = (0.0, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class Pruning:
+    """A tree, its nodes level by level, and which of them are models."""
+
+    parent: NDArray[np.int64]
+    length: Array
+    levels: tuple[NDArray[np.int64], ...]
+    """Nodes of every depth, those of one parent side by side; the root first."""
+    models: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tree: Tree, names: Sequence[str]) -> Pruning:
+        """Of a tree without merges, for models by name. Raises UsageError for merges and for a model twice."""
+        if tree.merges:
+            raise UsageError(
+                "a tree with merged models is not pruned", got=tree.merges[0], allowed="one parent a model"
+            )
+        if len(set(names)) < len(names):
+            raise UsageError("a model twice", allowed="one row per model")
+        parent = np.array([-1, *(parents[0] for parents in tree.parents[1:])])
+        depth = np.zeros(len(tree), dtype=np.int64)
+        for i, above in enumerate(parent[1:], 1):
+            depth[i] = depth[above] + 1
+        order = np.lexsort((parent, depth))
+        levels = tuple(np.split(order, np.flatnonzero(np.diff(depth[order])) + 1))
+        at = np.array([tree.place(name) for name in names])
+        heights = tree.heights
+        return cls(parent, tree.lengths / heights[at].max(), levels, at)
+
+    def products(self, w: Array, drift: float, noise: Array) -> tuple[float, Array]:
+        """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(noise), K of unit height."""
+        log_det, cross = self.many(w, np.array([drift]), noise[None])
+        return float(log_det[0]), cross[0]
+
+    def many(self, w: Array, drift: Array, noise: Array) -> tuple[Array, Array]:
+        """The same of many V: drift of size, noise size × models, W the same of all or size × models × m."""
+        w = np.broadcast_to(w, (drift.size, *w.shape[-2:]))
+        precision = np.zeros((drift.size, self.parent.size))
+        weighted = np.zeros((drift.size, self.parent.size, w.shape[2]))
+        precision[:, self.models], weighted[:, self.models] = 1 / noise, w / noise[..., None]
+        log_det = np.log(noise).sum(axis=1)
+        cross = np.swapaxes(w, 1, 2) @ weighted[:, self.models]
+        for level, above, first in self._upwards:
+            v, p, h = drift[:, None] * self.length[level], precision[:, level], weighted[:, level]
+            grown = 1 + v * p
+            log_det += np.log(grown).sum(axis=1)
+            cross -= np.swapaxes(h, 1, 2) @ (h * (v / grown)[..., None])
+            precision[:, above] += np.add.reduceat(p / grown, first, axis=1)
+            weighted[:, above] += np.add.reduceat(h / grown[..., None], first, axis=1)
+        return log_det, cross
+
+    def solve(self, y: Array, drift: Array, noise: Array) -> Array:
+        """V⁻¹y of many V, each with a y of its own, size × models: (y − E(drift | y))/noise, from the tips and back."""
+        precision, weighted = np.zeros((2, drift.size, self.parent.size))
+        precision[:, self.models], weighted[:, self.models] = 1 / noise, y / noise
+        for level, above, first in self._upwards:
+            grown = 1 + drift[:, None] * self.length[level] * precision[:, level]
+            precision[:, above] += np.add.reduceat(precision[:, level] / grown, first, axis=1)
+            weighted[:, above] += np.add.reduceat(weighted[:, level] / grown, first, axis=1)
+        place = np.zeros_like(weighted)
+        for level in self.levels[1:]:
+            v = drift[:, None] * self.length[level]
+            from_above = place[:, self.parent[level]]
+            place[:, level] = (from_above + v * weighted[:, level]) / (1 + v * precision[:, level])
+        return np.asarray((y - place[:, self.models]) / noise)
+
+    @cached_property
+    def _upwards(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]:
+        """Levels from the tips on: nodes, their parents, and where each parent's children begin."""
+        levels = tuple(reversed(self.levels[1:]))
+        firsts = [np.flatnonzero(np.diff(self.parent[level], prepend=-2)) for level in levels]
+        return tuple((level, self.parent[level][first], first) for level, first in zip(levels, firsts, strict=True))
+
+
+def pagel_by_pruning(y: Array, x: Array, tree: Tree, names: Sequence[str], *, method: str = REML) -> Maximum:
+    """The maximum over λ of the line with Var = σ² ((1 − λ) I + λ K), the same as `lineage_likelihood.pagel`.
+
+    y: an outcome a model; x: columns, models × p, the intercept among them; K the covariance on a tree of unit height.
+    """
+    pruning, w = Pruning.of(tree, names), np.column_stack([x, y])
+
+    def at(lam: float) -> Maximum:
+        return _line(pruning, w, lam, method)
+
+    maxima = []
+    for low, high in zip(STARTS, [*STARTS[1:], 1 - EDGE], strict=True):
+        inner = optimize.minimize_scalar(
+            lambda lam: -at(float(lam)).log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-9}
+        )
+        maxima += [at(low), at(float(inner.x))]
+    return max(maxima, key=lambda each: each.log_likelihood)
+
+
+def _line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:
+    n, p = len(w), w.shape[1] - 1
+    log_det, cross = pruning.products(w, lam, np.full(n, 1 - lam))
+    xx, xy = cross[:p, :p], cross[:p, p]
+    beta = np.asarray(np.linalg.solve(xx, xy), dtype=np.float64)
+    rss = float(cross[p, p] - xy @ beta)
+    df = {REML: n - p, ML: n}[method]
+    value = -0.5 * (df * (math.log(2 * math.pi * rss / df) + 1) + log_det)
+    if method == REML:
+        value -= 0.5 * float(np.linalg.slogdet(xx)[1])
+    se = np.sqrt(np.diagonal(np.linalg.inv(xx)) * rss / (n - p))
+    return Maximum(method=method, parameter=lam, beta=beta, se=se, sigma=math.sqrt(rss / df), log_likelihood=value)

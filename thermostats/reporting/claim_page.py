@@ -1,0 +1,369 @@
+"""Findings of one claim as its folder has them, `findings.json`: written with its page, read by the pages about all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pandas as pd
+from jinja2 import Template
+
+from thermostats import formatting
+from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import POOLED
+from thermostats.claims.finding import Finding, FittedModel, Undrawn, from_columns, two_verdicts
+from thermostats.claims.levels import POWER
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.claims.scripts import is_own
+from thermostats.claims.stored import Made
+from thermostats.claims.study import study_of
+from thermostats.errors import DataError
+from thermostats.modelling import checks, draws
+from thermostats.reporting.names import folder_of
+from thermostats.reporting.pages.universes import universes_of
+from thermostats.reporting.posteriors import inputs_of
+from thermostats.reporting.render import Files, Text, slug, text
+
+FACTS = {"said" if item.name == "statement" else item.name: item.name for item in fields(Claim) if item.compare}
+"""Keys of a claim in its file, and the fields that they hold."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim on the index: its findings as written to its folder, or the reason why there are none."""
+
+    id: str
+    claim: Claim | None
+    findings: tuple[Finding, ...] = ()
+    inputs: tuple[str, ...] = ()
+    """SHA-256 of what each finding is made of."""
+    error: str = ""
+    posteriors: tuple[Mapping[str, Any] | None, ...] = ()
+    """What the file of each finding says of its posterior."""
+
+
+def written(claim: Claim, findings: Sequence[Finding], inputs: Sequence[str]) -> bytes:
+    """Content of the file. inputs: SHA-256 of script, words, error rates and the rows that each finding is made of."""
+    content = {
+        "claim": {name: getattr(claim, field) for name, field in FACTS.items()},
+        "findings": [_plain(f) | {"inputs_sha": sha} for f, sha in zip(findings, inputs, strict=True)],
+    }
+    return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def read_entry(content: bytes) -> Entry:
+    """Entry of a claim from its file of findings.
+
+    Raises DataError where it is damaged.
+    """
+    try:
+        read = json.loads(content)
+        posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
+        inputs = tuple(item.pop("inputs_sha") for item in read["findings"])
+        findings = tuple(from_columns(item) for item in read["findings"])
+        claim = Claim(**{FACTS[name]: value for name, value in read["claim"].items()})
+        return Entry(claim.id, claim, findings, inputs, "", posteriors)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(
+            "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
+        ) from error
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    """A finding without its table and figures, fit for JSON."""
+    plain: dict[str, Any] = _by_name(finding.columns())
+    posterior = finding.posterior
+    if posterior is None:
+        return plain | {"posterior": None}
+    if isinstance(posterior, Undrawn):
+        shown = {name: _json(getattr(posterior, name)) for name in ("model", "rule", "statement", "why")}
+        if posterior.earlier is not None:
+            shown |= {"probability": posterior.earlier.probability, "probability_error": posterior.earlier.error}
+            shown["drawn"] = posterior.earlier.drawn
+        return plain | {"posterior": shown}
+    tables = {"checks": posterior.gate.table(), "summary": posterior.summary}
+    tables["diagnostics"] = posterior.computation.diagnostics
+    rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}
+    return plain | {"posterior": _by_name(posterior.columns()) | {"passes": posterior.gate.passes} | rows}
+
+
+def _by_name(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _json(value) for name, value in values.items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _json(item) for name, item in value.items() if _json(item) is not None}
+    if isinstance(value, tuple | list):
+        return [_json(item) for item in value]
+    if pd.api.types.is_bool(value):
+        return bool(value)
+    if pd.api.types.is_integer(value):
+        return int(value)
+    if pd.api.types.is_float(value):
+        return float(value) if math.isfinite(value) else None
+    return None if value is pd.NA else value
+
+
+DECIDED = (SUPPORTED, AGAINST)
+FOLDED = 12
+"""Published figures above which those that agree are folded."""
+INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}
+"""Kinds of intervals in words."""
+HEADINGS = {
+    "rhat": "R-hat",
+    "ess_bulk": "bulk ESS",
+    "ess_tail": "tail ESS",
+    "mcse": "MC error of the mean",
+    "mean_under_alternative": "mean under alternative",
+    "shift_in_sd": "shift in SD",
+    "pareto_k": "Pareto k",
+}
+SUMMARY = ("quantity", "mean", "sd", "median", "lower", "upper", "rhat", "ess_bulk", "ess_tail", "mcse")
+POINTWISE = "pit"
+"""Column of a check's table that has a row for every observation, too long for a page."""
+PLACES = {
+    "prior-to-posterior": "prior",
+    "predict": "checks",
+    "pit": "checks",
+    "left-out": "robust",
+    "leave": "robust",
+    "sensitiv": "sensitivity",
+    "trace": "computation",
+    "rank": "computation",
+}
+"""Section of a panel by a part of its name; any other stands with the posterior."""
+UNFOLDED = {"prior": "posterior", "robust": "sensitivity"}
+"""Sections of the first finding that are not folded, and where others have what stands in them."""
+LEVELS = {
+    "side": "side",
+    "box": "box",
+    "words": "world",
+    "studies": "studies",
+    "rate": "given at 5%",
+    "bound_05": "α*: 5% of studies lie below",
+    "bound_01": "1% lie below",
+}
+"""Columns of the table of simulated worlds that a page shows, with their headings."""
+
+
+def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]) -> dict[str, bytes]:
+    """Files of one claim by name within the report, `index.md` of its folder among them.
+
+    made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
+    """
+    inputs = [inputs_of(made_of["script"], each.selections) for each in made]
+    files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
+    parts = _parts(made, files)
+    page = text(
+        "claim.md",
+        claim=claim,
+        parts=parts,
+        compared=compared_figures(parts),
+        other_sets=_on_other_sets(findings),
+        other_verdicts=_other_verdicts(findings),
+        model_names=_model_names(findings),
+        lone_sources=_lone_sources(findings),
+        notes=list(dict.fromkeys(note for finding in findings if finding.sample.view_of for note in finding.notes)),
+        robust=len(parts) > 1 or parts[0]["posterior"] is not None,
+        file=script,
+        own=is_own(claim.id),
+        rule_fixed=_when_the_rule_was_fixed(claim, findings),
+        folded=FOLDED,
+        draws=draws,
+        checks=checks,
+        decisive=_probability,
+        capital=_capital,
+        is_p_value=formatting.is_p_value,
+        both=dict(zip(("own", "every"), two_verdicts(findings), strict=True)),
+        **made_of,
+    )
+    files.add("index.md", page.encode())
+    files.add("findings.json", written(claim, findings, inputs))
+    return files.contents
+
+
+def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
+    """A part of the page for every finding on its own set; the first figure that one has heads the page."""
+    lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
+    parts = [
+        _part(number, each, files, number == lead)
+        for number, each in enumerate(made, 1)
+        if not each.finding.sample.view_of
+    ]
+    if lead:
+        parts[lead - 1]["figure"], parts[0]["figure"] = Text(), parts[lead - 1]["figure"]
+    rules = [part["finding"].criterion.words for part in parts]
+    return [part | {"ruled_by": rules.index(rule) + 1} for part, rule in zip(parts, rules, strict=True)]
+
+
+def _part(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any]:
+    """What a template shows of a finding: figure, table, curve, published figures, worst worlds, posterior."""
+    finding, suffix = made.finding, "" if number == 1 else f"-{number}"
+    figure, table = Text(), Text()
+    if made.figure:
+        name = f"figure{'' if is_lead else suffix}.svg"
+        figure = files.figure(made.figure, name, finding.figure.caption or finding.plain)
+    if finding.table is not None:
+        table = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
+    published, reproduced = (
+        {name: float(value) for name, value in figures.items()}
+        for figures in (finding.audit.published, finding.audit.reproduced)
+    )
+    return {
+        **{"finding": finding, "number": number, "figure": figure, "table": table},
+        "universes": universes_of(finding, number, files),
+        "compared": formatting.comparison(published, reproduced),
+        **_levels(finding, suffix, files),
+        **_posterior(made, number, suffix, files),
+    }
+
+
+def _levels(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
+    """The worst worlds of the rule as a table, and its power at the declared size."""
+    known = finding.criterion.levels
+    if known is None:
+        return {"levels": Text()}
+    shown = known[known["box"] != POWER]
+    label, excerpt = "The rule in its worst simulated worlds", shown[list(LEVELS)].rename(columns=LEVELS)
+    return {"levels": files.table(known, label, f"worlds{suffix}.csv", excerpt=excerpt)}
+
+
+def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
+    """The fitted model, how many models and groups it rests on, its intervals, and its figures and tables by place."""
+    sample, posterior = made.finding.sample, made.finding.posterior
+    if not isinstance(posterior, FittedModel):
+        return {"posterior": None, "undrawn": posterior}
+    placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
+    for name, other in UNFOLDED.items():
+        if number > 1:
+            placed[other] = placed[name] + placed[other]
+    numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
+    rests_on = [formatting.plural(n, noun) for n, noun in numbered if n]
+    return {
+        "posterior": posterior,
+        "undrawn": None,
+        "rests_on": rests_on,
+        "intervals": _kinds(posterior),
+        "placed": placed,
+    }
+
+
+def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
+    """Every published figure once, with the recomputed one; of equal names each says which finding it belongs to."""
+    first = {row: part["number"] for part in reversed(parts) for row in part["compared"]}
+    times = Counter(row.name for row in first)
+    rows = dict.fromkeys(row for part in parts for row in part["compared"])
+    return [row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row for row in rows]
+
+
+def _on_other_sets(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row."""
+    views = [finding for finding in findings if finding.sample.view_of]
+    carried = [view for view in views if view.verdict != UNMEASURED]
+    first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
+    short = [view for name, view in first.items() if name not in {other.sample.evidence for other in carried}]
+    return [{"finding": view, "by_p": _decided_by_p(view)} for view in (*carried, *short)]
+
+
+def _decided_by_p(finding: Finding) -> bool:
+    """Whether a p-value decided where the interval holds a number that the rule compares with."""
+    head, rule = finding.headline, finding.criterion
+    bars = [bar for bar in (rule.above, rule.below) if bar is not None]
+    if finding.verdict not in DECIDED or head.lower is None or head.upper is None:
+        return False
+    return formatting.is_p_value(head.p_kind) and any(head.lower < bar < head.upper for bar in bars)
+
+
+def _other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
+    """The first question on other sets, where its verdict is another: any on all rows together, or a decided one."""
+    first = findings[0]
+    views = [view for view in findings if view.sample.view_of and view.id == first.id and view.verdict != first.verdict]
+    return [
+        view for view in views if view.verdict in DECIDED or (view.sample.evidence == POOLED and view.verdict == OPEN)
+    ]
+
+
+def _model_names(findings: Sequence[Finding]) -> dict[str, str]:
+    """Models of small sets of evidence, by set: of its finding that rests on most of them."""
+    named = ((view.sample.evidence, view.plain.partition(": ")[2]) for view in _by_models(findings))
+    return {name: models for name, models in named if models}
+
+
+def _lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
+    """Labs that one source alone measured, by set: of its finding that rests on most models."""
+    samples = (view.sample for view in _by_models(findings))
+    return {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
+
+
+def _by_models(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings on other sets of evidence, those of most models last."""
+    return sorted((finding for finding in findings if finding.sample.view_of), key=lambda view: view.sample.n_models)
+
+
+def _when_the_rule_was_fixed(claim: Claim, findings: Sequence[Finding]) -> str:
+    """When the rule was fixed, in words."""
+    study = study_of(claim.id)
+    if study is None or not study.report.fixed:
+        return "as the script states it"
+    fitted = any(finding.posterior for finding in findings)
+    return str(Template(study.report.fixed).render(changed=bool(claim.history), fitted=fitted))
+
+
+def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:
+    """Figures, then tables of a posterior, by section of its page."""
+    placed: dict[str, list[Text]] = {
+        name: [] for name in ("prior", "robust", "priors", "computation", "posterior", "checks", "sensitivity", "more")
+    }
+
+    def add(section: str, frame: pd.DataFrame, label: str, name: str = "", excerpt: pd.DataFrame | None = None) -> None:
+        excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
+        placed[section].append(files.table(frame, label, f"{stem}-{name or slug(label)}.csv", excerpt=excerpt))
+
+    for panel, svg in zip(posterior.panels, drawn, strict=True):
+        section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
+        placed[section].append(files.figure(svg, f"{stem}-{slug(panel.name)}.svg", panel.caption))
+    if posterior.priors:
+        add("priors", pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"]), "Priors")
+    if len(posterior.computation.diagnostics):
+        add("computation", posterior.computation.diagnostics, "Diagnostics of the sampler", "diagnostics")
+    columns = [name for name in SUMMARY if name in posterior.summary]
+    all_columns = len(_kinds(posterior)) != 1
+    excerpt = posterior.summary if all_columns else posterior.summary[columns]
+    add("posterior", posterior.summary, "Summary of the posterior", "summary", excerpt)
+    if posterior.gate.checks:
+        add("checks", posterior.gate.table(), "All checks", "checks")
+    if posterior.sensitivity is not None:
+        add("sensitivity", posterior.sensitivity, "Alternatives", "sensitivity")
+    for word, section in (("predictive", "checks"), ("sensitivity", "sensitivity"), ("influence", "sensitivity")):
+        for check in posterior.gate.checks:
+            is_shown = posterior.sensitivity is not None and check.table.equals(posterior.sensitivity)
+            if word in check.name and len(check.table) and POINTWISE not in check.table and not is_shown:
+                add(section, check.table, _capital(check.name))
+    for title, frame in posterior.tables.items():
+        add("more", frame, title)
+    return placed
+
+
+def _kinds(posterior: FittedModel) -> list[str]:
+    """Kinds and levels of the intervals of the summary, in words."""
+    if not {"kind", "level"} <= set(posterior.summary):
+        return []
+    pairs = posterior.summary[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None)
+    return sorted(f"{100 * float(level):g}% {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs)
+
+
+def _probability(posterior: FittedModel) -> str:
+    """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error 0.0030)`."""
+    by = posterior.conclusion
+    text = formatting.chance_of(by.statement, by.probability)
+    return text if by.error is None else f"{text} (Monte-Carlo error {formatting.number(by.error, 2)})"
+
+
+def _capital(name: str) -> str:
+    """With a capital, but for a Greek letter, which is a symbol."""
+    return f"{name[:1].upper()}{name[1:]}" if name[:1].isascii() else name

@@ -1,0 +1,342 @@
+"""Gains early in training against those at its end, among models of one shape: tests, rule and worlds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import AtLeast, Decide, EveryRow, Given, V
+from thermostats.claims.worlds import (
+    RATIO,
+    Errors,
+    Noise,
+    Outcomes,
+    Random,
+    World,
+    Worlds,
+    worlds_of_line,
+    worlds_of_share,
+)
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.counts import clustered_share
+from thermostats.modelling.draws import Array
+from thermostats.plots.general import INK, MUTED, legend_above, reference
+from thermostats.studies.delia2026.stated_facts import LEVEL
+from thermostats.studies.nursery.study_rows import by_t, half_width, slope_within
+
+R, RARE = V("within-cell rank correlation"), V("models on the rarer side")
+KAPPA, BY_RECIPE = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
+HALF, RARER = 0.71, 10
+"""Least correlation of interest, half of the variance of the ranks. With fewer models on the rarer side signs say
+nothing."""
+NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
+"""The largest correlation that has a finite z, and the fewest groups that say how it varies."""
+FIXED = 0.9
+"""Correlation with the end that is called fixed; the null is 0, what chance keeps."""
+CORPORA = "corpora"
+SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), CORPORA))
+"""In every corpus by itself: correlations of corpora that differ have no mean that is anyone's."""
+
+
+def at_end(cells: int, models: int) -> Worlds:
+    """Gains at the end that go with the early ones at r = 0.9 inside cells, or not at all, alike in recipes.
+
+    Over all rows less is needed than inside cells, in which 1 − cells/models of the errors' variance lies. Errors are
+    normal: others have another rank correlation.
+    """
+    free = 1 - cells / models
+    over_all = (FIXED**2 * free / (1 - FIXED**2 * (1 - free))) ** 0.5
+    return worlds_of_line("end", "ranked", over_all, kinds=("normal",), ordered=False, group="recipe", mean=True)
+
+
+def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> Estimate:
+    """Spearman correlation of two columns inside cells, ranks over all rows off their cell's mean; rows of one group
+    are not independent: a 95% jackknife t interval over groups, of Fisher's z, and the two-sided p of the same t.
+
+    Raises UsageError where nothing varies inside cells.
+    """
+    cell, group = pd.factorize(cells)[0], pd.factorize(groups)[0]
+    a, b = (ranked_in(values, cells) for values in (x, y))
+    size = np.maximum(_without(np.ones(len(a)), group, cell), 1)
+    a1, b1 = _without(a, group, cell), _without(b, group, cell)
+    pairs = ((a, a, a1, a1), (b, b, b1, b1), (a, b, a1, b1))
+    aa, bb, ab = ((_without(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs)
+    if len(size) <= LEAST_GROUPS or not (aa[0] > 0 and bb[0] > 0):
+        raise UsageError("nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups")
+    z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE))
+    half, df = float(half_width(z[1:])), len(z) - 2
+    p = float(2 * stats.t.sf(abs(z[0]) / max(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300), df))
+    r, lower, upper = np.tanh(z[0] + half * np.array([0, -1, 1])).tolist()
+    return Estimate(r, lower, upper, BY_RECIPE, p)
+
+
+def _without(values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> Array:
+    """Sums by cell (columns) of all rows, then of all without each group in turn."""
+    size = (int(group.max()) + 1, int(cell.max()) + 1)
+    sums = np.bincount(group * size[1] + cell, values, size[0] * size[1]).reshape(size)
+    return np.concatenate([sums.sum(axis=0, keepdims=True), sums.sum(axis=0) - sums])
+
+
+def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
+    """Ranks over all rows, off the mean rank of their cell."""
+    ranks = pd.Series(stats.rankdata(values), index=cells.index)
+    return np.asarray(ranks - ranks.groupby(cells).transform("mean"))
+
+
+def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
+    """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; None where undefined."""
+    a, b, group = first.to_numpy(bool), second.to_numpy(bool), pd.factorize(groups)[0]
+    columns = (np.ones(len(a)), a, b, a == b)
+    n, p, q, same = (_without(np.asarray(column, float), group, np.zeros_like(group))[:, 0] for column in columns)
+    p, q, same = p / n, q / n, same / n
+    chance = p * q + (1 - p) * (1 - q)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
+    ends = (values[0] + half_width(values[1:]) * np.array([0, -1, 1])).tolist()
+    value, lower, upper = (None if math.isnan(end) else end for end in ends)
+    return Estimate(value, lower, upper, BY_RECIPE)
+
+
+def by_ranks(rows: pd.DataFrame) -> Result:
+    """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on the rarer side."""
+    up = rows["end"] > 0
+    quantities = {
+        R.name: within_cells(rows["early"], rows["end"], rows["cell"], rows["recipe"]),
+        KAPPA: kappa(rows["early"] > 0, up, rows["recipe"]),
+        RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
+    }
+    return Result.of(rows, quantities)
+
+
+def by_corpora(rows: pd.DataFrame) -> Result:
+    """The same with one correlation a corpus; the largest of them heads it."""
+    whole = by_ranks(rows)
+    each = {str(name): by_ranks(part).quantities[R.name] for name, part in rows.groupby("trained_on", sort=True)}
+    table = [
+        {"corpus": name, R.name: r.value, f"{R.name}_lower": r.lower, f"{R.name}_upper": r.upper, f"{R.name}_p": r.p}
+        for name, r in each.items()
+    ]
+    largest = max(each.values(), key=lambda r: r.value if r.value is not None else -math.inf)
+    return replace(
+        whole, quantities={**whole.quantities, R.name: largest}, rows={**whole.rows, CORPORA: pd.DataFrame(table)}
+    )
+
+
+def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
+    """Models on either side at the end, those that kept their side, and the correlation; of one corpus."""
+    r = by_ranks(rows).quantities[R.name]
+    ends = {"r": r.value, "lower": r.lower, "upper": r.upper}
+    same_side = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
+    return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": same_side}
+
+
+def along_training(at_share: Callable[[float], pd.DataFrame], shares: Sequence[float]) -> pd.DataFrame:
+    """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
+    rows = []
+    for share in shares:
+        if (at_step := at_share(share)).empty:
+            continue
+        quantities = by_ranks(at_step).quantities
+        row: dict[str, float | None] = {
+            "share": share,
+            "models": len(at_step),
+            "dampen": int((at_step["early"] < 0).sum()),
+        }
+        for name, q in (("r", quantities[R.name]), ("kappa", quantities[KAPPA])):
+            row |= {name: q.value, f"{name}_lower": q.lower, f"{name}_upper": q.upper}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+LAW, MARGIN = 0.5, 0.25
+"""Exponents of the law; half of it up or down is no longer it."""
+SCATTER, CORPUS = 0.3, 0.35
+"""SD of what else differs between recipes, as in the design's simulation (rules.csv), and what the corpus does."""
+FOUND = 0.5
+"""That SD as the second study's recipes have it."""
+RATE, DECAY, SINGLE = "exponent of rate", "exponent of 1/decay", "power of √(rate/decay)"
+INTERVAL = "95% t interval over recipes"
+
+
+def exponents(rows: pd.DataFrame) -> Result:
+    """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given optimiser and corpus."""
+
+    def of(term: str, *others: str) -> Estimate:
+        return by_t(*slope_within(rows, "spectrum", term, "optimiser", [*others, "synthetic"]), INTERVAL)
+
+    decay = of("log_decay", "log_rate")
+    value, lower, upper = (-end for end in (decay.value, decay.upper, decay.lower) if end is not None)
+    quantities = {
+        RATE: of("log_rate", "log_decay"),
+        DECAY: Estimate(value, lower, upper, INTERVAL, decay.p),
+        SINGLE: of("log_ratio"),
+    }
+    return Result.of(rows, quantities, estimate=DECAY, table=None)
+
+
+KINDS = ("normal", "t3", "heteroscedastic labs")
+
+
+def worlds() -> Worlds:
+    """Both exponents as the law has them, and at the edges of the margin or where one of the two does nothing.
+
+    SDs are as designed or as found.
+    """
+    others = {
+        "both weak": (LAW - MARGIN, LAW - MARGIN),
+        "weak rate": (LAW - MARGIN, LAW),
+        "strong rate": (LAW + MARGIN, LAW),
+        "rate alone": (LAW, 0.0),
+        "decay alone": (0.0, LAW),
+        "neither": (0.0, 0.0),
+    }
+    box = {"ratio": RATIO, "scatter": (SCATTER, FOUND)}
+    return Worlds(_tried, (LAW, LAW), (LAW, LAW - MARGIN), box, KINDS, others)
+
+
+def _tried(both: tuple[float, float], *, kind: str, ratio: float, scatter: float) -> World:
+    rate, decay = both
+    errors = Errors(kind, along="log_rate", ratio=ratio)
+    words = f"exponents {rate:.3g} of rate and {decay:.3g} of 1/decay, SD {scatter:.3g}, {errors.words}"
+    return World(words, partial(_changed, rate, decay, scatter), errors)
+
+
+def _changed(rate: float, decay: float, scatter: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+    x = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64)
+    return {"spectrum": x @ np.array([rate, -decay, CORPUS]) + scatter * noise(rows)}
+
+
+SOME, MANY, SHOULD = 0.01, 0.10, 0.20
+"""Crossings in more than 1% are some; in fewer than 10% tuning as good as never crosses; 20% should be found."""
+TUNED, CROSSED = AtLeast(models=40), V("share of pairs that cross 1")
+CAN_CROSS = Decide(CROSSED.lower > SOME, CROSSED.upper < MANY)
+ACROSS = worlds_of_share("flips", SHOULD, 0.0, "pair")
+
+
+def by_bases(rows: pd.DataFrame) -> Result:
+    """Share of pairs that cross 1 clearly."""
+    return Result.of(rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))})
+
+
+def crossings(rows: pd.DataFrame) -> dict[str, Any]:
+    """Pairs that cross 1 by kind, of how many bases, and from how far."""
+    crossing = rows[rows["flips"]]
+    far = crossing["base"].abs()
+    within = rows["base"].abs() <= (far.max() if len(far) else 0)
+    return {
+        "flips": len(crossing),
+        "pairs": len(rows),
+        "kinds": rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index"),
+        "bases": rows["pair"].nunique(),
+        "crossed": crossing["pair"].nunique(),
+        "dampened": int(rows.drop_duplicates("pair")["dampens"].sum()),
+        "downwards": int((crossing["base"] > 0).sum()),
+        "farthest": float(np.exp(crossing["base"].loc[far.idxmax()])) if len(far) else None,
+        "as_near": int(within.sum()),
+    }
+
+
+SHAPES = {"adamw": ("AdamW", "o", "#0072B2"), "lion": ("Lion", "s", "#9C4A4A"), "muon": ("Muon", "^", "#3B7A78")}
+"""Optimisers whose steps have a set size."""
+
+
+BLOCKS = {
+    "corpus": "corpus",
+    "recipe": "recipe, of one corpus\n(claimed: most)",
+    "shape": "shape at one size: L/d, ρ\n(claimed: second)",
+    "size": "size: N\n(claimed: least)",
+}
+"""Blocks of the figure of spreads, from the top, with their place in the claim."""
+
+
+def spreads(table: pd.DataFrame, axes: Axes) -> Axes:
+    """Standard deviations that BLOCKS make in the log gain with 95% intervals; the first `of` is drawn thickest."""
+    colors, every = (INK, "#0072B2", "#D55E00", "#3B7A78", "#9C4A4A"), table["of"].unique()
+    for place, of in enumerate(every):
+        rows = table[table["of"] == of].set_index("block").loc[list(BLOCKS)]
+        at = np.arange(len(BLOCKS)) + 0.64 / len(every) * (place - (len(every) - 1) / 2)
+        axes.hlines(at, rows["lower"], rows["upper"], color=colors[place], linewidth=2.2 if place == 0 else 1.2)
+        size = 44 if place == 0 else 24
+        axes.scatter(rows["estimate"], at, color=colors[place], marker="osD^v"[place], s=size, zorder=3, label=of)
+    axes.set_yticks(np.arange(len(BLOCKS)), list(BLOCKS.values()))
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel("standard deviation of the log penultimate gain")
+    legend_above(axes)
+    return axes
+
+
+def by_recipe(rows: pd.DataFrame, axes: Axes) -> Axes:
+    """Mean log gain of every recipe in every corpus, off the corpus's mean, recipes by their mean over corpora."""
+    means = rows.pivot_table(index="recipe", columns="trained_on", values="log_gain", observed=True)
+    means = (means - means.mean()).loc[lambda frame: frame.mean(axis=1).sort_values().index]
+    colors = ("#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
+    for (corpus, frame), marker, color in zip(means.items(), "osD^", colors, strict=False):
+        axes.scatter(np.arange(len(frame)), frame, marker=marker, s=26, color=color, label=str(corpus))
+    axes.plot(np.arange(len(means)), means.mean(axis=1), color=INK, linewidth=1.0)
+    reference(axes, 0.0)
+    axes.set_xticks(np.arange(len(means)), means.index, rotation=90, fontsize=7)
+    axes.set(xlabel="recipe, by its mean over corpora", ylabel="mean log gain, off its corpus's")
+    legend_above(axes)
+    return axes
+
+
+def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
+    """Log spectral norm (column `spectrum`, in words `what`) against log √(rate/decay): fitted line, and slope 1.
+
+    Open marks are recipes of the synthetic corpus.
+    """
+    for (name, synthetic), group in rows.groupby(["optimiser", "synthetic"]):
+        words, marker, color = SHAPES[str(name)]
+        face, label = ("white", None) if synthetic == 1 else (color, words)
+        axes.scatter(
+            group["log_ratio"], group["spectrum"], s=28, marker=marker, facecolor=face, edgecolor=color, label=label
+        )
+    ends = np.array([rows["log_ratio"].min(), rows["log_ratio"].max()], dtype=np.float64)
+    slope, _, _ = slope_within(rows, "spectrum", "log_ratio", "optimiser", ["synthetic"])
+    axes.plot(ends, slope * ends, color=INK, linewidth=1.2, label="fitted, given the corpus")
+    axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="slope 1")
+    legend_above(axes)
+    axes.set_xlabel("log √(rate/decay), off the optimiser's mean")
+    axes.set_ylabel(f"log {what}, off the optimiser's mean")
+
+
+def settling(table: pd.DataFrame, axes: Axes) -> None:
+    """Correlation with the end (`r`) and agreement of the sides (`kappa`) by `share` of training, with intervals."""
+    measures = {"r": "gain: rank correlation within shape", "kappa": "side of 1: κ"}
+    for place, (name, words) in enumerate(measures.items()):
+        at = np.arange(len(table)) + 0.12 * place
+        value = table[name].astype(float)
+        off = np.abs(table[[f"{name}_lower", f"{name}_upper"]].astype(float).to_numpy().T - value.to_numpy())
+        color = (INK, SHAPES["lion"][2])[place]
+        axes.errorbar(at, value, off, label=words, marker="os"[place], markersize=5, color=color, linewidth=1.2)
+    reference(axes, 0.0)
+    axes.set_xticks(np.arange(len(table)), [f"{share:.0%}" for share in table["share"]])
+    axes.set(xlabel="share of training", ylabel="agreement with the end")
+    legend_above(axes)
+
+
+def tuned(rows: pd.DataFrame, axes: Axes) -> None:
+    """Log gain after tuning (`tuned`) against that of its base (`base`) by `kind`; filled where the pair crosses 1."""
+    reference(axes, 0.0)
+    reference(axes, 0.0, vertical=True)
+    for place, (kind, group) in enumerate(rows.groupby("kind")):
+        color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
+        face = np.where(group["flips"], color, "white")
+        axes.scatter(
+            group["base"], group["tuned"], s=30, marker="os^"[place], facecolor=face, edgecolor=color, label=kind
+        )
+    ends = [float(rows["base"].min()), float(rows["base"].max())]
+    axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.set(xlabel="log penultimate gain of the base", ylabel="after tuning")
+    legend_above(axes)
