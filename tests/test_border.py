@@ -13,7 +13,8 @@ from thermostats.tables.schemas import NURSERY
 
 PACKAGE = Path(__file__).resolve().parents[1] / "thermostats"
 INSTRUMENT = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "studies" not in path.parents)
-REGISTRY = {"measurement/architectures.py", "measurement/facts.py", "tables/identities.py"}
+REGISTRY = {"measurement/architectures.py", "measurement/facts.py", "measurement/gguf_files.py"}
+REGISTRY |= {"measurement/same_function.py", "tables/identities.py"}
 """Where architectures are told apart by the names that transformers gives them."""
 EXAMPLES = {"cli/app.py", "measurement/hub.py"}
 """Help and messages that show a model's name as an example."""
