@@ -15,7 +15,7 @@ OF_PAGES = (*BANNED, "commoner", "goes on", "speaks of", "in the place of", "hel
 """Pages have more of them: in code some of these are parts of names that rules read."""
 TEMPLATES = ROOT / "thermostats" / "reporting" / "templates"
 FILES = [*TEMPLATES.glob("*.md"), *TEMPLATES.glob("*.html"), *(ROOT / "analyses").glob("*.md")]
-FILES += [ROOT / "thermostats" / "studies" / "delia2026" / "figures" / "captions.md", ROOT / "README.md"]
+FILES += [ROOT / "thermostats" / "studies" / "delia2026" / "captions.md", ROOT / "README.md"]
 FILES += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "thermostats" / "starting_points").glob("*.txt")]
 
 

@@ -25,7 +25,7 @@ FORMATS = (".svg", ".png", ".pdf")
 WIDE = 10.0
 """Ratio of the largest to the smallest value from which on an axis is logarithmic."""
 MOST = 8
-"""Lines that can be told apart."""
+"""Lines that a reader can distinguish."""
 TOKENS = {"last": "at the last token", "first": "at the first token", "all": "over all tokens"}
 
 
@@ -57,7 +57,7 @@ def profile(
         else:
             asked = [models] if isinstance(models, (str, Path)) else list(models)
             if not 0 < len(asked) <= MOST:
-                what = "no model to draw" if not asked else "more models than lines can be told apart"
+                what = "no model to draw" if not asked else "more models than lines that a reader can distinguish"
                 raise UsageError(what, where="models", got=len(asked), allowed=f"1 to {MOST}")
             _lines(shared_runs([values_of(model, quantity, position, data) for model in asked]), drawn, quantity)
             drawn.set_title(f"{quantity.capitalize()} of each block {TOKENS.get(position, f'({position})')}")

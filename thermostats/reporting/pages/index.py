@@ -24,7 +24,7 @@ from thermostats.reporting.posteriors import machine
 from thermostats.reporting.render import FAILED, MISSING, SIGNS, Text, link, text
 from thermostats.reporting.render import page_environment as environment
 from thermostats.tables import store
-from thermostats.tables.schemas import NURSERY, VERDICTS
+from thermostats.tables.schemas import NURSERY, VERDICTS, dtypes
 
 FARTHEST = 4.0
 """Half-widths from the number compared with that a picture shows; what lies beyond is an arrow at its edge."""
@@ -209,7 +209,7 @@ def _size(row: Mapping[str, Any]) -> tuple[int, int]:
 
 def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
     """Table `findings`: one row per finding, named figures as canonical JSON."""
-    columns = list(store.dtypes("findings"))
+    columns = list(dtypes("findings"))
     rows = []
     for entry in entries:
         for number, finding in enumerate(entry.findings):
