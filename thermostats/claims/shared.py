@@ -63,7 +63,7 @@ def inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
 
 
 GAIN, LAB = "gain", "lab"
-FILE = Path(__file__).with_suffix(".toml")
+FILE = Path(__file__).with_name("causes.toml")
 HARDLY = 0.5
 """Share of its variance left given the lab below which a cause is named as the lab's rival."""
 LOGS = ("n_params", "n_layers", "rho", "vocab_size", "d_embed")
