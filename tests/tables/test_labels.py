@@ -52,7 +52,7 @@ def test_whatever_kind_of_number_a_lab_is_it_is_the_same_lab(of_table: Any, of_n
     fit = line(ROWS.assign(lab=ROWS["lab"].map(of_table)))
     predicted = fit.predict(NEW.assign(lab=NEW["lab"].map(of_new)))
     at_hand = ROWS.loc[ROWS["lab"] == "4", "gain"].mean()
-    assert predicted["mean"].iloc[0] == pytest.approx(at_hand, abs=0.1) and predicted["sd"].iloc[0] < 0.2
+    assert predicted["gain_mean"].iloc[0] == pytest.approx(at_hand, abs=0.1) and predicted["gain_sd"].iloc[0] < 0.2
 
 
 def test_kinds_of_numbers_may_mix_within_a_table() -> None:
@@ -78,7 +78,7 @@ def test_a_prediction_asks_about_labels_that_the_fit_has_in_another_spelling() -
         fit.predict(new)
     step = refused.value.next_step
     predicted = eval(step[step.index("fit.") :], {"fit": fit, "df": new})  # noqa: S307
-    assert predicted["mean"].iloc[0] == pytest.approx(6, abs=0.3)
+    assert predicted["gain_mean"].iloc[0] == pytest.approx(6, abs=0.3)
 
 
 def test_models_that_differ_in_spelling_alone_are_no_two_models() -> None:
