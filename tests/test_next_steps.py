@@ -16,12 +16,14 @@ import pytest
 
 import thermostats
 from thermostats.errors import ThermostatsError, some_of, unknown
+from thermostats.modelling.rank_means import fit_rank_means
+from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
 from thermostats.next_steps import Code, call, command, file_read, written
 
 sys.path += [str(Path(__file__).parent / name) for name in ("modelling", "tables", "first_hour")]
 from bad_inputs import BAD, CASES, EXPECTED, REFUSED, ratios
 
-LINE = re.compile(r"(?:thermostats\.\w+\(|df\.\w+|df\[|pd\.\w+\(|fit\.\w+\().*[)\]]")
+LINE = re.compile(r"(?:thermostats\.\w+\(|fit_\w+_means\(|df\.\w+|df\[|pd\.\w+\(|fit\.\w+\().*[)\]]")
 """What in a next step is to be pasted."""
 OWN = re.compile(r"\b(?:[A-Z][A-Z_]{2,})\b")
 """Words that stand for what only the user knows."""
@@ -31,13 +33,17 @@ FIXED = {"source": "hooks", "position": "last"}
 MODEL = {"model_id": "a-1", "heritage": "A", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 1_000_000}
 
 
+APART = {each.__name__: each for each in (fit_pair_means, fit_rank_means, fit_unit_means)}
+"""Fits that the package has not by name: their lines call them as their user has imported them."""
+
+
 def lines(error: ThermostatsError) -> list[str]:
     """Lines of Python in what a refusal says to do next."""
     return [match[0] for line in error.next_step.splitlines() if (match := LINE.search(line))]
 
 
 def pasted(line: str, **names: Any) -> Any:
-    return eval(line, {"thermostats": thermostats, "pd": pd, "np": np, **names})  # noqa: S307 - the line is ours
+    return eval(line, {"thermostats": thermostats, "pd": pd, "np": np, **APART, **names})  # noqa: S307 - the line is ours
 
 
 REFUSALS = [(fit, bad) for fit, row in EXPECTED.items() for bad, (what, _) in row.items() if what == REFUSED]

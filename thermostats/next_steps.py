@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import thermostats
 from thermostats.errors import UsageError, nearest
 
 P = ParamSpec("P")
@@ -109,10 +110,10 @@ def argument(name: str) -> Any:
     return made.arguments.get(name) if made else None
 
 
-def in_words(function: Callable[P, T], of: str = "") -> Callable[P, T]:
+def in_words(function: Callable[P, T], of: str = "", name: str = "") -> Callable[P, T]:
     """A function whose call with arguments that it has not, or without one that it needs, is a UsageError in words.
 
-    of: what a method is of, in lines.
+    of: what a method is of, in lines. name: what it is called by, where that is not its own name.
     """
     signature = inspect.signature(function)
 
@@ -121,7 +122,7 @@ def in_words(function: Callable[P, T], of: str = "") -> Callable[P, T]:
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise misused(function.__name__, signature, args, kwargs, error, of) from None
+            raise misused(name or function.__name__, signature, args, kwargs, error, of) from None
         return function(*args, **kwargs)
 
     return called
@@ -158,7 +159,7 @@ def misused(
         f"{name} cannot be called so",
         got=", ".join([*(f"{word}=" for word in strange), *[str(error).removeprefix("got ")] * (not strange)]),
         allowed=", ".join(names),
-        next_step=" ".join([*said, line.replace(f"{PROGRAM}.", f"{of}.", 1) if of else line]),
+        next_step=" ".join([*said, f"{of}.{line.removeprefix(f'{PROGRAM}.')}" if of else line]),
     )
 
 
@@ -209,9 +210,10 @@ def lines_for_a_shell() -> Iterator[None]:
 
 
 def call(function: str, *values: Any, **arguments: Any) -> str:
-    """The call of a function of this package, by name."""
+    """The call of a function by name: of the package, or where that has none such, as its user has imported it."""
+    home = f"{PROGRAM}." if function in thermostats.__all__ else ""
     words = [*map(written, values), *(f"{name}={written(value)}" for name, value in arguments.items())]
-    return f"{PROGRAM}.{function}({', '.join(words)})"
+    return f"{home}{function}({', '.join(words)})"
 
 
 def command(verb: str, *words: object, **options: object) -> str:

@@ -122,10 +122,16 @@ def test_a_folder_of_images_in_any_colours(vision: Path, data: Path, tmp_path: P
     (images / "greys").mkdir(parents=True)
     grey = np.random.default_rng(0).integers(0, 255, (20, 30), dtype=np.uint8)
     Image.fromarray(grey).save(images / "greys" / "a.png")
-    Image.fromarray(np.dstack([grey] * 4)).save(images / "b.png")
+    Image.fromarray(np.dstack([grey // 2] * 4)).save(images / "b.png")
     Image.fromarray(np.dstack([grey] * 3)).save(images / "c.jpg")
     layers = measure(str(vision), data, prompts=str(images), what=("gains",))
     assert set(layers["prompt_id"]) == {"greys/a.png", "b.png", "c.jpg"}
+    twins = tmp_path / "twins"
+    twins.mkdir()
+    Image.fromarray(grey).save(twins / "grey.png")
+    Image.fromarray(np.dstack([grey] * 4)).save(twins / "rgba.png")
+    with pytest.raises(DataError, match=r"grey\.png, rgba\.png of twins: one text 2 times"):  # the same pixels
+        measure(str(vision), data, prompts=str(twins), what=("gains",))
     (images / "broken.png").write_bytes((images / "b.png").read_bytes()[:40])
     with pytest.raises(DataError, match=r"image cannot be read.*broken\.png"):
         measure(str(vision), data, prompts=str(images), what=("gains",))

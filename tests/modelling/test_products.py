@@ -1,5 +1,7 @@
 """Weighted cross-products by rows that are alike are those of all rows."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -44,7 +46,7 @@ def test_a_fit_of_many_labs_is_the_same_either_way(monkeypatch: pytest.MonkeyPat
     assert isinstance(model.products, Alike)
     one = model.sample(seed=1, settings=few)
     monkeypatch.setattr(products, "SHARE", 0.0)
-    again = type(model)(**{name: getattr(model, name) for name in model.__dataclass_fields__})
+    again = dataclasses.replace(model)
     assert isinstance(again.products, Products)
     two = again.sample(seed=1, settings=few)
     assert one.log_evidence == pytest.approx(two.log_evidence, abs=1e-4)

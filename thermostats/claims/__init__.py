@@ -10,9 +10,10 @@ from typing import Any
 
 class _Claims(ModuleType):
     def __call__(self, *args: Any, **named: Any) -> Any:
-        from thermostats.claims.run import claims_table as claims  # noqa: PLC0415 - pandas
+        from thermostats.claims.run import claims_table  # noqa: PLC0415 - pandas
+        from thermostats.next_steps import in_words  # noqa: PLC0415 - as above
 
-        return claims(*args, **named)
+        return in_words(claims_table, name="claims")(*args, **named)
 
 
 sys.modules[__name__].__class__ = _Claims

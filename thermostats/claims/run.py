@@ -36,7 +36,7 @@ from thermostats.claims.stored import Made, Stored
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.sampling import CORES_VARIABLE
-from thermostats.next_steps import command, in_words
+from thermostats.next_steps import command
 from thermostats.settings import cores_there_are, variables
 from thermostats.tables import folders
 from thermostats.tables.folders import shipped
@@ -236,7 +236,6 @@ def _shared(cores: str) -> AbstractContextManager[None]:
 COLUMNS = ("claim", "title", "said", "reads", "needs", "file")
 
 
-@in_words
 def claims_table(analyses: str | Path | None = None) -> pd.DataFrame:
     """Every claim of a folder of analyses, by default those that ship: id, title, what is said, rows it reads, script.
 

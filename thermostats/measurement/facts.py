@@ -1,6 +1,6 @@
 """Facts of a model from its class: transformers builds it, and what its modules are decides, not what files are called.
 
-A model's row follows from configuration and headers (`model_row.py`) without torch. Here it is held against the class,
+A model's row follows from configuration and headers (`model_row`) without torch. Here it is held against the class,
 built without memory, and later against the loaded model; where they differ the model's own answer counts, and the
 difference is named.
 """
@@ -12,12 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor, nn
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.architectures import Architecture, Config, UnsupportedArchitectureError, config_of, lookup
@@ -32,7 +30,6 @@ from thermostats.measurement.checkpoint import (
     open_checkpoint,
     stated_count,
 )
-from thermostats.measurement.forward import Decoder, attends, decoder, submodule
 from thermostats.measurement.gguf_files import UNROUNDED, record
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.readings import RMS_NORMS, norm_kind
@@ -41,6 +38,11 @@ from thermostats.measurement.spectra import Tensors, embedding_of, find, read_co
 from thermostats.next_steps import command
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.runs import LIKE
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from thermostats.measurement.forward import Decoder
 
 POSITION_TABLES = ("wpe", "embed_positions", "positions_embed", "position_embeddings", "position_embedding")
 LEARNED = ("openai-gpt", "gpt2", "gpt_neo", "gpt_bigcode", "opt", "biogpt")
@@ -268,6 +270,8 @@ def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: boo
 
     tied: whether the unembedding is the embedding; a model that was only built cannot tell, as the files decide.
     """
+    from thermostats.measurement.forward import decoder  # noqa: PLC0415 - loads torch
+
     places = decoder(model, entry, config)
     parameters = dict(model.named_parameters())
     counted = entry.of_the_stack(parameters)
@@ -308,6 +312,8 @@ def _ends(places: Decoder) -> Ends | None:
     """What is at the ends of a model of text; None of one that reads images."""
     if places.entry.reads != "text":
         return None
+    from thermostats.measurement.forward import submodule  # noqa: PLC0415 - loads torch
+
     embedding: Any = submodule(places.base, places.entry.embedding, places.entry).weight
     if not places.entry.has_head:
         return Ends(embedding, embedding, None)
@@ -322,6 +328,8 @@ def _is_table(name: str, parameter: nn.Parameter) -> bool:
 
 def _norm_kind(places: Decoder) -> str:
     """Kind of the norms of a block, as their class is called."""
+    from thermostats.measurement.forward import submodule  # noqa: PLC0415 - loads torch
+
     entry, block = places.entry, places.blocks[0]
     named = (entry.attention_norm, entry.mlp_norm, entry.attention_write, *entry.norm_after)
     norm = submodule(block, next(filter(None, named)), entry)
@@ -330,6 +338,8 @@ def _norm_kind(places: Decoder) -> str:
 
 def _heads(places: Decoder) -> dict[str, int]:
     """Width of a head and number of key/value heads, as far as the attention module states them."""
+    from thermostats.measurement.forward import attends, submodule  # noqa: PLC0415 - loads torch
+
     entry = places.entry
     if entry.layout == "latent" or entry.depths:
         return {}
@@ -359,6 +369,8 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
 
     Raises DataError where a tensor that was measured in the files is not what the model computes with.
     """
+    from thermostats.measurement.forward import attends, submodule  # noqa: PLC0415 - loads torch
+
     entry, tensors = places.entry, open_checkpoint(folder)
     pairs: list[tuple[StoredTensor, Any]] = []
     for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
@@ -377,6 +389,8 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
 
 
 def _check_same(stored: StoredTensor, weight: Tensor) -> None:
+    import torch  # noqa: PLC0415 - loaded late
+
     held, loaded = torch.from_numpy(np.array(decode(stored.raw()))).to(weight.dtype), weight.detach().cpu()
     if torch.equal(held.nan_to_num(), loaded.nan_to_num()):
         return

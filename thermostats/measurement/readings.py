@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
 
 from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import decode
@@ -90,6 +89,8 @@ def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bo
 
 def _qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Q and R at the matrix's own precision; numpy's is in float64, and takes three times as long for float32."""
+    from scipy.linalg import qr  # noqa: PLC0415 - a second
+
     basis, triangle = qr(matrix, mode="economic", check_finite=False)
     return basis, triangle
 

@@ -240,7 +240,13 @@ class Fit:
         draws = design.model.sample(seed=self.seed, settings=replace(self.draws.settings, draws=size))
         return replace(self, law=law, rows=rows, design=design, drawn=draws, call=None)
 
-    def predict(self, new: Any, *, scale: str = OWN, level: float | None = None) -> pd.DataFrame:
+    def predict(
+        self,
+        new: pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        scale: str = OWN,
+        level: float | None = None,
+    ) -> pd.DataFrame:
         """Predicted outcomes of new rows on the outcome's own scale: <outcome>_mean, _sd, _median, _lower, _upper.
 
         new: a table, records, or one row as a dict. scale: "log" (of a law that has it; "log10" of others) for columns

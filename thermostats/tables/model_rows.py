@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, stats
 
 from thermostats.errors import UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
@@ -111,6 +110,8 @@ def variances(rows: pd.DataFrame) -> dict[str, float]:
     rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where no model was measured
     twice every variance is 0.
     """
+    from scipy import optimize  # noqa: PLC0415 - a second
+
     design, seen = [], []
     for _, measured in rows.groupby("model_id"):
         pairs = list(combinations(measured.to_dict("records"), 2))
@@ -180,6 +181,8 @@ class SeedNoise:
 
 def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
     """The noise of seeds in a named gain; rows: of `features`, one a model. None where no recipe has two seeds."""
+    from scipy import stats  # noqa: PLC0415 - a second
+
     with_gain = rows.dropna(subset=gain)
     y, recipe = np.log(with_gain[gain].astype("float64")), _recipe(with_gain)
     within = (y - y.groupby(recipe).transform("mean"))[recipe.duplicated(keep=False)]
@@ -237,6 +240,8 @@ def model_rows(
     """
     if gain not in GAINS:
         raise unknown("no such gain", gain, GAINS)
+    from scipy import stats  # noqa: PLC0415 - a second
+
     if isinstance(evidence, str):
         check_set(evidence)
         evidence = Selection(data, evidence)
