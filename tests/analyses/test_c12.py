@@ -2,18 +2,17 @@
 
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled
+from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled, untried
 
 from thermostats.claims.rule import Always, Decide
 from thermostats.studies.delia2026 import hierarchy
 
 
 def test_the_order_falls_when_two_models_change_places() -> None:
-    swapped = altered(layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
-    """Against total amplification the rule errs too often to be believed (`data/worlds.csv`)."""
-    findings = judged(by_rules_alone("c12"), swapped)
-    assert [finding.verdict for finding in findings.values()] == [NO, NO, OPEN]
-    assert findings["models.total_amplification"].reason == "the rule errs too often"
+    """At a level of 5%, whether or not the rules were tried; total amplification is out of order as published."""
+    c12, swapped = untried(by_rules_alone("c12")), altered(layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
+    before, after = ([each.verdict for each in judged(c12, rows).values()] for rows in (altered(), swapped))
+    assert (before, after) == ([OPEN, YES, NO], [NO, NO, NO])
 
 
 def test_what_one_model_turns_round_counts_once() -> None:

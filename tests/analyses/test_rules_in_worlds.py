@@ -50,8 +50,10 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
                 yield question.trial.test(study)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_what_every_rule_is_worth_is_known_as_it_stands(claim: str) -> None:
+    """A verdict of a rule that the table lacks is provisional, and says so; `make worlds` tries it."""
     for name, (question, rows) in tried(claim).items():
         known = calibration.of_design(question, len(rows))
         assert len(known), f"{name}: run make worlds CLAIMS={claim.upper()}"

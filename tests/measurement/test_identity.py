@@ -28,9 +28,9 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.facts import standing
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.printed import older
 from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.spectra import file_sha, model_sha
+from thermostats.measurement.versions import older
 from thermostats.tables import folders, store
 from thermostats.tables.features import features
 from thermostats.tables.schemas import OF_RUNS
@@ -243,12 +243,12 @@ def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> Non
 
 def test_check_names_what_a_switch_of_the_configuration_changed(before: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     switched = {"chunk_size_feed_forward": 2, "rope_scaling": {"type": "longrope"}, "num_hidden_layers": 1}
-    monkeypatch.setattr("thermostats.measurement.printed._config", lambda *_: switched)
+    monkeypatch.setattr("thermostats.measurement.versions._config", lambda *_: switched)
     text = "\n".join(older(before))
     gains = next(path.stem for path in (before / "measured" / "layers").iterdir())
     assert text.count(f"run {gains}:") == 3
     assert all(word in text for word in ("chunk_size_feed_forward", "longest prompt", "one block"))
-    monkeypatch.setattr("thermostats.measurement.printed._config", lambda *_: {"chunk_size_feed_forward": 0})
+    monkeypatch.setattr("thermostats.measurement.versions._config", lambda *_: {"chunk_size_feed_forward": 0})
     assert "run " not in "".join(older(before)).replace("runs do not", "")
 
 

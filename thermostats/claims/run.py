@@ -41,8 +41,9 @@ from thermostats.settings import cores_there_are, variables
 from thermostats.tables import folders
 from thermostats.tables.folders import shipped
 from thermostats.tables.invariants import BALANCED, READ, unread
+from thermostats.tables.model_rows import own_ids
 from thermostats.tables.reading import of_last_revision
-from thermostats.tables.schemas import NURSERY
+from thermostats.tables.schemas import NURSERY, OURS
 
 BEGIN = "a store created by thermostats includes them: name a new folder with --data to measure or join"
 
@@ -322,12 +323,13 @@ def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
 def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]:
     published = set(evidence.named(PUBLISHED).table("runs")["model_id"])
     here = evidence.named(MEASURED)
-    yours = set(here.table("runs")["model_id"]) - published
+    runs, layers, weights = (here.table(name) for name in ("runs", "layers", "weights"))
+    yours = own_ids(evidence.data) & set(runs["model_id"]) - published
     models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
     models = models[models["model_id"].isin(published | yours) & (models["heritage"] != NURSERY)]
     has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
-    rows = (here.table(name) for name in ("runs", "models", "layers", "weights"))
-    again = unread(*rows).groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
+    older = unread(runs[runs["source"] == OURS], here.table("models"), layers, weights)
+    again = older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
     tokens, rate = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS)), _rate()
     lacking = []
     for row in models.sort_values("n_params").itertuples():

@@ -309,7 +309,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
     from thermostats.tables.reading import features  # noqa: PLC0415
 
     if folders.has_own_runs(data):
-        from thermostats.measurement.printed import older  # noqa: PLC0415
+        from thermostats.measurement.versions import older  # noqa: PLC0415
 
         for line in older(data):
             print(f"Measured by an older version: {line}", file=sys.stderr)

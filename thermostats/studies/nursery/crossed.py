@@ -348,6 +348,8 @@ BOX = {
 """At rest and at their bounds: errors, recipe × depth, 1/degrees of freedom of recipes, how many times as large all is
 in half of the corpora, and the share that is alike."""
 EDGE, AS_FOUND = "at the boundary", "at the boundary, corpora as found"
+LANGUAGE = (0, 1, 3)
+"""Places of the corpora that have language among code, English, shuffled English and the synthetic language."""
 UNLIKE = (1.0, 1.0, 4.5, 1.3)
 """How many times as large all was in every corpus of the third study; found, so that these worlds came after it."""
 
@@ -388,8 +390,9 @@ def _made(
 def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
     """The boundary of every claim, all so many times as large in each corpus; alike: but that of the rule itself."""
     sizes = tuple(0.03 * corpora / np.sqrt(np.square(corpora).mean()))
-    both = float(np.mean([a * b for a, b in itertools.combinations(sizes, 2)]))
-    at = THRESHOLDS[ALIKE] * float(np.mean(np.square(sizes))) / both
+    averaged = [sizes[place] for place in LANGUAGE]
+    both = float(np.mean([a * b for a, b in itertools.combinations(averaged, 2)]))
+    at = THRESHOLDS[ALIKE] * float(np.mean(np.square(averaged))) / both
     return even(CrossedWorld("", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike))
 
 

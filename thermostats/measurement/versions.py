@@ -1,0 +1,166 @@
+"""What a folder measured by an older version would be measured as now: by class and switch, and what no run states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import ThermostatsError
+from thermostats.measurement.architectures import BOTH_WAYS, Config, config_of
+from thermostats.measurement.checkpoint import rope_type, ropes
+from thermostats.next_steps import command
+from thermostats.tables import store
+from thermostats.tables.identities import COUNTED
+from thermostats.tables.invariants import unread
+from thermostats.tables.model_rows import own_models
+from thermostats.tables.runs import superseded
+from thermostats.tables.schemas import OURS
+
+KINDS = {"": "weights", "default": "gains", "eager": "attention"}
+"""`attention` of a run → what it measured."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a version measures otherwise than those before it."""
+
+    version: int
+    kinds: tuple[str, ...]
+    """Kinds of runs that it concerns, of `KINDS`."""
+    switch: Callable[[Config], bool]
+    """Configurations that it concerns."""
+    likely: Callable[[Mapping[str, Any]], bool]
+    """Rows of `models` that it may concern, where the configuration is not on this machine."""
+    what: str
+    """What was measured before, in words."""
+
+
+def _by_length(config: Config) -> bool:
+    return not {"longrope", "dynamic"}.isdisjoint(map(rope_type, ropes(config)))
+
+
+def _chunks(config: Config) -> bool:
+    size = config_of(config).get("chunk_size_feed_forward")
+    return isinstance(size, int) and size > 0
+
+
+def _never(_row: Mapping[str, Any]) -> bool:
+    return False
+
+
+CHANGES = (
+    Change(
+        2,
+        ("gains", "attention"),
+        _by_length,
+        lambda row: row["architecture"] in ("phi3", "phimoe"),
+        "with rotary factors that follow the length, rows depended on the longest prompt of a batch",
+    ),
+    Change(
+        2,
+        ("gains",),
+        _chunks,
+        _never,
+        "with chunk_size_feed_forward, gain_mlp and write_mlp were those of a part of the tokens",
+    ),
+    Change(
+        2,
+        ("gains", "attention"),
+        lambda config: any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items()),
+        _never,
+        "with attention in both directions, prompts of one batch were not kept apart",
+    ),
+    Change(
+        2,
+        ("gains",),
+        lambda config: (config_of(config).get("num_hidden_layers") or config_of(config).get("n_layer")) == 1,
+        lambda row: int(row["n_layers"]) == 1,
+        "of a model of one block, the total amplification was left empty",
+    ),
+)
+
+WRONG: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
+    ("gated_mlp", ("modernbert", "gpt_oss"), lambda value: not value),
+    ("n_positions", ("gemma3", "roformer"), lambda value: value > 0),
+    ("norm_kind", ("phimoe", "cohere2_moe"), lambda value: value != "LayerNorm"),
+    ("position_scheme", ("swin",), lambda value: value != "relative"),
+    ("position_scheme", ("roformer",), lambda value: value != "rotary"),
+)
+"""Facts that older versions read from the wrong place: column, classes, and values that are not theirs."""
+
+
+def older(data: str | Path | None = None) -> list[str]:
+    """What of a user's own rows would be measured differently now, and what it takes, a sentence each."""
+    folder = store.data_folder(data)
+    models = own_models(folder)
+    runs = store.load("runs", folder)
+    runs = runs[(runs["source"] == OURS) & ~superseded(runs)]
+    runs = runs.merge(models[["model_id", "revision"]], on=["model_id", "revision"])
+    return [*_facts(models), *_changes(runs, models), *_unread(runs, models, folder), *_unstated(runs)]
+
+
+def _facts(models: pd.DataFrame) -> list[str]:
+    counted = models[models["source"] == COUNTED]
+    sentences = []
+    for row in counted.to_dict("records"):
+        wrong = [name for name, classes, is_wrong in WRONG if row["architecture"] in classes and is_wrong(row[name])]
+        if wrong:
+            stated = ", ".join(f"{name} {row[name]}" for name in wrong)
+            sentences.append(f"{_label(row)}: {stated} is not what its class has; {_again(row)} corrects it")
+    return sentences
+
+
+def _changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
+    sentences = []
+    facts = {(row["model_id"], row["revision"]): row for row in models.to_dict("records")}
+    for (model, revision), group in runs.groupby(["model_id", "revision"]):
+        row, config = facts[model, revision], _config(str(model), str(revision))
+        for change in CHANGES:
+            version = pd.to_numeric(group["measure_version"], errors="coerce")
+            of_kind = group["attention"].map(KINDS).isin(change.kinds)
+            concerned = change.likely(row) if config is None else change.switch(config)
+            if concerned and (ids := sorted(group.loc[of_kind & (version < change.version), "run_id"])):
+                sentences.append(f"{_label(row)}, run {', '.join(ids)}: {change.what}; {_again(row)}")
+    return sentences
+
+
+def _unread(runs: pd.DataFrame, models: pd.DataFrame, folder: Path) -> list[str]:
+    listed = unread(runs, models, store.load("layers", folder), store.load("weights", folder))
+    return [
+        f"{_label(row)}, run {row['run_id']}: rows lack {row['lacks']}; {_again(row)}"
+        for row in listed.to_dict("records")
+    ]
+
+
+def _unstated(runs: pd.DataFrame) -> list[str]:
+    silent = runs[(runs["model_sha"] == "") & (runs["confirmed_sha"] == "")]
+    return [
+        f"{model} @ {revision}, {len(group)} {'run does' if len(group) == 1 else 'runs do'} not state of which weights "
+        f"they are; thermostats measure {model} --set older=same keeps them, --set older=again measures again"
+        for (model, revision), group in silent.groupby(["model_id", "revision"])
+    ]
+
+
+def _config(model: str, revision: str) -> Config | None:
+    """The configuration of a model whose files are in the hub's cache; None of any other."""
+    with suppress(ImportError, ThermostatsError):
+        from thermostats.measurement.hub import config_folder  # noqa: PLC0415 - needs the extra
+        from thermostats.measurement.spectra import read_config  # noqa: PLC0415 - as above
+
+        if not Path(model).exists():
+            return read_config(config_folder(model, revision=revision, download=False))
+    return None
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return f"{row['model_id']} @ {row['revision']}"
+
+
+def _again(row: Mapping[str, Any]) -> str:
+    revision = "" if row["revision"] == "main" else row["revision"]
+    return command("measure", row["model_id"], revision=revision, set="older=again")
