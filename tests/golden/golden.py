@@ -33,6 +33,8 @@ HERE = Path(__file__).parent
 ERRORS = 4.0
 PLAIN = ("estimate", "lower", "upper", "probability")
 AGREES = {True: "agrees", False: "does not agree", None: "not recomputed"}
+DECISIVE = ("supported", "not supported")
+"""Verdicts of a rule that was not tried are provisional and frozen as such."""
 SAME = ("verdict", "reason", "n_models", "n_heritages", "interval", "probability_kind")
 
 
@@ -121,7 +123,8 @@ def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
     if run.claim is None or run.error:
         raise SystemExit(run.error)
     others = {key: value for key, value in frozen.items() if key.split(".")[0] != run.claim.id}
-    if half := [finding.id for finding in run.findings if finding.criterion.worlds == 0]:
+    untried = [finding for finding in run.findings if finding.criterion.worlds == 0]
+    if half := [finding.id for finding in untried if finding.verdict in DECISIVE and not finding.strength.provisional]:
         raise SystemExit(f"{', '.join(half)}: not tried in worlds yet; python scripts/worlds.py {run.claim.id}")
     own = {key_of(finding): as_frozen(finding) for finding in run.findings}
     for key in sorted(own.keys() | {key for key in frozen if key.split(".")[0] == run.claim.id}):

@@ -23,7 +23,8 @@ from safetensors.torch import load_file, save_file
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.checkpoint import geometry
-from thermostats.measurement.facts import check_loaded, differing, facts_of, model_row
+from thermostats.measurement.class_facts import check_loaded, differing, facts_of
+from thermostats.measurement.facts import model_row
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder

@@ -17,7 +17,8 @@ import torch
 import transformers
 
 from thermostats.measurement.architectures import TEXT_TOWERS
-from thermostats.measurement.facts import facts_of, model_row
+from thermostats.measurement.class_facts import facts_of
+from thermostats.measurement.facts import model_row
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load

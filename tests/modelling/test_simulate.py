@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.law import STANDARD
-from thermostats.modelling.heritage.power import Power, contributions, model_facts, parsed, power
+from thermostats.modelling.heritage.planned import parsed
+from thermostats.modelling.heritage.power import Power, contributions, model_facts, power
 
 ORDER = "heritage > geometry > scale"
 WRONG = [

@@ -342,10 +342,10 @@ def power(
 
     Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
     """
-    from thermostats.modelling.heritage import power as study  # noqa: PLC0415 - only this verb needs it
+    from thermostats.modelling.heritage.planned import check_size, parsed  # noqa: PLC0415 - only this verb needs it
 
-    study.check_size(models, labs, geometry)
-    parts = study.parsed(shares)
+    check_size(models, labs, geometry)
+    parts = parsed(shares)
     from thermostats.modelling.heritage.power import power as plan  # noqa: PLC0415 - scipy
 
     chances = plan(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed, progress=True)

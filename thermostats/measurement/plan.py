@@ -547,7 +547,7 @@ def _reconciled(
 ) -> tuple[dict[str, Any], list[str]]:
     """A model's row with the facts of its class where files say otherwise, and where they do, in words."""
     pass
-    from thermostats.measurement.facts import differing, facts_of  # noqa: PLC0415 - as above
+    from thermostats.measurement.class_facts import differing, facts_of  # noqa: PLC0415 - as above
 
     config, tensors = spectra.read_config(folder.path, folder.reads), open_checkpoint(folder.path)
     differences = doubled(folder.path)

@@ -182,7 +182,7 @@ def _proven(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any
 def _loaded(planned: MeasurementPlan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:
     """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of both."""
     from thermostats.measurement.batching import tokenise  # noqa: PLC0415 - as above
-    from thermostats.measurement.facts import check_loaded, differing, facts_of  # noqa: PLC0415 - as above
+    from thermostats.measurement.class_facts import check_loaded, differing, facts_of  # noqa: PLC0415 - as above
     from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
 
     spec = planned.spec

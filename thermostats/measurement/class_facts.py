@@ -1,0 +1,147 @@
+"""Facts of a model from its class: transformers builds it, and what its modules are decides, not what files are called.
+
+A model's row follows from configuration and headers (`facts.py`) without torch. Here it is held against the class,
+built without memory, and later against the loaded model; where they differ the model's own answer counts, and the
+difference is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from thermostats.errors import DataError
+from thermostats.measurement.architectures import Architecture, Config, config_of
+from thermostats.measurement.checkpoint import STORAGE, StoredTensor, decode, open_checkpoint
+from thermostats.measurement.facts import POSITION_TABLES, feed_forward, learns_positions
+from thermostats.measurement.forward import Decoder, attends, decoder, submodule
+from thermostats.measurement.readings import RMS_NORMS
+from thermostats.measurement.spectra import embedding_of, find, unembedding
+
+
+def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: bool) -> dict[str, Any]:
+    """Facts of a built or loaded model that its row of `models` states, by column.
+
+    tied: whether the unembedding is the embedding; a model that was only built cannot tell, as the files decide.
+    """
+    places = decoder(model, entry, config)
+    parameters = dict(model.named_parameters())
+    counted = entry.of_the_stack(parameters)
+    inside = {name: parameter for name, parameter in parameters.items() if name in counted}
+    ends = _ends(places)
+    embedding = 0 if ends is None else ends.embedding.numel()
+    bias = 0 if ends is None or ends.bias is None else ends.bias.numel()
+    total = sum(parameter.numel() for parameter in inside.values())
+    if ends is not None and entry.has_head:  # as the files decide, not as the model was built
+        total += embedding * (int(not tied) - int(ends.head is not ends.embedding))
+    learned = learns_positions(entry, config)
+    table = next((each for name, each in inside.items() if learned and _is_table(name, each)), None)
+    outer = embedding * (1 if tied else 2) + bias + (0 if table is None else table.numel())
+    shapes = [{name: tuple(p.shape) for name, p in places.blocks[i].named_parameters()} for i in (0, -1)]
+    width = feed_forward(entry, config, shapes)
+    return {
+        "n_layers": len(places.blocks),
+        **({} if ends is None else dict(zip(("vocab_size", "d_embed"), ends.embedding.shape, strict=True))),
+        **({} if width is None else dict(zip(("d_ff", "gated_mlp"), width, strict=True))),
+        "n_positions": 0 if table is None else table.shape[-2],
+        "tied_embeddings": tied,
+        "n_params": total,
+        "n_params_nonembedding": total - outer,
+        "norm_kind": _norm_kind(places),
+        **_heads(places),
+    }
+
+
+class Ends(NamedTuple):
+    """Matrices at both ends of a model of text, and the bias of the unembedding; no head: the embedding twice."""
+
+    embedding: Tensor
+    head: Tensor
+    bias: Tensor | None
+
+
+def _ends(places: Decoder) -> Ends | None:
+    """What is at the ends of a model of text; None of one that reads images."""
+    if places.entry.reads != "text":
+        return None
+    embedding: Any = submodule(places.base, places.entry.embedding, places.entry).weight
+    if not places.entry.has_head:
+        return Ends(embedding, embedding, None)
+    model: Any = places.model
+    head = model.get_output_embeddings()
+    return Ends(embedding, head.weight, getattr(head, "bias", None))
+
+
+def _is_table(name: str, parameter: nn.Parameter) -> bool:
+    return name.removesuffix(".weight").rpartition(".")[2] in POSITION_TABLES and parameter.requires_grad
+
+
+def _norm_kind(places: Decoder) -> str:
+    """Kind of the norms of a block, as their class is called."""
+    entry, block = places.entry, places.blocks[0]
+    named = (entry.attention_norm, entry.mlp_norm, entry.attention_write, *entry.norm_after)
+    norm = submodule(block, next(filter(None, named)), entry)
+    return "RMSNorm" if "rms" in type(norm).__name__.lower() or entry.model_type in RMS_NORMS else "LayerNorm"
+
+
+def _heads(places: Decoder) -> dict[str, int]:
+    """Width of a head and number of key/value heads, as far as the attention module states them."""
+    entry = places.entry
+    if entry.layout == "latent" or entry.depths:
+        return {}
+    block = next((block for block in places.blocks if attends(block, entry)), None)
+    if block is None:
+        return {}
+    module = submodule(block, entry.attention, entry)
+    width = next((getattr(module, name, None) for name in ("head_dim", "attention_head_size")), None)
+    groups = getattr(module, "num_key_value_groups", None)
+    heads = config_of(places.config).get("num_attention_heads")
+    stated = {"d_head": width} if type(width) is int else {}
+    if type(groups) is int and type(heads) is int and groups > 0 and entry.n_kv_heads == "config":
+        stated["n_kv_heads"] = heads // groups
+    return stated
+
+
+def differing(row: Mapping[str, Any], facts: Mapping[str, Any], of: str) -> list[str]:
+    """Facts in which a row is not what a model is, a few words each."""
+    return [f"{name}: {row[name]} stated, {fact} {of}" for name, fact in facts.items() if row[name] != fact]
+
+
+def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
+    """Whether a loaded model's unembedding is its embedding, once its matrices were held against those of the files.
+
+    Compared are embedding, unembedding, and of each block the tensors that spectra are computed from, where files and
+    modules lay them out alike and they are not offloaded.
+
+    Raises DataError where a tensor that was measured in the files is not what the model computes with.
+    """
+    entry, tensors = places.entry, open_checkpoint(folder)
+    pairs: list[tuple[StoredTensor, Any]] = []
+    for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
+        for path in (entry.value, entry.output) if attends(block, entry) else ():
+            pairs.append((find(tensors, entry.tensor_names(path, layer)), submodule(block, path, entry).weight))
+    ends = _ends(places)
+    if ends is not None:
+        pairs.append((embedding_of(entry, config, tensors), ends.embedding))
+        head = unembedding(entry, config, tensors) if entry.has_head else None
+        pairs += [] if head is None else [(head, ends.head)]
+    for stored, weight in pairs:
+        plain = stored.dtype in STORAGE and weight.is_floating_point()
+        if plain and weight.device.type != "meta" and tuple(weight.shape) == tuple(stored.shape):
+            _check_same(stored, weight)
+    return ends is None or ends.head is ends.embedding
+
+
+def _check_same(stored: StoredTensor, weight: Tensor) -> None:
+    held, loaded = torch.from_numpy(np.array(decode(stored.raw()))).to(weight.dtype), weight.detach().cpu()
+    if torch.equal(held.nan_to_num(), loaded.nan_to_num()):
+        return
+    what = "a tensor of the files is not the one that the loaded model computes with"
+    step = "save the model anew with save_pretrained, so that its files hold each tensor once"
+    got = f"{stored.name}, largest difference {float((held.double() - loaded.double()).abs().max()):.3g}"
+    raise DataError(what, where=stored.path, got=got, allowed="the same numbers", next_step=step)
