@@ -14,7 +14,7 @@ from nursery.designs import Member
 from nursery.records import Trained, read_gains, read_record, step_folder
 from thermostats.errors import DataError
 from thermostats.measurement.execute import execute
-from thermostats.measurement.facts import model_row
+from thermostats.measurement.model_row import model_row
 from thermostats.measurement.spec import Outcome, RunSpec
 from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables import store

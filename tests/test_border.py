@@ -13,7 +13,7 @@ from thermostats.tables.schemas import NURSERY
 
 PACKAGE = Path(__file__).resolve().parents[1] / "thermostats"
 INSTRUMENT = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "studies" not in path.parents)
-REGISTRY = {"measurement/architectures.py", "measurement/facts.py", "measurement/gguf_files.py"}
+REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "measurement/gguf_files.py"}
 REGISTRY |= {"measurement/same_function.py", "tables/identities.py"}
 """Where architectures are told apart by the names that transformers gives them."""
 EXAMPLES = {"cli/app.py", "measurement/hub.py"}

@@ -15,7 +15,7 @@ from conftest import SHA, layer, model, run, table
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
-from thermostats.measurement.facts import model_row, stored_dtype
+from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
 from thermostats.reporting import build as progress
 from thermostats.reporting import state as stale

@@ -24,11 +24,11 @@ from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.checkpoint import geometry
 from thermostats.measurement.class_facts import check_loaded, differing, facts_of
-from thermostats.measurement.facts import model_row
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.loading import load
+from thermostats.measurement.model_row import model_row
 from thermostats.measurement.plan import built
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store

@@ -25,9 +25,9 @@ from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.measurement import spectra as digest
 from thermostats.measurement.execute import execute
-from thermostats.measurement.facts import standing
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
+from thermostats.measurement.model_row import standing
 from thermostats.measurement.spec import RunSpec
 from thermostats.measurement.spectra import file_sha, model_sha
 from thermostats.measurement.versions import older

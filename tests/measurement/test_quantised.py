@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError
 from thermostats.measurement.execute import lacking
-from thermostats.measurement.facts import OTHERWISE
+from thermostats.measurement.model_row import OTHERWISE
 from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 

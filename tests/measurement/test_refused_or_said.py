@@ -22,10 +22,10 @@ from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.facts import check_quantised
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.gguf_files import gguf_folder
+from thermostats.measurement.model_row import check_quantised
 from thermostats.measurement.proof import check_proof, without_unproven
 
 

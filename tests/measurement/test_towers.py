@@ -18,10 +18,10 @@ import transformers
 
 from thermostats.measurement.architectures import TEXT_TOWERS
 from thermostats.measurement.class_facts import facts_of
-from thermostats.measurement.facts import model_row
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
+from thermostats.measurement.model_row import model_row
 from thermostats.measurement.proof import conformance
 from thermostats.measurement.spectra import weights
 from thermostats.tables.schemas import TABLES

@@ -24,8 +24,8 @@ from thermostats.measurement.architectures import eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines import Engine, Job
 from thermostats.measurement.engines.local import Inline, Local
-from thermostats.measurement.facts import check_quantised, check_switches, stored_dtype
 from thermostats.measurement.hub import ASKED_AT_ONCE, config_folder, download_bytes
+from thermostats.measurement.model_row import check_quantised, check_switches, stored_dtype
 from thermostats.measurement.plan import (
     Need,
     Place,

@@ -17,7 +17,7 @@ from thermostats.errors import ThermostatsError, TransientError, first_line
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import UNLOADABLE, geometry, open_checkpoint
-from thermostats.measurement.facts import FEED_FORWARD
+from thermostats.measurement.model_row import FEED_FORWARD
 from thermostats.measurement.spec import MADE, WHAT, RunSpec, is_shipped_set
 from thermostats.measurement.spectra import read_config
 
@@ -33,7 +33,9 @@ from thermostats.errors import UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.architectures import ARCHITECTURES, STACKS, UnknownArchitectureError
 from thermostats.measurement.checkpoint import doubled
-from thermostats.measurement.facts import (
+from thermostats.measurement.gguf_parts import is_gguf, stem
+from thermostats.measurement.hub import ModelFolder, model_folder
+from thermostats.measurement.model_row import (
     MEASURE_VERSION,
     check_name,
     check_switches,
@@ -42,8 +44,6 @@ from thermostats.measurement.facts import (
     stored_dtype,
     unused,
 )
-from thermostats.measurement.gguf_parts import is_gguf, stem
-from thermostats.measurement.hub import ModelFolder, model_folder
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import AGAIN, PRECISIONS, Cost, Outcome
 from thermostats.measurement.spectra import model_sha
