@@ -1,6 +1,6 @@
 """Facts of a model from its class: transformers builds it, and what its modules are decides, not what files are called.
 
-A model's row follows from configuration and headers (`facts.py`) without torch. Here it is held against the class,
+A model's row follows from configuration and headers (`model_row.py`) without torch. Here it is held against the class,
 built without memory, and later against the loaded model; where they differ the model's own answer counts, and the
 difference is named.
 """
