@@ -43,6 +43,8 @@ EXPECTED = {
 }
 ASK = """
 import json, sys
+from thermostats.errors import UsageError
+from thermostats.measurement.hub import local_folder
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.hub import model_folder
 answers = {}
@@ -135,3 +137,10 @@ def test_measuring_goes_on_with_the_models_that_are_there(hub: str, tmp_path: Pa
     outcomes = {row["model"]: row["status"] for row in json.loads(ran.stdout)}
     assert outcomes == {**dict.fromkeys(models, "failed"), "good/model": "measured"}
     assert [path.suffix for path in (data / "measured").rglob("*") if path.is_file()] == [".csv"] * 3
+
+
+def test_a_folder_that_holds_an_adapter_alone_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(UsageError, match="adapter alone") as refused:
+        local_folder(str(tmp_path))
+    assert "merge_and_unload" in str(refused.value)

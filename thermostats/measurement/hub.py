@@ -138,6 +138,10 @@ def local_folder(model: str) -> Path | None:
     if is_gguf(path):
         return parts(path)[0]
     if path.is_dir():
+        if not (path / "config.json").is_file() and (path / "adapter_config.json").is_file():
+            what = "the folder holds an adapter alone, and adapters can be measured only after merging"
+            step = "merge it into its base model with merge_and_unload, save that, and name its folder"
+            raise UsageError(what, where=path.resolve(), got="adapter_config.json", next_step=step)
         if not (path / "config.json").is_file():
             step = "name the folder that `save_pretrained` wrote, or a hub id"
             raise UsageError("not a model's folder: there is no config.json", where=path.resolve(), next_step=step)
