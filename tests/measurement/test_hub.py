@@ -18,6 +18,9 @@ pytest.importorskip("transformers")
 import study_hub
 import tiny
 
+from thermostats.errors import UsageError
+from thermostats.measurement.hub import local_folder
+
 TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
 COMMIT = "0" * 40
 FAULTS = {
@@ -43,8 +46,6 @@ EXPECTED = {
 }
 ASK = """
 import json, sys
-from thermostats.errors import UsageError
-from thermostats.measurement.hub import local_folder
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.hub import model_folder
 answers = {}
