@@ -137,15 +137,14 @@ def test_the_line_of_a_join_joins_the_rows(name: str, source: str, folder: Path)
 )
 def test_the_command_of_a_refusal_runs_as_it_stands(words: list[str], folder: Path) -> None:
     FRAME.to_csv("meine Zeilen.csv", index=False)
-    FRAME.assign(model="a-1", state=range(4), norm=[1.0, 1.2, 1.3, 1.5])[["model", "state", "norm"]].to_csv(
-        "Normen.csv"
-    )
+    states = {"model": "a-1", "state": range(5), "norm": [1.0, 1.2, 1.3, 1.5, 1.6]}
+    pd.DataFrame(states).to_csv("Normen.csv")
     how = {"mapping": NAMES, "constants": FIXED, "data": "eigene Zeilen"}
     if words[0] == "forget":
         thermostats.join(FRAME, **how)
     program = [sys.executable, "-m", "thermostats"]
     refused = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
-    assert refused.returncode == 2, refused.stderr
+    assert refused.returncode == (1 if "Normen.csv" in words else 2), refused.stderr  # a damaged file is no wrong use
     step = refused.stderr.partition("Next: ")[2]
     here = re.search(r"cat > .*\n(?:.*\n)*?END\nthermostats .*", step)
     line = here[0] if here else re.search(r"(?:thermostats|python -c) .*", step)[0]  # type: ignore[index]

@@ -6,6 +6,7 @@ import os
 import sys
 import webbrowser
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -16,7 +17,7 @@ from thermostats.claims.study import named, studies
 from thermostats.cli.tools import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
-from thermostats.errors import DataError, UsageError, did_you_mean
+from thermostats.errors import DataError, UsageError
 from thermostats.measurement.spec import PRECISIONS, SETTINGS, parsed, shipped_lists
 from thermostats.next_steps import command
 from thermostats.reporting.names import check_written
@@ -349,7 +350,8 @@ def ls(
     `thermostats ls runs --own --data mine` or `thermostats ls claims --analyses analyses`
     """
     if what not in LISTS:
-        raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=did_you_mean(what, LISTS))
+        near = next(iter(get_close_matches(what, LISTS, 1)), "models")
+        raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=f"thermostats ls {near}")
     if table is not None:
         if what != "columns":
             step = f"thermostats ls columns {table}" if table in DESCRIBED else f"thermostats ls {what}"

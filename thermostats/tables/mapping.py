@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from itertools import count
@@ -335,12 +335,12 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     norms: dict[str, str] = {}
     if wide:
         columns = {theirs: own for theirs, own in columns.items() if own in ("model_id", "prompt_id")}
-    elif gain := next((name for name in names if name.casefold() in PLAIN_GAINS and name not in columns), ""):
+    elif gain := _gain_of(name for name in names if name not in columns):
         columns[gain] = "gain_block" if by_layer else "last_gain"
     elif by_layer and "gain_block" not in columns and (norm := fitting("norm", names)):
         norms = {"state": fitting("layer", names), "norm": norm, "last": STREAM}
         columns = {theirs: own for theirs, own in columns.items() if own != "layer" and theirs != norm}
-    if "model_id" not in columns.values():
+    if "model_id" not in columns.values() or (by_layer and not (wide or norms or {*columns.values()} - {*ROWS})):
         return {}
     used = {*columns, *norms.values()}
     spare = [name for name in names if name not in used and not (wide and _numbered(name, wide))]
@@ -356,6 +356,14 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         "ignore": spare,
     }
     return {name: entry for name, entry in mapping.items() if entry}
+
+
+def _gain_of(names: Iterable[str]) -> str:
+    """The column that is called a gain, else the only one with that word in its name; empty where none is."""
+    by_words = {name: {*re.split(r"[\W_]+", name.casefold())} & {*PLAIN_GAINS} for name in names}
+    called = [name for name, words in by_words.items() if words]
+    plain = [name for name in called if name.casefold() in PLAIN_GAINS]
+    return next(iter(plain), called[0] if len(called) == 1 else "")
 
 
 def _theirs(ours: str, names: Sequence[str], taken: Mapping[str, str]) -> str:
