@@ -70,7 +70,7 @@ def test_a_full_disk_gives_a_sentence(what: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "where", "words"),
     [
-        (["ls", "model"], 2, "", "did you mean models?"),
+        (["ls", "model"], 2, "", "thermostats ls models"),
         (["chek"], 2, "", "did you mean 'check'?"),
         (["power", "--models", "3"], 2, "", "thermostats power --help"),
         (["check", "--data", "nowhere"], 2, "nowhere", "--data nowhere begins it"),

@@ -34,7 +34,7 @@ print(json.dumps(told))
 """
 CASES = [
     ("chek", "did you mean 'check'?"),
-    ("ls model", "did you mean models?"),
+    ("ls model", "Next: thermostats ls models"),
     ("ls columns modells", "allowed: models, lineage, prompts, runs,"),
     ("ls columns modells", "did you mean models?"),
     ("ls columns feature", "did you mean features?"),
