@@ -1,6 +1,6 @@
 """C05: ‖W_V‖₂/‖W_O‖₂ predicts dampening and expansion, and ‖W_V‖₂ differs tenfold between labs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Resul
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
+from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
-from thermostats.modelling.classical.many import correlations_of
+from thermostats.modelling.classical.many import Many, correlations, correlations_of
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import ratio_of_norms
 from thermostats.studies.delia2026.stated_facts import H4_V2, finite, gains, known_gains, penultimate_features
@@ -70,13 +71,23 @@ def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Re
     return replace(found, table=None, words=words)
 
 
+def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`ranked_recipes` of many studies."""
+    codes, names = pd.factorize(rows["heritage"])
+    if len(names) < FEWEST:
+        raise UsageError("too few recipes", got=len(names), allowed=f"{FEWEST} or more")
+    weights = (codes[:, None] == np.arange(len(names))) / np.bincount(codes)
+    ratio = rows["ratio"].to_numpy(np.float64) @ weights
+    return {R.name: correlations(np.log(ratio), outcomes["gain"] @ weights, method="spearman")}
+
+
 AT_ONCE = correlations_of(R.name, "log_ratio", "gain", least=FEWEST, method="spearman")
 
 
 def tried(rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked) -> dict[str, Any]:
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe."""
     worlds = worlds_of_line("gain", "log_ratio", WEAK)
-    many = AT_ONCE if test is ranked else None
+    many = AT_ONCE if test is ranked else recipes_at_once
     trial = Trial(
         lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, larger="", many=many
     )

@@ -1,6 +1,8 @@
 """C06: late layers of EleutherAI models exceed the others 300-fold in squared W_V norm."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,7 @@ from scipy import stats
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
 from thermostats.claims.worlds import worlds_of_shift
+from thermostats.modelling.classical.many import Many
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
@@ -98,6 +101,19 @@ def by_recipe(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {"largest ratio": largest}, rows={"recipes": recipes}, words={"top": top["heritage"]})
 
 
+def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_recipe` of many studies."""
+    codes, names = pd.factorize(rows["heritage"], sort=True)
+    means = outcomes["log_late"] @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
+    recipes = []
+    for code in range(len(names)):
+        t = stats.ttest_ind(outcomes["log_late"][:, codes == code], np.delete(means, code, 1), axis=1, equal_var=False)
+        low, high = t.confidence_interval(LEVEL)
+        ratio = means[:, code] - np.delete(means, code, axis=1).mean(axis=1)
+        recipes.append({RATIO.name: Many(*np.exp([ratio, low, high]), t.pvalue)})
+    return {"recipes": recipes}
+
+
 def trained_rows(evidence: Evidence, column: str) -> pd.DataFrame:
     """Models trained here with the log of their late norms; the first recipe is the one set apart in worlds."""
     rows = trained_norms(evidence).dropna(subset=["late", "late_cut"]).reset_index(drop=True)
@@ -127,7 +143,7 @@ for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
-    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, larger="")  # about one recipe
+    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, "", recipes_at_once)  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))
 

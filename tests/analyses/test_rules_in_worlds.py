@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -135,3 +136,21 @@ def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int
     world = levels.worlds_of(question).at(**levels.point_of(worst["point"]))
     made = levels.levels(question, levels.plain(rows), world, n, f"fresh {n}")[:, levels.SIDES.index(side)]
     return float(((made <= ALPHA) & (made < worst["bound_05"])).mean())
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: str) -> None:
+    """But for which rearrangements a p of permutations draws: within four Monte-Carlo errors of 999 of them."""
+    for name, (question, rows) in tried(claim).items():
+        rule, trial = question.on_trial()
+        if trial.many is None:
+            continue
+        plain, worlds = levels.plain(rows), trial.worlds
+        for world in (worlds.at(NULL), worlds.at(CLAIMED)):
+            outcomes = world.draw(plain, levels.random_of(question, plain, 4, "at once"))
+            at_once = levels._of_all(rule, trial, plain, outcomes)
+            single = [
+                levels._of_study(rule, replace(trial, unit=""), study) for study in levels._studies(plain, outcomes)
+            ]
+            error = 4 * np.sqrt(np.array(single) * (1 - np.array(single)) / 999)
+            assert (np.abs(at_once - single) <= error + 1e-6).all(), (name, world.words, at_once, single)

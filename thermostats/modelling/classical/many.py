@@ -26,7 +26,8 @@ TOLERANCE = 1e-9
 
 
 AtOnce = Callable[[pd.DataFrame, Mapping[str, Any]], Mapping[str, Any]]
-"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads."""
+"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads; of a table a list of
+rows, each the estimates by name."""
 
 
 @dataclass(frozen=True)
