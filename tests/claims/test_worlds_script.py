@@ -62,7 +62,7 @@ def test_rules_that_are_through_stay_and_are_not_done_again(folder: Path, monkey
     worlds.main([CLAIM], 1, 60.0, 1.0)
     assert done[-1] == missing and len(done) == len(every) + 1 and len(table()) == len(every) + 1
     assert not list(worlds.todo([CLAIM], []))
-    assert len(list(worlds.todo([CLAIM], anew=True))) == len(every)
+    assert len(list(worlds.todo([CLAIM], [], anew=True))) == len(every)
 
 
 def test_an_empty_table_is_filled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,17 @@ def means(outcomes: Array, against: float = 0.0) -> Many:
         return Many(mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1))
 
 
+def by_group(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
+    """Means of groups, study × group, in the order in which groups are met."""
+    codes, names = pd.factorize(np.asarray(groups))
+    return np.asarray(outcomes @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes)))
+
+
+def exponential(logs: Many) -> Many:
+    """Ratios of the same level: estimate and interval are exponentials."""
+    return replace(logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper))
+
+
 def shares(outcomes: Array, against: float = 0.5) -> Many:
     """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p against a share."""
     n, k = outcomes.shape[1], outcomes.sum(axis=1).astype(np.int64)
