@@ -32,7 +32,7 @@ SEPARATES = Decide(
     & ((SHARE >= MOST) | (SHARE <= 1 - MOST)),
     Gate(Some("files", AROUND > 0)) & (SHARE < MOST) & (SHARE > 1 - MOST),
 )
-"""All pairs in order, or a kind on both sides of the other, is a fact about a sample; a share is one about the kinds."""
+"""All pairs in order, or a kind on both sides of the other, is a fact about a sample; a share is about the kinds."""
 LARGER = Posterior("expanders have the larger log trace", draws=V("slope on expander") > 0)
 CLAIM = Claim.read(__file__)
 
