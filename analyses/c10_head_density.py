@@ -1,6 +1,7 @@
 """C10: head density ρ = H/d_h drives the sign, with a threshold between 0.15 and 0.20."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some,
 from thermostats.claims.worlds import ALIKE, IN_ONE_LAB, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, one_sample, slope
 from thermostats.modelling.classical.counts import roc_threshold
-from thermostats.modelling.classical.many import Many, correlations_of, means
+from thermostats.modelling.classical.many import Many, correlations_of, counted, means, shares
 from thermostats.modelling.crowding import fit_threshold
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import between_and_within_labs, correlation_with
@@ -88,8 +89,21 @@ def by_rule(rows: pd.DataFrame) -> Result:
     )
 
 
+def rule_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_rule` of many studies."""
+    below, n = outcomes["log_gain"] < 0, len(rows)
+    majority = np.maximum(below.sum(axis=1), (~below).sum(axis=1)) / n
+    ends = []
+    for cut in rows[["low", "high"]].iloc[0]:
+        right = (rows["rho"] >= cut).to_numpy() == below
+        p = np.where(majority < 1, stats.binom.sf(right.sum(axis=1) - 1, n, majority), np.nan)
+        ends.append({ACCURACY.name: replace(shares(right), p=p), COMMONER: counted(majority)})
+    return {ENDS: ends}
+
+
 VIEWS = Views(models=5)
-RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_SIZE, mean=True))
+STEPS = worlds_of_line("log_gain", "dense", STEP_SIZE, mean=True)
+RULED = Trial(outside, by_rule, worlds=STEPS, many=rule_at_once)
 
 
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)

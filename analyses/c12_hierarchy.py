@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.errors import UsageError
 from thermostats.formatting import short_name
-from thermostats.modelling.classical.many import Many
+from thermostats.modelling.classical.many import counted, exponential, means
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.specification import between_labs, smallest_step
@@ -72,15 +71,17 @@ def steps_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     for low, high in pairs:
         apart = gains[..., names.index(high)] - gains[..., names.index(low)]
         over = {RATIO.name: (apart, 0.05 / len(pairs)), hierarchy.OVER_CATEGORIES: (apart @ by_category, 0.05)}
-        steps.append({name: _ratio(values, alpha) for name, (values, alpha) in over.items()})
+        steps.append({name: exponential(means(logs, level=1 - alpha)) for name, (logs, alpha) in over.items()})
     return {"steps": steps}
 
 
-def _ratio(logs: Any, alpha: float) -> Many:
-    """Geometric mean of every study with its t interval."""
-    n, mean = logs.shape[1], logs.mean(axis=1)
-    half = stats.t.isf(alpha / 2, n - 1) * logs.std(axis=1, ddof=1) / n**0.5
-    return Many(np.exp(mean), np.exp(mean - half), np.exp(mean + half), np.full(len(mean), np.nan))
+def members_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with reversals that share no model, and base models."""
+    found, pairs = steps_at_once(rows, outcomes), pd.DataFrame(hierarchy.neighbours(rows), columns=["lower", "higher"])
+    upper = np.stack([step[RATIO.name].upper for step in found["steps"]], axis=1)
+    reversed_ = [hierarchy.replicated(pairs.assign(ratio_upper=of_study), rows) for of_study in upper]
+    bases = rows[~rows["tuned"].astype(bool)].drop_duplicates("model_id").groupby("place").size().min()
+    return {**found, REVERSED: counted(np.array(reversed_)), BASES.name: counted(np.full(len(upper), bases))}
 
 
 @CLAIM.shared
@@ -135,7 +136,7 @@ FOUR = partial(TRIED, many=steps_at_once)
     "families",
     primary=Always(REVERSED, RISES & (BASES >= LEAST_BASES)),
     robustness=OF_FAMILIES,
-    trial=TRIED(members),
+    trial=TRIED(members, many=members_at_once),
     views=VIEWS,
 )
 def families(evidence: Evidence) -> Result:

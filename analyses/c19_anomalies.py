@@ -18,7 +18,7 @@ from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Post
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import one_sample
-from thermostats.modelling.classical.many import Many, by_group, exponential, means
+from thermostats.modelling.classical.many import Many, by_group, correlations, counted, exponential, means
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, log_axis, reference, scatter_labelled, strip_by_group
 from thermostats.studies.delia2026 import gains_of_claims as anomalies
@@ -124,6 +124,16 @@ def correlated(table: pd.DataFrame) -> Result:
     """Correlation of the log gain with the log norm."""
     r = falling(table["log_norm"], table["log_gain"])
     return Result.of(table, {"r": r, "models": Estimate(len(table))})
+
+
+def correlated_at_once(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`correlated` of many studies of more models than `MOST_EXACT`."""
+    n = len(table)
+    if n <= MOST_EXACT:
+        raise UsageError("too few models", got=n, allowed=f"more than {MOST_EXACT}")
+    found = correlations(table["log_norm"].to_numpy(np.float64), outcomes["log_gain"])
+    t = found.estimate * np.sqrt((n - 2) / (1 - found.estimate**2))
+    return {"r": replace(found, p=stats.t.cdf(t, n - 2)), "models": counted(np.full(len(t), n))}
 
 
 def line(table: pd.DataFrame, source: str) -> Inference:
@@ -274,7 +284,7 @@ def silent_exit(evidence: Evidence) -> Result:
     robustness=FALLS,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=ON_NORM(of_training),
+    trial=ON_NORM(of_training, many=correlated_at_once),
 )
 def unembedding_trained(evidence: Evidence) -> Result:
     """Does the last gain fall with the norm of the unembedding in the models trained here, all of them measured?"""

@@ -68,7 +68,7 @@ def test_rules_that_are_through_stay_and_are_not_done_again(folder: Path, monkey
 def test_an_empty_table_is_filled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pd.DataFrame(columns=list(calibration.ORDER)).to_csv(folder / "worlds.csv", index=False)
     made = {design: row(*design, question.digest()) for design, (question, _) in worlds.designs(CLAIM).items()}
-    monkeypatch.setattr(worlds, "tried", lambda claim, design, seconds: [made[design]])
+    monkeypatch.setattr(worlds, "tried", lambda claim, design, seconds: ([made[design]], 1.0))
     worlds.main([CLAIM], 1, 60.0, 1.0)
     assert len(table()) == len(made)
 

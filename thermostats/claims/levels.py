@@ -76,7 +76,8 @@ class Effort:
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(200, 600, 4000, 1000), Effort(20, 30, 400, 150)
+STUDY_BY_STUDY, AT_ONCE = Effort(20, 40, 600, 200), Effort(200, 600, 4000, 1000)
+OF_MANY_ROWS, HERE = Effort(50, 100, 2000, 500), Effort(20, 30, 400, 150)
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,9 @@ def _of_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
 def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
     made = _of_all(rule, trial, rows, outcomes)
     units = rows[trial.unit].unique() if trial.unit else ()
-    if not 1 < len(units) <= MANY:
-        return made
     low = np.flatnonzero((made <= ALPHA).any(axis=1))
+    if not 1 < len(units) <= MANY or not low.size:
+        return made
     for unit in units:
         kept = (rows[trial.unit] != unit).to_numpy()
         rest = {name: values[low][:, kept] for name, values in outcomes.items()}
@@ -430,7 +431,8 @@ def calibrated(
             got=f"{len(rows)} rows: {error}",
             allowed="rows that carry the rule's own test",
         ) from error
-    effort = effort or (AT_ONCE if trial.many else STUDY_BY_STUDY)
+    at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
+    effort = effort or (at_once if trial.many else STUDY_BY_STUDY)
     rows = plain(rows)
     sizes = false_sizes(question, rows)
     for side in SIDES:
