@@ -69,7 +69,8 @@ def test_every_task_begins_with_ten_lines_that_run() -> None:
         for title, pages in re.findall(r"^  - (.+):\n((?: {6,}.*\n)+)", nav[1], re.MULTILINE)
     }
     tasks = {title: pages for title, pages in sections.items() if pages}
-    assert sorted(sum(tasks.values(), [])) == sorted(f"how-to/{page.name}" for page in ROOT.glob("docs/how-to/*.md"))
+    sorted_in = [page for pages in tasks.values() for page in pages]
+    assert sorted(sorted_in) == sorted(f"how-to/{page.name}" for page in ROOT.glob("docs/how-to/*.md"))
     assert len(tasks) == 5
     for first, *_ in tasks.values():
         opening = (ROOT / "docs" / first).read_text(encoding="utf-8").partition("\n## ")[0]
