@@ -1,4 +1,4 @@
-"""Two folders to measure: a trained model of the checkout, and the same with what its last two blocks write made larger."""
+"""Two folders to measure: a trained model of the checkout, and the same with larger writes of its last two blocks."""
 
 import shutil
 from pathlib import Path
