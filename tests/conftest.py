@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from unittest import mock
 
 import hypothesis
 import pandas as pd
+import pasted
 import pytest
 
 from thermostats.claims.evidence import Evidence
@@ -134,6 +135,23 @@ def make_store(folder: Path) -> Path:
 
 
 @pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder with a space in its name."""
+    folder = tmp_path / pasted.FOLDER
+    folder.mkdir()
+    return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """A test fails where the next step of a refusal that it meets does not run as it is pasted."""
+    with pasted.watched() as met:
+        yield
+        if wrong := pasted.faults(met):
+            pytest.fail("next steps that do not run:\n" + "\n".join(wrong), pytrace=False)
+
+
+@pytest.fixture
 def small_store(tmp_path: Path) -> Path:
     """The data folder of `make_store`."""
     return make_store(tmp_path / "data")
@@ -161,9 +179,9 @@ def report_of_five(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rows_of_atlas() -> pd.DataFrame:
     """Rows that the atlas draws of the shipped tables."""
-    from thermostats.reporting.pages import atlas as atlas_rows
+    from thermostats.reporting.pages import atlas
 
-    return atlas_rows.rows(shipped_tables())
+    return atlas.rows(shipped_tables())
 
 
 @pytest.fixture(scope="session")

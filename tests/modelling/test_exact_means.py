@@ -20,8 +20,7 @@ from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
-from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
-from thermostats.studies.delia2026 import hierarchy
+from thermostats.studies.delia2026 import gains_of_claims, hierarchy
 from thermostats.studies.delia2026.stated_facts import GPT2, LAST_GAIN_FILES, published_or_set
 
 FEW = Settings(draws=250)
@@ -152,7 +151,7 @@ def agree(exact: Fit, sampled: Fit, name: str, *, sds: float, rel: float) -> Non
 @pytest.mark.slow
 @pytest.mark.long
 def test_pairs_of_the_study_are_as_the_sampled_law_has_them() -> None:
-    rows = tuned_pairs.by_prompt(shipped_tables())
+    rows = gains_of_claims.by_prompt(shipped_tables())
     exact, sampled = (fit(rows, margin=1.05, seed=11) for fit in (fit_pair_means, fit_invariance))
     agree(exact, sampled, "change", sds=1.0, rel=1.6)
     agree(exact, sampled, "level", sds=1.0, rel=1.6)

@@ -14,7 +14,7 @@ from workplaces import EVIL, make_workplace, write_analysis
 from thermostats.claims.claim import Audit, Claim
 from thermostats.claims.finding import Finding, from_columns
 from thermostats.claims.stored import Made
-from thermostats.reporting import render as rendered
+from thermostats.reporting import render
 from thermostats.reporting.claim_page import claim_files
 from thermostats.reporting.render import html
 from thermostats.reporting.report import report
@@ -203,7 +203,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
     first = replace(first, audit=Audit(published, reproduced))
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
+    return html(render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
 
 
 @pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])
@@ -294,7 +294,7 @@ def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name
     ],
 )
 def test_equations_are_set(written: str, set_as: str) -> None:
-    assert rendered.equation(written) == set_as
+    assert render.equation(written) == set_as
 
 
 @pytest.mark.parametrize("name", ["c03/index.html", "c03/index.md"])

@@ -489,10 +489,10 @@ def findings(
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
     check_written(out, claims)
-    from thermostats.cli import listing as table_listing  # noqa: PLC0415 - Arrow
+    from thermostats.cli import listing  # noqa: PLC0415 - Arrow
 
-    rows = table_listing.findings(out, claims or (), evidence)
-    listed = rows if as_json else [{**row, **table_listing.for_reading(row)} for row in rows]
+    rows = listing.findings(out, claims or (), evidence)
+    listed = rows if as_json else [{**row, **listing.for_reading(row)} for row in rows]
     columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
     if evidence is not None:
         columns.insert(2, "evidence")

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
 from thermostats.formatting import listed, short_name
-from thermostats.modelling import laws as residuals
+from thermostats.modelling import laws
 from thermostats.modelling.columns import Columns, labels, numbers, prior_scale, unit_rows
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
@@ -324,7 +324,7 @@ def _quantities(line: Line, values: Mapping[str, Array], design: LineDesign) -> 
 
 def line_statistics(design: LineDesign) -> Mapping[str, Statistic]:
     """What of the residuals may close the gate."""
-    return residuals.statistics(design.regressors, residuals.CLOSING)
+    return laws.statistics(design.regressors, laws.CLOSING)
 
 
 def covariance(z: Array) -> Statistic:

@@ -163,12 +163,12 @@ def _quantities(values: Mapping[str, Array], design: UnitMeansDesign) -> dict[st
     return {"mean": values["beta"] + units, "population": values["beta"][..., 0], "unit_sd": values["scale"][..., 0]}
 
 
-REST_PAIR_MEANS = 0.01
+REST_OF_LOGS = 0.01
 """Prior scale of what a mean of log gains leaves out besides its prompts: 1% of the gain."""
 PRIORS = (
     ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
     ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
-    ("s_0", f"half-normal({REST:g})", "what prompts do not show of a mean"),
+    ("s_0", f"half-normal({REST_OF_LOGS:g})", "what prompts do not show of a mean"),
 )
 
 
@@ -263,7 +263,7 @@ def _pair_means_made(
         X=np.block([[one[:, None], 0 * one[:, None]], [-slope[:, None], one[:, None]]]),
         sd=np.full(2, factor * SHARE),
         blocks={"level": np.concatenate([unit, -slope[:, None] * unit]), "change": np.concatenate([nothing, unit])},
-        prior=HalfNormals((factor * SHARE, factor * SHARE, factor * REST_PAIR_MEANS)),
+        prior=HalfNormals((factor * SHARE, factor * SHARE, factor * REST_OF_LOGS)),
         error=error,
         freedom=freedom,
     )

@@ -297,7 +297,7 @@ LINE_END = "\x1e\r\n"
 """No text may hold it: earlier versions took it for the end of a line."""
 QUOTED = re.compile('[,"\r\n\x1e]')
 """A text with one of these stands in quotes."""
-BLOCK_CSV_LINES = 250_000
+LINES_AT_ONCE = 250_000
 """Rows that are made text at once."""
 
 
@@ -318,7 +318,7 @@ def csv_lines(checked: pd.DataFrame, name: str) -> Lines:
     """Rows of table `name`, or of some of its columns, as text. Raises DataError where a text holds `LINE_END`."""
     header = ",".join(checked.columns).encode() + b"\n"
     blocks = [
-        _lines(checked.iloc[start : start + BLOCK_CSV_LINES], name) for start in range(0, len(checked), BLOCK_CSV_LINES)
+        _lines(checked.iloc[start : start + LINES_AT_ONCE], name) for start in range(0, len(checked), LINES_AT_ONCE)
     ]
     sizes = [np.zeros(0, dtype=np.int64), *(pc.binary_length(lines).to_numpy() for lines in blocks)]
     body = b"".join(_content(lines) for lines in blocks)
