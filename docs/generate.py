@@ -29,7 +29,7 @@ from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
-from thermostats.tables.evidence import POOLED
+from thermostats.tables.evidence_sets import POOLED
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"

@@ -143,11 +143,11 @@ def tmp_path(tmp_path: Path) -> Path:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, None, None]:
+def pytest_runtest_call(item: pytest.Function) -> Generator[None, None, None]:
     """A test fails where the next step of a refusal that it meets does not run as it is pasted."""
     with pasted.watched() as met:
         yield
-        if wrong := pasted.faults(met):
+        if wrong := pasted.faults(met, alone=hasattr(item.function, "one_fault")):
             pytest.fail("next steps that do not run:\n" + "\n".join(wrong), pytrace=False)
 
 

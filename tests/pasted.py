@@ -1,8 +1,8 @@
 """Next steps of refusals: what of them is code, and whether it runs as it is pasted.
 
-`conftest.py` looks at every refusal that a test meets. A line of Python runs with the table or fit of the refused call under the
-name that the line gives it: fits are laid out and not drawn, joins are dry, and what writes or measures is held against its
-signature. A command is parsed by the command line. What only the user knows stands in capitals.
+`conftest.py` looks at every refusal that a test meets. A line of Python runs with the table or fit of the refused call
+under the name that the line gives it: fits are laid out and not drawn, joins are dry, and what writes or measures is
+held against its signature. A command is parsed by the command line. What only the user knows stands in capitals.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import inspect
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -32,7 +32,9 @@ FOLDER = "meine Daten"
 """In which every test works: its name has a space."""
 PYTHON = re.compile(r"(?<![\w.\"'/])(?:thermostats\.\w+\(|df\b[.\[]|pd\.\w+\(|fit\.\w+\()")
 SHELL = re.compile(r"(?<![\w./\"'-])(?:thermostats (?=[a-z])|python -c ).*")
-OF_THE_USER = re.compile(r"[A-Z][A-Z_]{2,}")
+OF_THE_USER = re.compile(r"\b[A-Z][A-Z_]{2,}\b")
+ANYONE = re.compile(r"df\d*|fit(_\w+)?|[A-Z][A-Z_]{2,}")
+"""Names in lines that need no more words: tables, fits, and what only the user knows."""
 TEXT, NUMBER = re.compile(r'"[^"]*"|\'[^\']*\''), re.compile(r"\d+")
 WRITES = ("measure", "report", "export", "forget")
 NAMES = {"thermostats", "pd", "np", *dir(builtins)}
@@ -127,8 +129,17 @@ def _longest(text: str) -> str:
     return text
 
 
-def faults(met: list[Refusal]) -> list[str]:
-    """What is wrong with the lines of these refusals that were not looked at before."""
+def one_fault(test: Callable[..., None]) -> Callable[..., None]:
+    """A test in which what is refused has one fault, so that its line is not refused at all."""
+    test.one_fault = True  # type: ignore[attr-defined]
+    return test
+
+
+def faults(met: list[Refusal], *, alone: bool = False) -> list[str]:
+    """What is wrong with the lines of these refusals that were not looked at before.
+
+    alone: the refused call had one fault, so that the line is not refused at all.
+    """
     wrong = []
     for refusal in met:
         step = refusal.error.next_step
@@ -137,9 +148,9 @@ def faults(met: list[Refusal]) -> list[str]:
                 wrong.append(f"{line}\n  {fault} ({refusal.site})")
             LINES.add(line)
         for line in code_in(step):
-            if line not in LINES and (fault := fault_of_call(line, refusal.names)):
-                wrong.append(f"{line}\n  {fault} ({refusal.site})")
-            elif fault := fault_of_run(line, refusal):
+            if (line not in LINES and (fault := fault_of_call(line, refusal.names))) or (
+                fault := fault_of_run(line, refusal, alone)
+            ):
                 wrong.append(f"{line}\n  {fault} ({refusal.site})")
             LINES.add(line)
     met.clear()
@@ -204,9 +215,8 @@ def fault_of_call(line: str, names: Mapping[str, Any]) -> str:
     bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in bound | NAMES | names.keys():
-            if not OF_THE_USER.fullmatch(node.id) and not re.fullmatch(r"df\d*|fit|fit_\w+", node.id):
-                return f"nobody has {node.id}"
+        if isinstance(node, ast.Name) and node.id not in bound | NAMES | names.keys() and not ANYONE.fullmatch(node.id):
+            return f"nobody has {node.id}"
         if isinstance(node, ast.Call) and (fault := _unbound(node)):
             return fault
     return ""
@@ -243,7 +253,7 @@ class Package:
         return partial(public, dry_run=True) if name == "join" else public
 
 
-def fault_of_run(line: str, refusal: Refusal) -> str:
+def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
     """Why a line does not run for who made the call; empty where it does, or is refused for another fault of the rows.
 
     A line with what only the user knows is not run, nor is one that was run from the same place with other values.
@@ -255,8 +265,9 @@ def fault_of_run(line: str, refusal: Refusal) -> str:
     try:
         ran(line, refusal)
     except ThermostatsError as error:
-        same = str(error).partition("Next: ")[0] == str(refusal.error).partition("Next: ")[0]
-        return "is refused as before" if same else ""
+        if str(error).partition("Next: ")[0] == str(refusal.error).partition("Next: ")[0]:
+            return "is refused as before"
+        return f"is refused: {error}" if alone else ""
     except Exception as error:
         return f"ends in {type(error).__name__}: {error}"
     return ""
@@ -274,7 +285,7 @@ def ran(line: str, refusal: Refusal) -> Any:
 @cache
 def apart() -> dict[str, Any]:
     """Fits that the package has not by name: their lines call them as their user has imported them."""
-    from thermostats.modelling.means import fit_means
+    from thermostats.modelling.means_of_models import fit_means
     from thermostats.modelling.rank_means import fit_rank_means
     from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
 

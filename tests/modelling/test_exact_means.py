@@ -15,7 +15,7 @@ from simulated import benchmark_table, pairs_of_log_gains, pairs_table
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.means import fit_means
+from thermostats.modelling.means_of_models import fit_means
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.ranking import fit_benchmark

@@ -12,7 +12,7 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.evidence import EXTERNAL
+from thermostats.tables.evidence_sets import EXTERNAL
 from thermostats.tables.store import check_licence, check_licences
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,7 @@ from thermostats.next_steps import command
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
-from thermostats.tables.evidence import ALL, SETS
+from thermostats.tables.evidence_sets import ALL, SETS
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 

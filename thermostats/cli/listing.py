@@ -18,7 +18,7 @@ from thermostats.reporting.names import findings_file
 from thermostats.tables import runs as spec_states
 from thermostats.tables import store
 from thermostats.tables.column_map import when_joined
-from thermostats.tables.evidence import ALL, check_set, is_asked
+from thermostats.tables.evidence_sets import ALL, check_set, is_asked
 from thermostats.tables.features import FEATURES
 from thermostats.tables.folders import data_folder, layers, own_files, shipped
 from thermostats.tables.reading import load
@@ -205,7 +205,7 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
 def _evidence(data: str | Path | None) -> Rows:
     """Sets of evidence with their models and labs."""
     from thermostats.tables import store  # noqa: PLC0415 - pandas
-    from thermostats.tables.evidence import DECODER  # noqa: PLC0415
+    from thermostats.tables.evidence_sets import DECODER  # noqa: PLC0415
     from thermostats.tables.features import features  # noqa: PLC0415
     from thermostats.tables.model_rows import counts  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
 from thermostats.modelling.laws import WIDER, Design, Law
-from thermostats.modelling.means import checked_means, figure_of_means, outcome_rows, table_of_means
+from thermostats.modelling.means_of_models import checked_means, figure_of_means, outcome_rows, table_of_means
 from thermostats.modelling.pairs import (
     MARGIN,
     SHARE,

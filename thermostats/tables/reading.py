@@ -11,7 +11,7 @@ from thermostats.errors import UsageError, did_you_mean, listed, some_of, unknow
 from thermostats.tables import features as feature_table
 from thermostats.tables import store
 from thermostats.tables.arguments import check_table
-from thermostats.tables.evidence import DECODER, POOLED, check_set, in_set, origin
+from thermostats.tables.evidence_sets import DECODER, POOLED, check_set, in_set, origin
 from thermostats.tables.features import LAST, combine
 from thermostats.tables.runs import superseded
 from thermostats.tables.schemas import GAINS, NURSERY, RUN_TABLES, TABLES, key
