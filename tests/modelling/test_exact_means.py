@@ -82,6 +82,20 @@ def test_means_of_units_are_over_groups() -> None:
     assert new["y_sd"][1] > 3 * new["y_sd"][0]
 
 
+def test_priors_in_words_are_those_of_the_scales() -> None:
+    pairs = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02])
+    models = benchmark_table(np.random.default_rng(1), LEVELS)
+    fits = [
+        fit_pair_means(pairs, seed=1),
+        fit_rank_means(models, order=["m0", "m1"], seed=1),
+        fit_unit_means(models, "value", scale=0.25, seed=1),
+    ]
+    for fit in fits:
+        words = {name: prior for name, prior, _ in fit.law.priors if prior.startswith("half-normal")}
+        named = [float(prior[len("half-normal(") : -1]) for names, prior in words.items() for _ in names.split(", ")]
+        assert sorted(named) == pytest.approx(sorted(fit.model.prior.scales), abs=0.005), fit.law.name
+
+
 @pytest.mark.parametrize("fit", [fit_pair_means, fit_rank_means])
 def test_columns_that_a_law_reads_are_needed(fit: Callable[..., Fit]) -> None:
     table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02]).assign(category="a")
