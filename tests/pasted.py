@@ -31,13 +31,17 @@ from thermostats.errors import ThermostatsError
 FOLDER = "meine Daten"
 """In which every test works: its name has a space."""
 PYTHON = re.compile(r"(?<![\w.\"'/])(?:thermostats\.\w+\(|df\b[.\[]|pd\.\w+\(|fit\.\w+\()")
-SHELL = re.compile(r"(?<![\w./\"'-])(?:thermostats (?=[a-z])|python -c ).*")
+SHELL = re.compile(r"(?<![\w./\"'-])(?:thermostats (?=[a-z])|python -c )[^`]*")
 OF_THE_USER = re.compile(r"\b[A-Z][A-Z_]{2,}\b")
 ANYONE = re.compile(r"df\d*|fit(_\w+)?|[A-Z][A-Z_]{2,}")
 """Names in lines that need no more words: tables, fits, and what only the user knows."""
 TEXT, NUMBER = re.compile(r'"[^"]*"|\'[^\']*\''), re.compile(r"\d+")
 WRITES = ("measure", "report", "export", "forget")
 NAMES = {"thermostats", "pd", "np", *dir(builtins)}
+
+
+class ReachedSamplerError(Exception):
+    """A call got as far as the sampler, which a test has stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +96,15 @@ def _names(frame: FrameType) -> dict[str, Any]:
     """Arguments of a call from outside: of a function, or of one that looks at its arguments first."""
     code, found = frame.f_code, frame.f_locals
     given = {name: found[name] for name in code.co_varnames[: code.co_argcount] if name in found}
+    if isinstance(signature := found.get("signature"), inspect.Signature) and "args" in found:
+        names = [name for name in signature.parameters if name != "self"]
+        given = dict(zip(names, found["args"], strict=False))
     args, kwargs = found.get("args", tuple(given.values())), found.get("kwargs", given)
     of_fit = {"fit": args[0]} if args and type(args[0]).__name__ == "Fit" else {}
     first = next(iter([*args[len(of_fit) :], *kwargs.values()]), None)
     tables = first if isinstance(first, (list, tuple)) else [first]
     of_tables = {f"df{i or ''}": each for i, each in enumerate(tables)} if tables else {}
-    return {**kwargs, **of_tables, "df": tables[0] if len(tables) == 1 else first, **of_fit}
+    return {**given, **kwargs, **of_tables, "df": tables[0] if len(tables) == 1 else first, **of_fit}
 
 
 def code_in(step: str) -> Iterator[str]:
@@ -193,6 +200,8 @@ def verbs() -> Mapping[str, Any]:
 
 
 def _unparsed(words: list[str]) -> str:
+    import typer
+
     from thermostats.cli.wrong_use import WRONG_USE
 
     command, name, context = program(), "thermostats", None
@@ -202,6 +211,8 @@ def _unparsed(words: list[str]) -> str:
             if not hasattr(command, "commands"):
                 return ""
             name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+    except typer.Exit:  # --help
+        return ""
     except WRONG_USE as error:
         return error.format_message()  # type: ignore[attr-defined, no-any-return]
 
@@ -268,6 +279,8 @@ def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
         if str(error).partition("Next: ")[0] == str(refusal.error).partition("Next: ")[0]:
             return "is refused as before"
         return f"is refused: {error}" if alone else ""
+    except ReachedSamplerError:
+        return ""
     except Exception as error:
         return f"ends in {type(error).__name__}: {error}"
     return ""

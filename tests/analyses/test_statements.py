@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -25,11 +25,9 @@ CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
 SHAPE = (4, 25)
 
 
-class Drawn(dict[str, Array]):
-    """A quantity for every name, another one each, chain × draw."""
-
-    def __missing__(self, key: str) -> Array:
-        return np.random.default_rng(list(key.encode())).normal(size=SHAPE)
+def drawn(name: str) -> Array:
+    """A quantity, another one for every name, chain × draw."""
+    return np.random.default_rng(list(name.encode())).normal(size=SHAPE)
 
 
 def design(rows: pd.DataFrame) -> Design:
@@ -49,13 +47,13 @@ def above_0(name: str, quantities: Mapping[str, Array]) -> Array:
     return quantities[name] > 0
 
 
-def stand_in(statements: Iterable[str]) -> Fit:
+def stand_in(statements: Collection[str]) -> Fit:
     """A fit of five numbers that has every quantity and these statements, with one alternative."""
     rows = pd.DataFrame({"y": [0.1, -0.2, 0.4, 0.0, 0.3], "model_id": list("abcde"), "heritage": list("xxyyz")})
     law = Law(
         name="none",
         of=design,
-        quantities=lambda values, design: Drawn(x=values["beta"][..., 0]),
+        quantities=lambda values, design: {"x": values["beta"][..., 0], **{name: drawn(name) for name in statements}},
         reported=("x",),
         statements={name: partial(above_0, name) for name in statements},
     )

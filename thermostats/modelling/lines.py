@@ -30,6 +30,7 @@ from thermostats.modelling.laws import WIDER, Design, Law, Prior, Regressors
 from thermostats.modelling.leave_out import held_out_of
 from thermostats.modelling.populations import numbered
 from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
+from thermostats.next_steps import Code, again
 from thermostats.plots.general import legend_above, mark
 
 LAB, MODEL = "heritage", "model_id"
@@ -246,7 +247,8 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
         errors, words = of_logs(rows, se, column, values)
         return errors / BASES[log[1]], [words]
     if outcome not in rows or "(" in outcome:
-        step = 'df.assign(y=…, y_se=…), then thermostats.fit_line(df, "y ~ …", se="y_se")'
+        line = again(Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se")
+        step = f"put both into columns: {line}"
         allowed = "a column, or the log of one"
         raise UsageError("errors of such an outcome are not known", where=outcome, allowed=allowed, next_step=step)
     errors, typical = stated(rows, se, outcome), float(np.sqrt(np.square(y).mean()))
